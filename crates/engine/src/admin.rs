@@ -1,9 +1,9 @@
-//! The admin port: what an operator, a scraper or a browser may ask a running engine.
+//! The admin port: what an operator, a scraper or a browser can see of a running engine.
 //!
-//! Takes [`Status`] and a clock, gives HTTP on one address. Owns a listener and nothing else: it only
-//! reads counters, so it answers while every lane waits for the interpreter or the broker is gone.
-//! Never touches a lane, a store or a foreign function, and never changes anything: all answers are
-//! to GET. There is no authentication, so it listens on loopback unless the user names another address.
+//! Serves HTTP on one address, from counters in [`Status`]: it answers even while every lane waits
+//! for the interpreter or the broker is unreachable. Never touches a lane, a store or a user
+//! function, and changes nothing: every endpoint is a GET. There is no authentication, so it
+//! listens on loopback unless the user names another address.
 
 mod debug;
 pub mod function_calls;
@@ -32,13 +32,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Result};
 
-/// The page at `/`: everything in one file, so that it works without any other host.
+/// The page at `/`, in one file, so that it needs no other host.
 const PAGE: &str = include_str!("admin/page.html");
 
-/// The page may run its own script and ask its own port, nothing else.
+/// The page may run its own script and query this port, nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What can be asked, with one line each; an unknown path answers with this list.
+/// All endpoints with a description; an unknown path answers with this list.
 const ENDPOINTS: &[(&str, &str)] = &[
     ("/", "the live page"),
     (
@@ -73,15 +73,15 @@ const ENDPOINTS: &[(&str, &str)] = &[
 /// How the port is opened.
 #[derive(Clone, Debug)]
 pub struct AdminOptions {
-    /// `host:port`, `:port` or `port`; without a host it is loopback, port 0 takes a free one.
+    /// `host:port`, `:port` or `port`. Without a host it is loopback; port 0 takes a free one.
     pub listen: String,
-    /// Records that wait for so long without a commit make the engine not ready.
+    /// The engine isn't ready if records wait this long without a commit.
     pub stall_after: Duration,
     /// The version shown.
     pub version: &'static str,
 }
 
-/// What every answer is made from.
+/// What answers are made from.
 #[derive(Debug)]
 struct Shared {
     status: Arc<Status>,
@@ -132,7 +132,7 @@ pub fn serve(
     let router = router(Arc::new(shared));
     runtime.spawn(async move {
         let stopped = async move {
-            // An error means that the sender is gone: the engine is over as well.
+            // An error means that the sender, and with it the engine, is gone.
             let _ = stop.wait_for(|stop| *stop).await;
         };
         if let Err(error) = axum::serve(listener, router)
@@ -194,7 +194,7 @@ fn refusal(message: &str) -> Value {
     json!({ "error": message, "next_step": "ask for one of the endpoints", "endpoints": endpoints })
 }
 
-/// JSON that no one may keep: every answer is a moment.
+/// JSON that must not be cached.
 fn answer(code: StatusCode, body: &Value) -> Response {
     let mut response = (code, Json(body)).into_response();
     let headers = response.headers_mut();
@@ -206,7 +206,7 @@ fn answer(code: StatusCode, body: &Value) -> Response {
     response
 }
 
-/// Milliseconds of a duration, as the page and the counters hold them.
+/// Milliseconds, as the page and the counters use them.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
-//! Commit: the only room that produces, and the only one that ends a transaction.
+//! Commit: the only part that sends records, and the only one that ends a transaction.
 //!
-//! Takes what the lanes put into the outbox; gives a transaction per epoch, the local store its
-//! sealed writes, and everyone the news. Owns the producer. What to do in which order, and what a
-//! failure means, is decided by [`stoatflow_protocol::CommitMachine`]; here it is only done.
+//! Takes from the outbox what lanes have produced; makes one transaction per epoch, applies the
+//! epoch's writes to the local store, and announces it. Owns the producer.
+//! [`stoatflow_protocol::CommitMachine`] decides the order of steps and what a failure means.
 
 mod changelog;
 pub mod commit_failure;
@@ -29,44 +29,45 @@ use stoatflow_log::{Broker, CommitOutcome, CutEntry, Producer, ProducerRecord};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
-/// How long a clean end may take to be noted.
+/// How long recording a clean end may take.
 const CLEAN_END_TIMEOUT: Duration = Duration::from_secs(5);
-/// How soon is looked again for records that the producer keeps back.
+/// How often the producer is polled while it has unacknowledged records.
 const PENDING_POLL: Duration = Duration::from_millis(1);
 
-/// How often it is noted that the local stores are current.
+/// How often the local stores are marked as current.
 const NOTE_CURRENT_EVERY_MS: i64 = 60_000;
 
-/// A store and where its changelog goes.
+/// A store and its changelog topic.
 #[derive(Clone, Debug)]
 pub struct LoggedStore {
     /// The store.
     pub store: Arc<KeyValueStore>,
-    /// Its changelog topic; `None` if it is not logged.
+    /// The changelog topic; `None` if it isn't logged.
     pub changelog: Option<Arc<str>>,
-    /// Do its rows wait for something (a time, an answer), so that the deletion of one says that it was given?
+    /// Do its rows wait for a time or an answer? Then deleting a row says that its result was
+    /// emitted.
     pub waiting: bool,
 }
 
 impl LoggedStore {
-    /// Is it the end of a row that waited?
+    /// Does this write delete a row that waited?
     fn is_over(&self, write: &Sealed) -> bool {
         self.waiting && write.changelog && write.value.is_none()
     }
 }
 
-/// Of a row in the store of stream times: does it say where something waits from now on?
+/// A row in the store of times: does it say that something waits from now on?
 fn waits_now(write: &Sealed) -> bool {
     !stream_time::is_time(&write.key) && write.value.is_some()
 }
 
-/// The parts of the room.
+/// What it is built from.
 pub struct CommitParts {
-    /// What all rooms share.
+    /// Shared by all parts of the run.
     pub shared: Arc<Shared>,
-    /// The producer, opened (which fenced older ones).
+    /// The producer; opening it has fenced older ones.
     pub producer: Box<dyn Producer>,
-    /// For a producer whose records nothing fences.
+    /// Only for a producer without transactional fencing.
     pub guard: Option<InstanceGuard>,
     /// The local back end.
     pub backend: Arc<dyn Backend>,
@@ -74,9 +75,9 @@ pub struct CommitParts {
     pub stores: Vec<LoggedStore>,
     /// The store of stream times.
     pub times: Option<StoreId>,
-    /// `application.id`, which is the group too.
+    /// `application.id`, which is also the consumer group.
     pub group: String,
-    /// What a commit promises.
+    /// `processing.guarantee`.
     pub guarantee: Guarantee,
     /// How long a commit may take.
     pub timeout: Duration,
@@ -84,13 +85,13 @@ pub struct CommitParts {
     pub lanes: u32,
     /// The order of steps.
     pub order: CommitOrder,
-    /// Where dead letters find their records again.
+    /// For fetching the records of dead letters again.
     pub broker: Arc<dyn Broker>,
-    /// Committed positions that don't expire, where the broker's do.
+    /// The offsets topic, if the broker expires committed offsets.
     pub offsets: Option<OffsetsTopic>,
 }
 
-/// What all lanes have written, and what retention lets go.
+/// The writes of all lanes, and the key ranges that retention drops.
 #[derive(Debug, Default)]
 struct Writes {
     stores: Vec<(StoreId, Vec<Sealed>)>,
@@ -104,11 +105,11 @@ struct Cut {
     at: Duration,
 }
 
-/// The room.
+/// See the module.
 pub struct CommitRoom {
     parts: CommitParts,
     machine: CommitMachine,
-    /// The epoch that the open transaction belongs to.
+    /// The epoch of the open transaction.
     open: Epoch,
     begun: bool,
     inbox: VecDeque<OutboxItem>,
@@ -118,11 +119,11 @@ pub struct CommitRoom {
     sealed: Writes,
     seals: u32,
     outputs: u64,
-    /// The room in flight of records that the producer still keeps back.
+    /// Bytes of the in-flight budget held by records that aren't acknowledged.
     unacknowledged: i64,
-    /// Up to when the local stores are noted to be current, by the broker's clock.
+    /// The broker's time at which local stores were last marked as current.
     current_at: Option<Timestamp>,
-    /// How often producer ids have rolled over in this run.
+    /// How often producer epochs have been exhausted in this run.
     rollovers: u64,
 }
 
@@ -153,14 +154,14 @@ impl CommitRoom {
         }
     }
 
-    /// Who sends: tests put one in between that the broker keeps waiting.
+    /// For tests that wrap the producer.
     #[cfg(test)]
     pub(crate) const fn producer(&mut self) -> &mut Box<dyn Producer> {
         &mut self.parts.producer
     }
 
-    /// Handles what waits in the outbox; commits an epoch when all of it is there. Waits at most this
-    /// long for something to do. True if anything was done.
+    /// Handles what waits in the outbox; commits an epoch when all of it is there. Waits at most
+    /// this long for something to do. True if anything was done.
     ///
     /// # Errors
     /// What the producer and the back end fail with. The transaction is aborted where that is right.
@@ -183,7 +184,7 @@ impl CommitRoom {
         Ok(true)
     }
 
-    /// Has the producer go on with what it keeps back, and gives up the room of what it doesn't.
+    /// Polls the producer, and releases the bytes of records that are acknowledged.
     fn poll_pending(&mut self) -> Result<()> {
         if self.unacknowledged > 0 {
             let kept = i64::try_from(self.parts.producer.pursue()?).unwrap_or(i64::MAX);
@@ -246,7 +247,7 @@ impl CommitRoom {
     }
 
     fn take(&mut self, epoch: Epoch, records: Vec<ProducerRecord>, bytes: i64) -> Result<()> {
-        // At-least-once holds nothing back: an output is visible as soon as it is acknowledged.
+        // At-least-once needs no transaction: an output is visible as soon as it is acknowledged.
         if epoch == self.open || self.parts.guarantee == Guarantee::AtLeastOnce {
             return self.send(records, bytes);
         }
@@ -269,8 +270,8 @@ impl CommitRoom {
         self.poll_pending()
     }
 
-    /// Before anything is sent: is this still the one instance? Asks the broker only if the last proof is too
-    /// old, by committing again what is committed.
+    /// Call before anything is sent. If the last proof is too old, proves that this is the only
+    /// instance by committing the same offsets again.
     fn prove_sole_instance(&mut self) -> Result<()> {
         let asked = self.parts.shared.clock.monotonic();
         let Some(standing) = self.parts.guard.as_ref().and_then(|g| g.renewal(asked)) else {
@@ -283,11 +284,11 @@ impl CommitRoom {
         Ok(())
     }
 
-    /// Commits offsets beside the epochs.
+    /// Commits offsets outside of an epoch.
     fn commit_only(&mut self, cut: &[CutEntry], timeout: Duration) -> Result<()> {
         self.begin()?;
         let added = self.parts.producer.offsets(&self.parts.group, cut, timeout);
-        // A fenced one sends nothing more, not even an abort; after a commit there is nothing to abort.
+        // Once fenced, not even an abort may be sent; after a commit there is nothing to abort.
         self.begun = added.as_ref().is_err_and(|e| e.kind() != ErrorKind::Fenced);
         added?;
         match self.parts.producer.commit(timeout)? {
@@ -433,7 +434,7 @@ impl CommitRoom {
         self.note_current()
     }
 
-    /// Notes now and then that the local stores lack nothing: see [`stoatflow_protocol::Age`].
+    /// Marks the local stores as current now and then: see [`stoatflow_protocol::Age`].
     fn note_current(&mut self) -> Result<()> {
         let Some(now) = self.parts.producer.append_time() else {
             return Ok(());
@@ -524,10 +525,11 @@ impl CommitRoom {
         }
     }
 
-    /// A clean end, everything committed: the next start need not wait. Best effort, it would only wait.
+    /// Records a clean end once everything is committed, so that the next start need not wait. Best
+    /// effort.
     pub fn close(&mut self) {
         self.abandon();
-        // Under at-least-once the rows of the last commit are on their way still.
+        // Under at-least-once the rows of the last commit may not be acknowledged yet.
         if self.parts.offsets.is_some()
             && self.parts.guarantee == Guarantee::AtLeastOnce
             && let Err(error) = self
@@ -545,7 +547,7 @@ impl CommitRoom {
         }
     }
 
-    /// Aborts what is open, best effort: a fresh start aborts it too, by fencing.
+    /// Aborts the open transaction. Best effort: the next start's fencing aborts it too.
     pub fn abandon(&mut self) {
         if std::mem::take(&mut self.begun)
             && let Err(error) = self.parts.producer.abort(Duration::from_secs(5))

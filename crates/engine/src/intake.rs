@@ -1,7 +1,10 @@
-//! Intake: the consumer and dispatch on one thread.
+//! Reads from the broker and hands records to dispatch, on one thread.
 //!
-//! Takes from the broker while dispatch has room, gives nothing back but credit checks. Owns the
-//! consumer. Never waits longer than the next barrier allows.
+//! Owns the consumer. A step polls, assigns timestamps, dispatches to lanes and inserts a barrier
+//! if one is due. Never sleeps longer than until the next barrier may be due.
+//!
+//! In this folder a *slot* is a partition's index in the consumer's assignment
+//! ([`source_partitions`]).
 
 pub mod dispatch;
 pub mod global_table_gate;
@@ -21,17 +24,17 @@ use stoatflow_core::Result;
 use stoatflow_log::{Consumer, ConsumerRecord};
 use stoatflow_protocol::Fetch;
 
-/// How many records one fetch may bring.
+/// Most records per poll.
 const FETCH_MAX: usize = 4096;
 
-/// The room.
+/// See the module.
 pub struct Intake {
     shared: Arc<Shared>,
     consumer: Box<dyn Consumer>,
     dispatch: Dispatch,
     timestamps: TimestampAssigner,
     fetched: Vec<ConsumerRecord>,
-    /// Slots that must not be fetched now; in order.
+    /// Slots that are paused at the consumer, sorted.
     paused: Vec<u32>,
 }
 
@@ -54,19 +57,19 @@ impl Intake {
         }
     }
 
-    /// Who reads: tests put one in between that has to ask.
+    /// For tests that wrap the consumer.
     #[cfg(test)]
     pub(crate) const fn consumer(&mut self) -> &mut Box<dyn Consumer> {
         &mut self.consumer
     }
 
-    /// Does it call functions of the user?
+    /// Does it call user functions?
     #[must_use]
     pub fn calls_out(&self) -> bool {
         self.timestamps.calls_out()
     }
 
-    /// Fetches only what may be fetched.
+    /// Pauses and resumes partitions as dispatch wants.
     fn pause(&mut self) -> Result<()> {
         let wanted = self.dispatch.paused_slots();
         if wanted != self.paused {
@@ -88,8 +91,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Fetches, admits, and puts a barrier in if one is due. Waits for records if `wait`.
-    /// True if anything moved.
+    /// Polls, dispatches, and inserts a barrier if one is due. Waits for records if `wait`. True if
+    /// anything moved.
     ///
     /// # Errors
     /// What the consumer fails with.
@@ -99,7 +102,7 @@ impl Intake {
         self.dispatch.check_global_tables();
         self.pause()?;
         let reading = !stopping && self.dispatch.wants_more();
-        // What nobody can send nobody is silent about.
+        // An unreachable broker doesn't make a source idle.
         let away = self.shared.status.broker_away.load(Relaxed);
         self.dispatch.set_reading(reading && !away);
         if reading {
@@ -148,13 +151,13 @@ impl Intake {
         Ok(moved)
     }
 
-    /// After a stop was asked for: is everything that was admitted committed?
+    /// Is everything that was admitted committed?
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.dispatch.is_settled()
     }
 
-    /// Dispatch, for hosts that put barriers in themselves.
+    /// For callers that insert barriers themselves.
     pub const fn dispatch(&mut self) -> &mut Dispatch {
         &mut self.dispatch
     }

@@ -1,9 +1,9 @@
-//! A lane: runs the stages' operators for the keys that hash to it.
+//! A lane: runs the operators of all stages for the keys that hash to it.
 //!
-//! Takes items from its queue; gives outputs to the outbox, re-keyed records to other lanes, and at
-//! the end of an epoch the sealed writes. Owns one chain per stage and the list of keys it wrote,
-//! never the state itself (law 3). `step` never waits for another lane; it may wait for a store's
-//! disk or for the interpreter.
+//! Takes items from its queue; sends outputs to the outbox, re-keyed records to other lanes, and at
+//! the end of an epoch its sealed writes. Owns one operator chain per stage and the list of keys it
+//! wrote, never the state itself (law 3). `step` never waits for another lane; it may wait for a
+//! store's disk or for the interpreter.
 
 mod barrier;
 mod dead_letters;
@@ -36,14 +36,14 @@ use stoatflow_protocol::Rendezvous;
 use stoatflow_state::Dirty;
 use tick::Arrived;
 
-/// Added to an output's bytes in the budget: its structs in queues.
+/// Added to an output's bytes in the in-flight budget: its structs in queues.
 const OUTPUT_OVERHEAD: i64 = 128;
 
 fn length(bytes: Option<&bytes::Bytes>) -> i64 {
     i64::try_from(bytes.map_or(0, bytes::Bytes::len)).unwrap_or(i64::MAX / 4)
 }
 
-/// Which operators have begun.
+/// Which operators were opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opened {
     Nothing,
@@ -52,22 +52,22 @@ enum Opened {
     All,
 }
 
-/// What is known of outputs before they are sent.
+/// Limits on the size of outputs.
 #[derive(Clone, Debug)]
 pub struct OutputLimits {
-    /// The largest record that the producer sends, if anybody is to be asked about larger ones.
+    /// The largest record that the producer accepts, if a policy decides about larger ones.
     pub largest: Option<usize>,
-    /// Who decides, by sink.
+    /// The policy, by sink.
     pub judges: Arc<[Option<Arc<Judge>>]>,
 }
 
-/// The parts of a lane.
+/// What a lane is built from.
 pub struct LaneParts {
     /// Its number.
     pub id: Lane,
-    /// What all rooms share.
+    /// Shared by all parts of the run.
     pub shared: Arc<Shared>,
-    /// What runs.
+    /// The topology.
     pub plan: Arc<PhysicalPlan>,
     /// One chain per stage.
     pub chains: Vec<Chain>,
@@ -77,17 +77,17 @@ pub struct LaneParts {
     pub slots: SourcePartitions,
     /// Topics of the sinks, by number.
     pub sinks: Arc<[Arc<str>]>,
-    /// What may be too large for them.
+    /// Limits on the size of outputs.
     pub limits: OutputLimits,
-    /// Most records at a time.
+    /// Most records per batch.
     pub batch_max: usize,
-    /// What is to be known of time.
+    /// Clocks and how time is kept.
     pub timing: Arc<Timing>,
-    /// Anything but [`Flaw::None`] is a test of the tests.
+    /// Injected faults; [`Flaw::None`] except in mutation tests.
     pub flaw: Flaw,
 }
 
-/// The room.
+/// See the module.
 pub struct LaneRoom {
     id: Lane,
     shared: Arc<Shared>,
@@ -99,44 +99,46 @@ pub struct LaneRoom {
     limits: OutputLimits,
     batch_max: usize,
     stages: Vec<StageState>,
-    /// Items that a barrier has let go: older than anything else.
+    /// Items that a barrier has released: older than anything else.
     ready: VecDeque<LaneItem>,
-    /// Items from lanes.
+    /// Items from other lanes.
     inbox: VecDeque<LaneItem>,
     effects: Effects,
     timing: Arc<Timing>,
-    /// Time as each stage sees it, because stages may be in different epochs. A lane that is alone and goes
-    /// by records (or a plan without clocks) has one view for all.
+    /// Time as each stage sees it, since stages may be in different epochs. A lane that is alone
+    /// and goes by records (or a plan without clocks) has one view for all.
     views: Vec<LaneClocks>,
     share: Share,
-    /// Of lane 0: who has arrived where.
+    /// Lane 0: which lanes have arrived at which stage.
     meeting: Rendezvous<Times>,
-    /// Of lane 0: what all lanes knew at the end of the last epoch, and what of that is in the store.
+    /// Lane 0: the times of all lanes at the end of the last epoch, and what of them is in the
+    /// store.
     known: Times,
     kept: Times,
-    /// Of lane 0, by store: up to where expired segments are gone.
+    /// Lane 0, by store: up to where expired segments were dropped.
     dropped_to: Vec<Option<bytes::Bytes>>,
-    /// Of lane 0, by stage: when a punctuation is due by the clock.
+    /// Lane 0, by stage: when a punctuation is due by the clock.
     next_punctuation: Vec<Option<i64>>,
-    /// The application's watermark at the barrier that came last.
+    /// The application's watermark at the last barrier.
     watermark: i64,
     opened: Opened,
-    /// Stages with operators that wait for more while there is more.
+    /// Stages with operators that hold records back while there is more to do.
     gathering: Vec<StageId>,
-    /// Is there an offload, which counts what comes to it?
+    /// Is there an offload, which counts what reaches it?
     may_park: bool,
-    /// Records per source, while a batch of several sources is sorted out.
+    /// Records per source, while a batch of several sources is sorted.
     sorted: Vec<Vec<Record>>,
-    /// Per exchange and lane: records on their way.
+    /// Per exchange and lane: records to send.
     routes: Vec<Vec<(Vec<Record>, i64)>>,
     /// Exchange nodes, in the order of `routes`: those that go ahead come first.
     exchanges: Vec<Exchange>,
-    /// By node: where an exchange is among them.
+    /// By node: index of its exchange.
     exchange_at: Vec<usize>,
-    /// By stage, those that go ahead and those that do not; and by exchange, which of them it is among.
+    /// By stage, for exchanges that go ahead and for the others; and by exchange, which of the two
+    /// it belongs to.
     siblings: Vec<Siblings>,
     counted_by: Vec<usize>,
-    /// By stage: how what is sent into it in the tick at hand moves the time there.
+    /// By stage: how records sent into it in this tick move its time.
     steps: Vec<Steps>,
     /// The end of an epoch that a stage is at, with its tick.
     ending: Option<(u64, Barrier)>,
@@ -149,7 +151,7 @@ pub struct LaneRoom {
 }
 
 impl LaneRoom {
-    /// Furnishes a lane that starts with epoch 1.
+    /// Builds a lane that starts with epoch 1.
     #[must_use]
     pub fn new(parts: LaneParts) -> Self {
         let LaneParts {
@@ -178,7 +180,7 @@ impl LaneRoom {
         view.by_watermark = timing.by_watermark;
         view.watermark = timing.watermark;
         view.emit_interval_ms = timing.window_emit_ms;
-        // Passes at barriers are seldom enough, and after the last one there is no other to come back at.
+        // Passes at barriers are rare enough, and after the last one there is none to catch up at.
         if !timing.by_watermark {
             view.join_emit_interval_ms = timing.join_emit_ms;
         }
@@ -282,7 +284,7 @@ impl LaneRoom {
         Ok(true)
     }
 
-    /// What was held back while there was more to do goes on when there is nothing.
+    /// Continues what was held back while there was more to do.
     fn on_idle(&mut self) -> Result<()> {
         if self.gathering.is_empty() || self.has_work() {
             return Ok(());
@@ -297,9 +299,9 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// Lets operators load what they keep beside the restored stores, and processors begin. The first
-    /// step does it if nobody has: all lanes at the same time. While global tables are read, only what
-    /// fills them is opened.
+    /// Opens operators: they load what they keep besides the restored stores, and processors are
+    /// initialised. The first step does it if the caller hasn't. While global tables are read, only
+    /// operators that fill them are opened.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -338,14 +340,14 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// The end: processors are told.
+    /// Closes processors.
     pub fn close(&mut self) {
         if std::mem::replace(&mut self.opened, Opened::Nothing) != Opened::Nothing {
             self.chains.iter_mut().for_each(Chain::close);
         }
     }
 
-    /// Of lane 0: what all lanes knew of time at the end of the last epoch.
+    /// Lane 0: the times of all lanes at the end of the last epoch.
     #[must_use]
     pub const fn times(&self) -> &Times {
         &self.known
@@ -371,7 +373,7 @@ impl LaneRoom {
                 return self.seal(*epoch);
             }
             LaneItem::Open => return self.open_all(),
-            // Of an epoch that is ending: nothing may go before them.
+            // They belong to an epoch that is ending: nothing may overtake them.
             LaneItem::Report { .. } | LaneItem::Release { .. } => return self.meet(item),
         };
         let state = &mut self.stages[usize::from(stage.0)];
@@ -401,7 +403,7 @@ impl LaneRoom {
         }
     }
 
-    /// Until its tick ends.
+    /// Keeps an item until its tick ends.
     fn keep(&mut self, item: LaneItem) {
         if let LaneItem::Routed {
             tick,
@@ -440,7 +442,7 @@ impl LaneRoom {
         }
     }
 
-    /// Which view of time a stage has.
+    /// The index of a stage's view of time.
     fn view(&self, stage: StageId) -> usize {
         if self.views.len() == 1 {
             0
@@ -484,7 +486,7 @@ impl LaneRoom {
         self.shared.release(bytes);
     }
 
-    /// The clock of the application goes by all records, those from other lanes too.
+    /// The application's clock goes by all records, those from other lanes too.
     fn observe(&mut self, stage: StageId, batch: &[Record]) {
         if let Some(clock) = self.timing.application
             && !self.timing.by_watermark
@@ -501,7 +503,7 @@ impl LaneRoom {
         self.with_chain(stage, |chain, context| chain.push(entry, batch, context))
     }
 
-    /// Lets a stage's chain do something, and sends what it leaves behind.
+    /// Runs something on a stage's chain, and sends its effects.
     fn run(
         &mut self,
         stage: StageId,
@@ -537,7 +539,7 @@ impl LaneRoom {
         done
     }
 
-    /// Gives records that came through an exchange to the stage's chain. What they leave behind is still to be sent.
+    /// Gives records from an exchange to the stage's chain. Effects are still to be sent.
     fn routed(&mut self, via: NodeId, stage: StageId, batch: &mut Vec<Record>) -> Result<()> {
         let plan = Arc::clone(&self.plan);
         let exchange = &plan.nodes[via.0 as usize];
@@ -547,7 +549,7 @@ impl LaneRoom {
                 exchange.name
             )));
         };
-        // Where no topic stands in Kafka Streams, nothing is read that could move its time.
+        // Where Kafka Streams has no topic, nothing is read that could move its time.
         if !ahead && !self.timing.by_clock[via.0 as usize] {
             self.observe(stage, batch);
         }

@@ -1,17 +1,22 @@
-//! The rooms a record walks through.
+//! The engine: everything between a fetched record and a committed epoch.
 //!
 //! ```text
-//! Kafka ──► ingest ──► dispatch ──► lane: [fused chain] ─► store overlay ─► outbox ──► commit ──► RocksDB
+//! Kafka ──► intake ──► dispatch ──► lane: [fused chain] ─► store overlay ─► outbox ──► commit ──► RocksDB
 //!             ▲           │ hash(key)   │ re-keyed record                         (one transaction)
 //!             │           │             └────► another lane, next stage (in memory)
 //!             └─ credit ──┘        barrier(epoch, cut) travels in the same queues as data
 //! ```
 //!
-//! Every room is a plain struct with a synchronous `step`. Two hosts give them life: [`runtime::threads`] (the
-//! product: one thread for intake, one for commit, lanes as tokio tasks or, where they call foreign
-//! functions, threads) and [`runtime::inline`] (one thread, one room at a time: the test driver and the
-//! simulator). Decisions come from `stoatflow-protocol`; only `outbox`/`commit` produce; only
-//! `commit` ends a transaction. Never knows Python, rdkafka or RocksDB.
+//! One folder per part of that walk: [`intake`], [`lane`], [`commit`]. [`startup`] builds them from
+//! a plan and settings, [`restore`] brings local state up to its changelogs first, and [`admin`]
+//! shows what runs. [`reset`] throws an application's state away, [`query`] reads committed state
+//! from outside.
+//!
+//! Each part is a plain struct with a synchronous `step`. [`runtime`] calls it in one of two ways:
+//! [`runtime::threads`] (the product: a thread for intake, one for commit, lanes as tokio tasks or,
+//! where they call foreign functions, threads) and [`runtime::inline`] (one thread, one step at a
+//! time: the test driver and the simulator). Decisions come from `stoatflow-protocol`. Only
+//! `commit` sends records and ends transactions. This crate never names Python, rdkafka or RocksDB.
 
 pub mod admin;
 pub mod commit;

@@ -1,8 +1,8 @@
-//! Reads of committed state from outside.
+//! Reads committed state from outside the engine.
 //!
-//! Takes a question about a store, gives its rows as of the last commit: from a snapshot, so that lanes and commits go on
-//! meanwhile. Owns what is open of the run that is on: when the run ends, snapshots are let go of, and the state can be
-//! closed, whoever still holds a reader. Never sees what is not committed.
+//! Reads from a snapshot as of the last commit, while lanes and commits continue. Snapshots end
+//! with the run, so that the state can be closed even if a reader is still held. Uncommitted writes
+//! are never visible.
 
 use crate::lane::stream_time::{self, Timing};
 use parking_lot::Mutex;
@@ -13,19 +13,19 @@ use stoatflow_operators::{Foreign, OpenSnapshot, StoreBatches, StoreQuery, away_
 use stoatflow_plan::{Column, PhysicalPlan};
 use stoatflow_state::{Backend, KeyRange};
 
-/// What is asked.
+/// A request for a store's rows.
 #[derive(Clone, Debug)]
 pub struct StoreRequest {
     /// The store's name.
     pub store: String,
-    /// The columns of its values; `None`: the values tell.
+    /// The columns of its values; `None`: inferred from the values.
     pub schema: Option<Vec<Column>>,
-    /// Rows per batch, at most.
+    /// Most rows per batch.
     pub max_rows: usize,
 }
 
 impl StoreRequest {
-    /// Reads from a snapshot of the stores that it needs.
+    /// Opens a snapshot of the stores it needs.
     ///
     /// # Errors
     /// `Config` if that can't be asked, and what `open` and the state fail with.
@@ -42,7 +42,7 @@ impl StoreRequest {
         } = self;
         let query = StoreQuery::new(plan, foreign, &store, schema, max_rows)?;
         let clock = query.store().clock;
-        // Times are written with the epoch whose records have moved them.
+        // The times of this commit.
         let times = clock.and(Timing::new(plan).store);
         let stores: Vec<StoreId> = std::iter::once(query.store().id).chain(times).collect();
         let open = open(&stores)?;
@@ -57,7 +57,7 @@ impl StoreRequest {
                 if snapshot.get(times, &away_row(name))?.is_none() {
                     return Ok(observed);
                 }
-                // Which task a row is in isn't known: hidden is what all of them hide.
+                // A row's task isn't known, so a row is hidden only if every task would hide it.
                 let seen = observed.into_iter().filter(|time| *time >= 0);
                 Ok(seen.min().into_iter().collect())
             })?,
@@ -67,7 +67,7 @@ impl StoreRequest {
     }
 }
 
-/// The state of the run that is on, and who reads it.
+/// The state of the current run, and its open readers.
 #[derive(Debug, Default)]
 pub struct StoreReaders(Mutex<Inner>);
 
@@ -78,12 +78,12 @@ struct Inner {
 }
 
 impl StoreReaders {
-    /// A run has begun.
+    /// A run has started.
     pub fn begin(&self, state: &Arc<dyn Backend>) {
         self.0.lock().state = Some(Arc::downgrade(state));
     }
 
-    /// The run is over: the state is closed as soon as this returns.
+    /// The run is over: the state is closed when this returns.
     pub fn end(&self) {
         let Inner { state, open } = std::mem::take(&mut *self.0.lock());
         drop(state);
@@ -100,7 +100,7 @@ impl StoreReaders {
         self.0.lock().running()
     }
 
-    /// Reads.
+    /// Reads a store.
     ///
     /// # Errors
     /// `Config` if nothing runs, or as [`StoreRequest::of`].
@@ -111,7 +111,7 @@ impl StoreReaders {
         question: StoreRequest,
     ) -> Result<StoreBatches> {
         question.of(plan, foreign, |stores| {
-            // Under the lock: a run that ends meanwhile must find what was opened.
+            // Under the lock, so that the end of the run finds what was opened.
             let mut inner = self.0.lock();
             let opened = OpenSnapshot::new(inner.running()?.snapshot(stores)?);
             inner.open.retain(|other| other.strong_count() > 0);

@@ -1,20 +1,20 @@
-//! Reset: an application forgets its state and reads its input again.
+//! Resets an application: deletes its state and moves its committed offsets.
 //!
-//! Takes a blueprint and a request; asks the broker for facts, lets [`stoatflow_protocol::reset`] decide, and does it in
-//! an order that may be cut anywhere:
+//! Asks the broker for facts, lets [`stoatflow_protocol::reset`] decide, and acts in an order that
+//! may be interrupted anywhere:
 //!
 //! ```text
 //! open ────────────► begin ──────────────────► state, changelogs ─────► end
-//! fences whoever     commits the new positions  are deleted             commits them without the mark
-//! runs, waits until  with a mark                      │
-//! nothing of it                 └─── from here on ────┴─── no engine starts: run the reset again ──┘
-//! comes any more
+//! fences a running   commits the new offsets   are deleted              commits them without the mark
+//! instance, awaits   with a mark                      │
+//! its transactions             └─── from here on ─────┴─── no engine starts: run the reset again ──┘
 //! ```
 //!
-//! So new positions never meet old state nor old positions an empty one. The mark keeps what was committed before,
-//! so that the same request, made again, decides the same. Local state goes first: once its lock is ours, an
-//! older instance on this machine has ended, and nothing of it asks for a topic that is gone. Never touches output
-//! topics, input topics, or local state on other machines.
+//! So new offsets never meet old state, nor old offsets an empty state. The mark keeps the offsets
+//! that were committed before, so that the same request, made again, decides the same. Local state
+//! is deleted first: once its lock is ours, an older instance on this machine has ended and can't
+//! ask for a deleted topic. Output topics, input topics and local state on other machines are never
+//! touched.
 
 mod mark;
 
@@ -39,29 +39,30 @@ use stoatflow_protocol::reset::{Facts, Move, Request, Why, decide};
 pub struct Plan {
     /// The application.
     pub application: String,
-    /// Where its topics are.
+    /// The broker's address.
     pub address: String,
-    /// Was a reset begun that has not ended?
+    /// Has an earlier reset not ended?
     pub begun: bool,
-    /// Every partition that is read.
+    /// The offset of every partition that is read.
     pub moves: Vec<Move>,
-    /// Changelog topics that exist, with the number of offsets in them (records, at most).
+    /// Existing changelog topics with the number of offsets in them (at most so many records).
     pub changelogs: Vec<(String, u64)>,
-    /// Where the local state is, if there is any.
+    /// The local state directory, if it exists.
     pub state: Option<PathBuf>,
 }
 
-/// A reset under way. Dropped in the middle, it has to be made again before the application starts.
+/// A reset in progress. If dropped before its end, it must be run again before the application can
+/// start.
 pub struct Reset {
     facts: ResetFacts,
     plan: Plan,
     before: Vec<Before>,
     producer: Box<dyn Producer>,
-    /// Where the broker forgets the group's offsets.
+    /// The offsets topic, if the broker expires committed offsets.
     offsets: Option<OffsetsTopic>,
 }
 
-/// Tells what a reset would do, and changes nothing.
+/// Says what a reset would do, and changes nothing.
 ///
 /// # Errors
 /// What keeps an application from starting; `Config` for a topic that is not read.
@@ -79,7 +80,7 @@ pub fn preview(spec: &EngineSpec, request: &Request) -> Result<Plan> {
     Ok(facts.plan(request, &committed_offsets)?.0)
 }
 
-/// Makes a reset from beginning to end; `agree` sees what it will do and may still refuse.
+/// Runs a whole reset; `agree` sees what it will do and may refuse.
 ///
 /// # Errors
 /// As [`preview`]; `Fenced` if an instance was started meanwhile; whatever a broker or a disk fails with. After any error it
@@ -94,25 +95,25 @@ pub fn reset(
     reset.begin()?;
     reset.wipe_state()?;
     reset.delete_changelogs()?;
-    // An instance that was just starting when it was fenced may have restored old state from them meanwhile.
+    // An instance that was starting when it was fenced may have restored old state meanwhile.
     reset.wipe_state()?;
     reset.end()
 }
 
 impl Reset {
-    /// Fences whoever runs, waits until nothing of it can come any more, and decides. Changes nothing yet.
+    /// Fences a running instance, waits for its transactions, and decides. Changes nothing yet.
     ///
     /// # Errors
     /// As [`reset`].
     pub fn open(spec: &EngineSpec, request: &Request) -> Result<Self> {
         let facts = ResetFacts::of(spec)?;
         let (spec, settings) = (&facts.spec, &facts.spec.settings);
-        // Nothing but offsets is committed. In either guarantee this is the id that is fenced.
+        // Only offsets are committed. This id fences under either guarantee.
         let mode = ProducerMode::Transactional {
             id: settings.application_id.clone(),
             timeout: settings.transaction_timeout,
         };
-        // Before anybody is stopped for it: a mistyped topic is told at once.
+        // Before an instance is stopped: report a mistyped topic at once.
         facts.check(request)?;
         let producer = spec
             .components
@@ -134,13 +135,13 @@ impl Reset {
         })
     }
 
-    /// What it does.
+    /// What it will do.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Commits the new positions with the mark.
+    /// Commits the new offsets with the mark.
     ///
     /// # Errors
     /// As [`reset`].
@@ -173,12 +174,12 @@ impl Reset {
             .delete_topics(&names, spec.settings.broker_wait)
     }
 
-    /// Commits the new positions without the mark: the application may start.
+    /// Commits the new offsets without the mark: the application may start.
     ///
     /// # Errors
     /// As [`reset`].
     pub fn end(mut self) -> Result<Plan> {
-        // Where a topic is read again, its time begins again.
+        // A topic that is read again has no stream time yet.
         let cut = self.cut(|way, before| {
             crate::intake::watermarks::encode_stream_time(match way.why {
                 Why::Kept => before.stream_time,
@@ -279,7 +280,8 @@ impl ResetFacts {
         committed_offsets.ok_or_else(stopped)
     }
 
-    /// The offsets topic, made if need be. What is read again is known by its id of today.
+    /// The offsets topic, created if missing. Topics that are read again are recorded with their
+    /// present ids.
     fn offsets(&self, rows: OffsetRows, plan: &Plan) -> Result<Option<OffsetsTopic>> {
         let (settings, broker) = (&self.spec.settings, self.spec.components.broker.as_ref());
         if broker.forgetting() == Forgetting::Nothing {
@@ -301,7 +303,7 @@ impl ResetFacts {
         logged.map(|s| self.spec.changelog_of(s)).collect()
     }
 
-    /// Is the request about what is read?
+    /// Does the request name only topics that are read?
     fn check(&self, request: &Request) -> Result<()> {
         let nothing = |topic: &TopicInfo| Facts {
             partition: TopicPartition::new(Arc::clone(&topic.name), 0),
@@ -360,7 +362,7 @@ impl ResetFacts {
         Ok((plan, before))
     }
 
-    /// Changelog topics that exist, with the number of their offsets.
+    /// Existing changelog topics with the number of their offsets.
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
         let spec = &self.spec;
         let (broker, wait) = (&spec.components.broker, spec.settings.broker_wait);

@@ -1,10 +1,9 @@
-//! Recover: brings every store up to its changelog before any input is read.
+//! Restores local stores from their changelogs, before any input is read.
 //!
-//! Takes the positions that the local data stands for, reads what is missing of all stores and
-//! partitions side by side, gives the back end runs of records with the positions they reach. Reading
-//! and loading overlap: while one run is sorted and written, the next one is read; what waits between
-//! the two is bounded in bytes. Owns the order: runs of one store are loaded one after the other.
-//! Never runs beside processing, and never says that it is done before every store has caught up.
+//! Starts from the offsets that the local data already contains and reads the rest of all stores
+//! and partitions in parallel. Reading and loading overlap: while one run is sorted and written,
+//! the next is read; the memory between the two is bounded. Runs of one store are loaded in order.
+//! Done only when every store has caught up.
 
 mod load;
 mod progress;
@@ -28,15 +27,15 @@ use stoatflow_log::Broker;
 use stoatflow_protocol::{Age, RestoreFacts, RestorePlan, WipeReason};
 use stoatflow_state::Backend;
 
-/// Makes a thread (name, body).
+/// Starts a thread (name, body).
 pub type Spawn<'a> = &'a dyn Fn(&str, Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>>;
 
-/// Who does the work.
+/// Which threads do the work.
 #[derive(Clone, Copy)]
 pub enum Parallelism<'a> {
-    /// The caller, alone.
+    /// The caller reads and loads.
     Sequential,
-    /// The caller reads, so many threads load.
+    /// The caller reads, this many threads load.
     Threads(Spawn<'a>, usize),
 }
 
@@ -44,32 +43,33 @@ pub enum Parallelism<'a> {
 pub struct Restore<'a> {
     /// Stop requests, clock and status.
     pub shared: &'a Arc<Shared>,
-    /// Where changelogs are.
+    /// Where the changelogs are.
     pub broker: &'a dyn Broker,
-    /// Where they go.
+    /// Where their records go.
     pub backend: &'a Arc<dyn Backend>,
-    /// What is restored.
+    /// The stores to restore.
     pub stores: &'a [LoggedStore],
-    /// The name of the reader.
+    /// The consumer group.
     pub group: &'a str,
-    /// How long silence of the broker is waited out.
+    /// How long the broker may be silent.
     pub timeout: Duration,
-    /// Memory for what is between broker and back end.
+    /// Memory budget for records between broker and back end.
     pub memory: usize,
-    /// The broker's time, before the ends of changelogs are asked for; `None` where deletions are kept for good.
+    /// The broker's time before changelog ends were requested; `None` where tombstones are kept for
+    /// good.
     pub now: Option<Timestamp>,
-    /// Offsets behind the last record that a commit leaves in a changelog.
+    /// How many offsets behind its last record a commit takes in a changelog (the commit marker).
     pub markers: i64,
-    /// Who does it.
+    /// Which threads do the work.
     pub parallelism: Parallelism<'a>,
-    /// Who wants to know.
+    /// Receives progress.
     pub listener: Option<RestoreListener>,
 }
 
-/// Stores that are emptied before they are read again, by their place.
+/// Stores (by index) that are emptied first, and why.
 type Wiped = Vec<(usize, WipeReason)>;
 
-/// One partition to read.
+/// One changelog partition to read.
 #[derive(Clone, Debug)]
 struct Task {
     store: usize,
@@ -79,7 +79,8 @@ struct Task {
 }
 
 impl Restore<'_> {
-    /// Reads what is missing. `false` if a stop was asked for before every store had caught up.
+    /// Reads what the stores lack. `false` if a stop was requested before every store had caught
+    /// up.
     ///
     /// # Errors
     /// `Unavailable`, `Incompatible`, and what the back end fails with.
@@ -93,9 +94,9 @@ impl Restore<'_> {
         }
         let loaders = Loaders::new(self, &tasks, &progress)?;
         let outcome = read::read(self, &tasks, &loaders);
-        // The reason of a failed loader is better than that of a reader who missed it.
+        // A loader's error says more than that of the reader it stopped.
         let whole = loaders.finish().and(outcome);
-        // A loader that was asked to stop leaves work behind, whatever the reader had reached.
+        // A loader that was stopped leaves work behind even if the reader was done.
         let whole = whole.map(|all_read| all_read && progress.is_complete());
         progress.close();
         if matches!(whole, Ok(true)) {
@@ -104,7 +105,7 @@ impl Restore<'_> {
         whole
     }
 
-    /// Every store lacks nothing of what its changelog had when the time was taken.
+    /// Notes that every store had all of its changelog at that time.
     fn note_current(&self) -> Result<()> {
         let logged = self.stores.iter().filter(|s| s.changelog.is_some());
         let stores: Vec<StoreId> = logged.map(|s| s.store.id()).collect();
@@ -114,7 +115,7 @@ impl Restore<'_> {
         }
     }
 
-    /// What is to be read, and the stores that were emptied for it.
+    /// What to read, and the stores that were emptied for it.
     fn plan(&self) -> Result<(Vec<Task>, Wiped)> {
         let (broker, backend) = (self.broker, self.backend.as_ref());
         let logged = || {
@@ -156,7 +157,7 @@ impl Restore<'_> {
                 plans.push(plan);
             }
             if let Some(why) = wipe {
-                // A wipe takes the whole store, so every partition starts over.
+                // A wipe empties the whole store, so every partition starts over.
                 tracing::warn!(
                     store = name,
                     "rebuilding the local store: {}",
@@ -166,7 +167,7 @@ impl Restore<'_> {
                 wiped.push((index, why));
             }
             if wipe.is_some() || stored.is_empty() {
-                // What is read from now on may be gone on with for as long as deletions are kept from now on.
+                // The store is current from now on, so its age counts from now.
                 self.now
                     .map_or(Ok(()), |now| backend.note_current(&[id], now))?;
             }
@@ -192,7 +193,7 @@ impl Restore<'_> {
     }
 }
 
-/// In words.
+/// The reason as text.
 const fn describe(why: WipeReason) -> &'static str {
     match why {
         WipeReason::Truncated => "the changelog no longer has what it lacks",
@@ -216,7 +217,7 @@ fn partitions_of(
         .collect())
 }
 
-/// Names a store's place in the state directory and the format of its data.
+/// The store's directory name and data format.
 #[must_use]
 pub fn store_layout(
     id: StoreId,

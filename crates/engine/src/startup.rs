@@ -1,8 +1,8 @@
-//! Furnish: from a plan, settings and components to rooms that can run.
+//! Builds a runnable engine from a plan, settings and components.
 //!
-//! Takes the physical plan; reaches the broker, checks and makes topics, takes over from an older
-//! instance, opens the state, restores it, and gives all rooms, positioned at the committed cut.
-//! Runs once per start; owns nothing afterwards.
+//! Reaches the broker, checks and creates topics, fences an older instance and waits for its
+//! transactions, opens the state and restores it. The result is positioned at the last committed
+//! offsets. Runs once per start and keeps nothing.
 
 mod await_transactions;
 pub mod components;
@@ -41,54 +41,55 @@ use stoatflow_plan::{PhysicalPlan, Store};
 use stoatflow_protocol::{Lifecycle, Schedule};
 use stoatflow_state::{Backend, Dirty};
 
-/// How long a newcomer waits for the older instance on this machine to notice that it is fenced and
-/// to let go of the state directory.
+/// How long a new instance waits for an older one on this machine to notice that it is fenced and
+/// to release the state directory.
 const LOCK_PATIENCE: Duration = Duration::from_secs(15);
-/// An idle engine commits nothing this often, to learn that it is fenced. Below [`LOCK_PATIENCE`].
+/// An idle engine commits an empty epoch this often, to find out whether it was fenced. Must stay
+/// below [`LOCK_PATIENCE`].
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// All rooms of one run.
+/// The parts of one run.
 pub struct EngineParts {
-    /// What they share.
+    /// What the parts share.
     pub shared: Arc<Shared>,
     /// Consumer and dispatch.
     pub intake: Intake,
     /// The lanes.
     pub lanes: Vec<LaneRoom>,
-    /// The producer's room.
+    /// Sends and commits.
     pub commit: CommitRoom,
     /// Stores by number.
     pub stores: Vec<LoggedStore>,
     /// The committed state.
     pub backend: Arc<dyn Backend>,
-    /// What is read.
+    /// The partitions that are read.
     pub slots: SourcePartitions,
 }
 
-/// Who furnishes.
+/// What the caller of [`EngineSpec::build`] provides.
 #[derive(Clone, Copy)]
 pub struct StartupContext<'a> {
-    /// Told of every state.
+    /// Called with every lifecycle state.
     pub on_state: &'a dyn Fn(Lifecycle),
-    /// Who does what can be done side by side.
+    /// Whether a restore may use threads.
     pub parallelism: Parallelism<'a>,
 }
 
-/// What a house is made of.
+/// What an engine is built from.
 #[derive(Clone)]
 pub struct EngineSpec {
-    /// What runs.
+    /// The topology.
     pub plan: Arc<PhysicalPlan>,
-    /// Functions and serdes from outside.
+    /// User functions and serdes.
     pub foreign: Arc<Foreign>,
     /// The settings.
     pub settings: Arc<Settings>,
-    /// The objects.
+    /// Broker, clock and what else differs between product and tests.
     pub components: Components,
 }
 
 impl EngineSpec {
-    /// What rooms share, before any of them exists (the admin port needs it while restoring).
+    /// What the parts share, made before any of them (the admin port needs it during the restore).
     #[must_use]
     pub fn shared(&self, status: Arc<Status>, failpoints: Failpoints) -> Arc<Shared> {
         Arc::new(Shared::new(
@@ -101,7 +102,7 @@ impl EngineSpec {
         ))
     }
 
-    /// Furnishes, telling the host of STARTING and RESTORING. `None` if a stop was asked for.
+    /// Builds all parts; reports STARTING and RESTORING. `None` if a stop was requested meanwhile.
     ///
     /// # Errors
     /// Everything that can keep an application from starting.
@@ -126,7 +127,7 @@ impl EngineSpec {
         resolved.build_resolved(shared, context)
     }
 
-    /// As [`Self::furnish`], with every source's topics known.
+    /// As [`Self::build`], once topic patterns are resolved.
     fn build_resolved(
         &self,
         shared: &Arc<Shared>,
@@ -141,8 +142,8 @@ impl EngineSpec {
         let mut timing = self.timing();
         let specs = self.specs(&timing)?;
         let changelogs = self.changelogs(broker.as_ref(), &topics, &specs)?;
-        // Opening the producer fences an older instance and ends what it left open: only after that
-        // are committed offsets and changelog ends final.
+        // Opening the producer fences an older instance and ends its open transaction. Only after
+        // that are committed offsets and changelog ends final.
         let mode = self.producer_mode();
         let mut producer = broker.producer(&mode, settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
@@ -175,7 +176,7 @@ impl EngineSpec {
             stores: &stores,
             group: &settings.application_id,
             timeout: settings.broker_wait,
-            // The caches are still empty: a part of their share serves the restore.
+            // Caches are still empty, so the restore may use a part of their memory.
             memory: settings.state_memory_max_bytes / 4,
             now,
             markers: i64::from(settings.guarantee == Guarantee::ExactlyOnceV2),
@@ -194,11 +195,11 @@ impl EngineSpec {
             .as_ref()
             .is_some_and(|o| o.is_behind(&start(&slots)))
         {
-            // What is not in the topic yet is committed with the first epoch, and soon.
+            // Positions that the topic lacks are written with the first epoch; make that soon.
             shared.request_commit();
         }
         timing.begin_with(&slots, shared, settings.guarantee);
-        // Where time is the watermark, records of other lanes don't move it.
+        // Where the watermark is the time, records of other lanes don't move it.
         let by_itself = settings.lanes == 1 || settings.time_by_watermark;
         timing.divide(&self.plan, &slots, by_itself);
         let timing = Arc::new(timing);
@@ -225,7 +226,7 @@ impl EngineSpec {
         let options = ChainOptions {
             cached: settings.cache_max_bytes > 0 || settings.emit_at_barrier,
             at_barrier: settings.emit_at_barrier,
-            // One for all lanes: each would ask the broker for itself.
+            // Shared by all lanes, so that the broker is asked once.
             partitions: Some(self.partition_counts()),
             largest: self.largest(),
             tasks: timing.tasks.clone().into(),
@@ -260,8 +261,8 @@ impl EngineSpec {
         Ok(Some(parts))
     }
 
-    /// Where nothing fences what is sent, only committed offsets tell two instances apart, and who reads
-    /// nothing has none.
+    /// Without transactions, only committed offsets can prove that this is the only instance. An
+    /// application that reads no topic has none.
     fn provable(&self, producer: &dyn Producer) -> Result<()> {
         if !self.plan.sources.is_empty() || producer.sends_are_fenced() {
             return Ok(());
@@ -282,16 +283,16 @@ impl EngineSpec {
         }
     }
 
-    /// The plan's stores, and the engine's own after them.
+    /// The plan's stores, followed by the engine's own.
     pub(crate) fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
         let own = timing.store_spec(&self.plan)?;
         Ok(self.plan.stores.iter().cloned().chain(own).collect())
     }
 
-    /// The offsets topic, where the broker forgets what a group has committed.
+    /// The offsets topic, if the broker expires committed offsets.
     ///
     /// # Errors
-    /// `Incompatible` if a topic was deleted and made anew.
+    /// `Incompatible` if a topic was deleted and created again.
     fn offsets(
         &self,
         rows: &OffsetRows,
@@ -382,7 +383,7 @@ impl EngineSpec {
     }
 }
 
-/// The cut before anything is processed.
+/// The offsets from which reading starts.
 fn start(slots: &SourcePartitions) -> Vec<CutEntry> {
     let entry = |slot: &crate::intake::source_partitions::SourcePartition| CutEntry {
         partition: slot.partition.clone(),

@@ -1,7 +1,7 @@
-//! Where every record, lane, thread and barrier is at this moment.
+//! What every lane, thread and barrier is doing.
 //!
-//! Takes counters and, for threads, what the kernel says about this process; gives JSON. What the
-//! kernel does not tell (another system than Linux) is missing, not invented.
+//! From counters and, for threads, from `/proc`. What the system doesn't tell (other than Linux) is
+//! left out.
 
 use super::{Shared, answer, millis};
 use crate::admin::status::{LaneStatus, Status};
@@ -38,7 +38,7 @@ pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// The barrier under way and the commits before it.
+/// The open barrier and past commits.
 pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
     let status = &shared.status;
     let barrier = status.barrier();
@@ -63,7 +63,7 @@ pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// The function that a thread is in, and the record that it has got.
+/// The user function that a thread is in, and its record.
 fn call(at: &ThreadActivity) -> Value {
     if !at.is_in_function() {
         return Value::Null;
@@ -82,7 +82,7 @@ fn lane(number: usize, lane: &LaneStatus, status: &Status, now: u64) -> Value {
     } else {
         0
     };
-    // The batch under way counts as well: a function that never returns must not look idle.
+    // The current batch counts too: a function that never returns must not look idle.
     let busy = lane.busy_ns.load(Relaxed) / 1_000_000 + current;
     json!({
         "lane": number,
@@ -99,7 +99,7 @@ fn lane(number: usize, lane: &LaneStatus, status: &Status, now: u64) -> Value {
     })
 }
 
-/// One entry per thread of this process; empty where the kernel does not say.
+/// The threads of this process; empty without `/proc`.
 fn os_threads(tasks: &Path) -> Vec<Value> {
     let Ok(entries) = std::fs::read_dir(tasks) else {
         return Vec::new();
@@ -123,7 +123,7 @@ fn os_threads(tasks: &Path) -> Vec<Value> {
     threads.into_iter().map(|(_, row)| row).collect()
 }
 
-/// What `/proc/…/stat` says about a process or a thread.
+/// A process's or thread's `/proc/…/stat`.
 #[derive(Debug)]
 pub(super) struct ProcStat {
     name: String,
@@ -133,13 +133,13 @@ pub(super) struct ProcStat {
 }
 
 impl ProcStat {
-    /// None where there is no such file, or it is of another shape.
+    /// `None` if the file doesn't exist or has another format.
     pub(super) fn read(path: &Path) -> Option<Self> {
         Self::parse(&std::fs::read_to_string(path).ok()?)
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name stands in brackets and may hold any byte, brackets too: the last one ends it.
+        // The name in brackets may contain any byte, brackets too: the last bracket ends it.
         let (head, tail) = text.rsplit_once(')')?;
         let name = head.split_once('(')?.1.to_owned();
         let fields: Vec<&str> = tail.split_whitespace().collect();

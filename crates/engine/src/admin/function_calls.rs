@@ -1,8 +1,7 @@
-//! Whose functions are called, and what that costs.
+//! The user functions of a plan, and how much time they take.
 //!
-//! Takes a plan and its functions, gives their cost by node for whoever asks, and what becomes of async calls: the
-//! functions count themselves ([`Cost`], [`CallCounts`]), nothing is added per record here. A function of several
-//! nodes belongs to the first. Never calls anything.
+//! Functions count their own calls ([`Cost`], [`CallCounts`]); this only collects the counts by
+//! node. A function used by several nodes belongs to the first.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +21,7 @@ struct Call {
 #[derive(Clone, Debug)]
 enum Callee {
     Function(Arc<dyn Udf>),
-    /// It may be called many at a time at one node, and waited for at another.
+    /// Awaited at one node, and called concurrently at another.
     Async(Arc<dyn Udf>, Arc<dyn AsyncUdf>),
     Processor(Arc<dyn ProcessorSupplier>),
 }
@@ -32,7 +31,7 @@ enum Callee {
 pub struct FunctionCost {
     /// The node.
     pub node: String,
-    /// What it does.
+    /// The node's operator.
     pub op: &'static str,
     /// The function (`app.py:12 is_large`).
     pub function: String,
@@ -40,15 +39,15 @@ pub struct FunctionCost {
     pub calls: u64,
     /// Seconds in the function.
     pub seconds: f64,
-    /// Seconds until it could begin.
+    /// Seconds until the calls could begin.
     pub wait_seconds: f64,
-    /// Of an async function, what becomes of its calls.
+    /// The states of an async function's calls.
     #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
     pub awaited: Option<CallCounts>,
 }
 
 impl FunctionCost {
-    /// With what another function of the same node and line has cost.
+    /// Adds the cost of another function of the same node and line.
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.seconds += other.seconds;
@@ -60,16 +59,16 @@ impl FunctionCost {
     }
 }
 
-/// The functions of a plan.
+/// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct FunctionCalls {
     all: Vec<Call>,
-    /// By their addresses: what they are called, and the nodes that call them.
+    /// By address: the function's name, and the nodes that call it.
     known: BTreeMap<usize, (String, Vec<String>)>,
 }
 
 impl FunctionCalls {
-    /// Of a plan.
+    /// The functions of a plan.
     #[must_use]
     pub fn of(plan: &PhysicalPlan, foreign: &Foreign) -> Self {
         let mut calls = Self::default();
@@ -147,14 +146,14 @@ impl FunctionCalls {
         nodes.extend(node.map(str::to_owned));
     }
 
-    /// The function of this address, and the nodes that call it.
+    /// The function at this address, and the nodes that call it.
     #[must_use]
     pub fn at(&self, address: usize) -> Option<(&str, &[String])> {
         let (function, nodes) = self.known.get(&address)?;
         Some((function, nodes))
     }
 
-    /// What they have cost until now.
+    /// What they have cost so far.
     #[must_use]
     pub fn spent(&self) -> Vec<FunctionCost> {
         let spent = self.all.iter().filter_map(|call| {
@@ -185,7 +184,7 @@ impl FunctionCalls {
     }
 }
 
-/// The cost of calls that are waited for, and of those that aren't.
+/// The cost of awaited and concurrent calls together.
 fn both(waited: Option<Cost>, others: Option<Cost>) -> Option<Cost> {
     let (Some(one), Some(two)) = (waited, others) else {
         return waited.or(others);

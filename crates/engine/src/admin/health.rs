@@ -1,7 +1,6 @@
-//! Is it alive, is it ready, and where is it in its life?
+//! Liveness, readiness, and the lifecycle state.
 //!
-//! Takes the lifecycle, the sign of progress and restore progress, gives words that a supervisor and
-//! a person can act on. Never decides anything: a supervisor does.
+//! Reports reasons that a supervisor and a person can act on; it decides nothing itself.
 
 use super::{Shared, answer, millis};
 use crate::admin::status::RestoreProgress;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_protocol::Lifecycle;
 
-/// 200 unless it failed, or is about to because it is stalled: only then does a restart help.
+/// 200 unless the application failed or is stalled: only then does a restart help.
 pub(super) async fn live(State(shared): State<Arc<Shared>>) -> Response {
     let state = shared.status.state();
     let live = state != Lifecycle::Failed && !shared.status.stalled.load(Relaxed);
@@ -24,7 +23,7 @@ pub(super) async fn live(State(shared): State<Arc<Shared>>) -> Response {
     answer(code(live), &body)
 }
 
-/// 200 while records are processed; else 503 with the reason.
+/// 200 while records are processed; otherwise 503 with the reason.
 pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     match unready(&shared) {
         None => answer(
@@ -64,10 +63,10 @@ const fn code(good: bool) -> StatusCode {
     }
 }
 
-/// Why it is not ready, if it is not.
+/// Why it isn't ready, if it isn't.
 fn unready(shared: &Shared) -> Option<Value> {
     let status = &shared.status;
-    // The state is read once, so that reason and state of one answer agree.
+    // Read once, so that reason and state of one answer agree.
     let state = status.state();
     let mut restore = None;
     let (reason, detail, next_step) = match state {

@@ -1,8 +1,7 @@
-//! What the broker is asked beside the work: how far behind it is, whether it answers, and whether there is more to
-//! read.
+//! Asks the broker for end offsets: for lag, to detect an outage, and to find new partitions.
 //!
-//! Takes the partitions that are read; gives their ends to what can be seen, and ends a run that more partitions
-//! have come for ([`Shared::restart_for_new_partitions`]). Has a thread and a client of its own: no room ever waits for it.
+//! Ends the run if there are new partitions to read ([`Shared::restart_for_new_partitions`]). Has
+//! its own thread and client, so that nothing waits for it.
 
 use crate::admin::open_transactions::{HeldBack, OpenTransactionWatch, owner};
 use crate::admin::status::PartitionStatus;
@@ -15,14 +14,14 @@ use std::time::Duration;
 use stoatflow_core::{ErrorKind, TopicPartition};
 use stoatflow_log::{Broker, Range};
 
-/// How often.
+/// How often end offsets are requested.
 const OBSERVE_EVERY: Duration = Duration::from_millis(250);
-/// How often it is looked whether an open transaction holds a partition back.
+/// How often open transactions are looked for.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
-/// How long a question may take.
+/// Timeout of one request.
 const ASK: Duration = Duration::from_secs(2);
 
-/// The partitions before anything is read.
+/// The status of partitions before anything is read.
 pub(crate) fn first_report(slots: &SourcePartitions) -> Vec<PartitionStatus> {
     let first = |slot: &SourcePartition| PartitionStatus {
         topic: slot.partition.topic.to_string(),
@@ -42,8 +41,7 @@ pub(crate) fn first_report(slots: &SourcePartitions) -> Vec<PartitionStatus> {
     slots.iter().map(first).collect()
 }
 
-/// Looks at the ends of partitions now and then, so that lag can be told, and whether the broker answers; and
-/// more rarely whether there is more to read.
+/// Runs as long as the run.
 pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePartitions) {
     let (clock, broker) = (&shared.clock, spec.components.broker.as_ref());
     let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
@@ -67,7 +65,7 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
                     }
                 });
             }
-            // It is asked again; the rooms notice it by themselves.
+            // Tried again; other parts notice an outage by themselves.
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 shared.status.broker_is_silent(asked);
             }
@@ -76,7 +74,7 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
         if asked.saturating_sub(looked) >= spec.settings.metadata_max_age {
             looked = asked;
             let grown = spec.has_new_partitions(slots).unwrap_or_else(|error| {
-                // Asked again the next time; but what no broker's return mends has to be known.
+                // Tried again, but errors that outlast an outage are logged.
                 if error.kind() != ErrorKind::Unavailable {
                     tracing::warn!(%error, "new partitions can't be looked for");
                 }
@@ -94,7 +92,7 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
     }
 }
 
-/// Notes which partitions an open transaction holds back, and tells of those that stand still for long.
+/// Shows which partitions an open transaction holds back, and logs those that are held for long.
 fn find_open_transactions(
     shared: &Shared,
     broker: &dyn Broker,
@@ -118,7 +116,7 @@ fn find_open_transactions(
         .filter(|at| watch.is_news(*at, now.0))
         .collect();
     let whose: Vec<TopicPartition> = news.iter().map(|at| partitions[*at].clone()).collect();
-    // Who can't be asked tells nothing, and the rest is known.
+    // Best effort: without an answer the producer id is missing.
     let found = broker.open_transactions(&whose, ASK).unwrap_or_default();
     shared.status.with_partitions(|known| {
         for (at, (known, held)) in known.iter_mut().zip(&mut held).enumerate() {

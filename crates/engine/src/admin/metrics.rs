@@ -1,7 +1,7 @@
-//! All numbers as OpenMetrics text.
+//! All metrics, as OpenMetrics text.
 //!
-//! Takes [`Status`] at the moment of the scrape (nothing is counted twice, nothing is cached), gives
-//! text. Owns the names of the metrics: dashboards and alerts depend on them, so they only grow.
+//! Read from [`Status`] at the time of the scrape. Dashboards and alerts depend on the names, so
+//! metrics are only added.
 
 use super::Shared;
 use super::debug::ProcStat;
@@ -25,10 +25,10 @@ use std::time::Duration;
 use stoatflow_core::Clock;
 use stoatflow_protocol::Lifecycle;
 
-/// The type that scrapers ask for; they read it as a superset of Prometheus' own.
+/// The content type that scrapers request.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The text for a scraper.
+/// The answer to a scraper.
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     match shared.metrics.text() {
         Ok(body) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
@@ -36,7 +36,7 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// What is shown to scrapers.
+/// What scrapers get.
 #[derive(Debug)]
 pub(super) struct Exposition {
     engine: Registry,
@@ -50,7 +50,7 @@ impl Exposition {
         stall_after: Duration,
         version: &'static str,
     ) -> Self {
-        // One scraper may read many applications: each sample says whose it is.
+        // Each sample names its application: one scraper may read many.
         let labels = [(
             "application_id".into(),
             status.application_id.clone().into(),
@@ -78,7 +78,7 @@ impl Exposition {
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Writes families one after another.
+/// Writes metric families one after another.
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
@@ -214,7 +214,7 @@ impl Engine {
             "Bytes admitted and not yet through their lane",
             one(status.in_flight_bytes.load(Relaxed).max(0)),
         )?;
-        // Summed by labels: a sample that stands there twice would spoil the whole scrape.
+        // Summed by labels: a duplicate sample would invalidate the whole scrape.
         let mut nodes: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for (node, count) in status.plan.nodes.iter().zip(&status.nodes) {
             *nodes.entry((&node.name, node.op.name())).or_default() += count.load(Relaxed);
@@ -538,7 +538,7 @@ fn seconds(count: u64, per_second: f64) -> f64 {
     count as f64 / per_second
 }
 
-/// This process, under the names that every Prometheus client uses.
+/// Metrics of this process, under the names that all Prometheus clients use.
 #[derive(Debug)]
 struct Process;
 
@@ -563,7 +563,7 @@ impl Collector for Process {
     }
 }
 
-/// None where the kernel does not say.
+/// `None` without `/proc`.
 fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;

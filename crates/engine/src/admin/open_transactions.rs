@@ -1,9 +1,9 @@
-//! Sources that somebody's open transaction holds back.
+//! Detects source partitions that another producer's open transaction holds back.
 //!
-//! A `read_committed` reader sees nothing behind the first record of an open transaction. A producer that hangs, or
-//! died before its transaction timed out, so stops everybody who reads, while the lag looks like 0. Takes the ends of
-//! partitions as they are seen now and then; says which stand still below their high watermark, and since when. Never
-//! asks a broker.
+//! A `read_committed` consumer sees nothing behind the first record of an open transaction. A
+//! producer that hangs, or died before its transaction timed out, stops all such consumers while
+//! the lag looks like 0. Compares the ends of partitions over time: which stand still below their
+//! high watermark, and since when.
 
 use serde::Serialize;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use stoatflow_log::OpenTransaction;
 #[cfg(test)]
 mod tests;
 
-/// Told after this long: transactions of some seconds are nothing out of the ordinary.
+/// Reported after this long: a transaction of some seconds is normal.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
 
 /// What holds a partition back, for `/state` and the log.
@@ -21,11 +21,11 @@ const TOLD_AFTER: Duration = Duration::from_secs(10);
 pub struct HeldBack {
     /// Its first offset: nothing from there on is read.
     pub start_offset: i64,
-    /// Records and markers that stand there.
+    /// Offsets from there to the high watermark.
     pub records: i64,
-    /// Since when it is seen (wall clock, ms).
+    /// Since when (wall clock, ms).
     pub since_ms: i64,
-    /// Whose it is, if the broker tells.
+    /// The producer, if the broker tells.
     pub producer_id: Option<i64>,
 }
 
@@ -57,7 +57,7 @@ impl OpenTransactionWatch {
         Self(vec![Seen::default(); partitions])
     }
 
-    /// Takes the ends of a partition; what holds it back, if anything does.
+    /// Takes the ends of a partition; gives what holds it back, if anything does.
     pub fn update(
         &mut self,
         partition: usize,
@@ -79,7 +79,7 @@ impl OpenTransactionWatch {
         })
     }
 
-    /// Is it to be told now? Once for each.
+    /// Is it to be logged now? Once for each transaction.
     pub fn is_news(&mut self, partition: usize, now: Duration) -> bool {
         let seen = &mut self.0[partition];
         let Some((since, _)) = seen.since else {
@@ -91,7 +91,7 @@ impl OpenTransactionWatch {
     }
 }
 
-/// Whose it is, if that is the transaction that was found.
+/// The producer id, if the transaction found is the one that holds it back.
 pub(crate) fn owner(held: &HeldBack, found: Option<OpenTransaction>) -> Option<i64> {
     found
         .filter(|open| open.start.0 <= held.start_offset)

@@ -1,7 +1,7 @@
-//! What can be seen of a running engine: numbers that rooms write and the admin port reads.
+//! Counters and states of a running engine: written by its parts, read by the admin port.
 //!
-//! Takes relaxed atomic counts from every room, gives snapshots as plain data. Owns no behaviour: no
-//! room ever decides by what stands here. Reading never waits for a lane, the interpreter or a broker.
+//! Relaxed atomics, or short locks. No part ever decides by what stands here, and reading never
+//! waits for a lane, the interpreter or a broker.
 
 use crate::admin::function_calls::FunctionCalls;
 use crate::admin::open_transactions::HeldBack;
@@ -25,7 +25,7 @@ const COMMITS_KEPT: usize = 64;
 /// Counters of one lane.
 #[derive(Debug, Default)]
 pub struct LaneStatus {
-    /// Items waiting in its queue.
+    /// Items in its queue.
     pub queued_items: AtomicI64,
     /// Bytes waiting in its queue.
     pub queued_bytes: AtomicI64,
@@ -33,17 +33,17 @@ pub struct LaneStatus {
     pub records: AtomicU64,
     /// The open epoch of its last stage.
     pub epoch: AtomicU64,
-    /// Monotonic milliseconds at which it began the batch it is working on; 0 while idle.
+    /// Monotonic milliseconds at which its current batch began; 0 while idle.
     pub busy_since_ms: AtomicU64,
-    /// Nanoseconds spent working.
+    /// Nanoseconds of work.
     pub busy_ns: AtomicU64,
-    /// The stage of the batch it is working on, plus one; 0 while idle.
+    /// The stage of its current batch, plus one; 0 while idle.
     pub stage_plus_one: AtomicU64,
-    /// The foreign function that it is in.
+    /// The user function that it is in.
     pub at_hand: Arc<AtHand>,
 }
 
-/// A source that an open transaction has held back for so long is told as a reason not to be ready.
+/// A source held back this long by an open transaction makes the application not ready.
 const HELD_BACK_MS: i64 = 60_000;
 
 /// Progress of one store's restore.
@@ -51,13 +51,13 @@ const HELD_BACK_MS: i64 = 60_000;
 pub struct RestoreProgress {
     /// The store.
     pub store: String,
-    /// Changelog offsets to read: records, and what compaction and markers have left of others.
+    /// Changelog offsets to read: records, and gaps left by compaction and markers.
     pub total: u64,
-    /// Those of them that are in the store.
+    /// How many of them are loaded.
     pub done: u64,
-    /// Has it caught up?
+    /// Has the store caught up?
     pub complete: bool,
-    /// Why the local data was thrown away at the start, if it was.
+    /// Why the local data was discarded at the start, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebuilt: Option<&'static str>,
 }
@@ -79,17 +79,17 @@ pub struct PartitionStatus {
     pub stream_time: i64,
     /// Its watermark (-1: none).
     pub watermark: i64,
-    /// Where that comes from.
+    /// The watermark strategy.
     pub strategy: Arc<str>,
-    /// The group that it is aligned with.
+    /// The alignment group.
     pub group: Option<Arc<str>>,
-    /// Has it been silent for so long that it holds nobody back?
+    /// Is it idle, so that it holds no other back?
     pub idle: bool,
-    /// Does it wait for its group?
+    /// Does it wait for its alignment group?
     pub waits: bool,
     /// Do others wait for it?
     pub holds_back: bool,
-    /// The open transaction of somebody that holds it back.
+    /// The open transaction that holds it back.
     pub held_back: Option<HeldBack>,
 }
 
@@ -102,13 +102,13 @@ pub struct CommitStatus {
     pub records: u64,
     /// Output and changelog records in it.
     pub outputs: u64,
-    /// From barrier to the last lane's seal, microseconds.
+    /// From the barrier to the last lane's seal, microseconds.
     pub align_us: u64,
     /// Flush, offsets and transaction, microseconds.
     pub commit_us: u64,
-    /// Of it: until the broker had acknowledged every record.
+    /// Of it: until every record was acknowledged.
     pub flush_us: u64,
-    /// Of it: until the broker had the offsets.
+    /// Of it: until the offsets were acknowledged.
     pub offsets_us: u64,
     /// Local store, microseconds.
     pub apply_us: u64,
@@ -131,7 +131,7 @@ impl CommitStatus {
     }
 }
 
-/// A state with the moment it began.
+/// A state and when it began.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateEntry {
     /// Its name.
@@ -151,35 +151,35 @@ pub struct ErrorStatus {
     pub next_step: String,
 }
 
-/// A room's latest barrier, for `/debug/barriers`.
+/// The latest barrier, for `/debug/barriers`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct BarrierStatus {
     /// The open epoch at dispatch.
     pub open_epoch: u64,
-    /// The epoch that is being aligned or committed, if any.
+    /// The epoch being aligned or committed, if any.
     pub in_flight: Option<u64>,
-    /// The step of the commit that is under way.
+    /// The current step of the commit.
     pub step: Option<String>,
-    /// The last epoch that was committed.
+    /// The last committed epoch.
     pub committed: Option<u64>,
     /// Arrivals per stage of the epoch being aligned (the last entry: seals).
     pub arrivals: Vec<u64>,
 }
 
-/// Everything that can be seen.
+/// See the module.
 #[derive(Debug)]
 pub struct Status {
     /// The application's id.
     pub application_id: String,
-    /// What runs.
+    /// The topology.
     pub plan: Arc<PhysicalPlan>,
     /// Per lane.
     pub lanes: Vec<LaneStatus>,
-    /// The foreign function that intake is in: an extractor, a watermark, a late policy.
+    /// The user function that intake is in: an extractor, a watermark, a late policy.
     pub intake: Arc<AtHand>,
     /// Records that entered each node.
     pub nodes: Vec<AtomicU64>,
-    /// Functions, and what they cost.
+    /// User functions, and what they cost.
     pub calls: FunctionCalls,
     /// Input records admitted.
     pub records_in: AtomicU64,
@@ -193,25 +193,25 @@ pub struct Status {
     pub in_flight_bytes: AtomicI64,
     /// Commits done.
     pub commits: AtomicU64,
-    /// Bytes staged by open epochs in all stores.
+    /// Bytes staged by uncommitted epochs in all stores.
     pub staged_bytes: AtomicU64,
-    /// Bytes of memory used by the state back end.
+    /// Memory of the state back end.
     pub state_memory_bytes: AtomicU64,
-    /// How often it has begun anew by itself.
+    /// How often the run was restarted.
     pub restarts: AtomicU64,
     /// The application's watermark of the last barrier (-1: none).
     pub watermark: AtomicI64,
     /// Is time the watermark (`time.semantics`)?
     pub by_watermark: AtomicBool,
-    /// The run that is on: it knows how full its parking lots are.
+    /// The current run, which knows how much offloads have parked.
     run: Mutex<Weak<Run>>,
-    /// Did the broker not answer when it was asked last?
+    /// Did the broker not answer the last request?
     pub broker_away: AtomicBool,
-    /// How often the epochs of a producer's id have run out.
+    /// How often the epochs of a producer id were used up.
     pub rollovers: AtomicU64,
     /// Does it end because nothing was committed for too long?
     pub stalled: AtomicBool,
-    /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
+    /// Monotonic ms of the last progress (a commit, or idle with nothing to do).
     pub progress_ms: AtomicU64,
     detail: Mutex<Detail>,
 }
@@ -229,12 +229,12 @@ struct Detail {
     error: Option<ErrorStatus>,
     /// The last commit that failed.
     commit_failure: Option<CommitFailure>,
-    /// Since when the broker has not answered.
+    /// Since when the broker hasn't answered.
     silent_since: Option<Duration>,
     commit_seconds: hdrhistogram::Histogram<u64>,
 }
 
-/// Adds to a count, or begins it.
+/// Adds to a count, or starts it.
 fn add(counts: &mut Vec<(String, &'static str, u64)>, of: &str, word: &'static str, count: u64) {
     match counts.iter_mut().find(|c| c.0 == of && c.1 == word) {
         Some(entry) => entry.2 += count,
@@ -243,7 +243,7 @@ fn add(counts: &mut Vec<(String, &'static str, u64)>, of: &str, word: &'static s
 }
 
 impl Status {
-    /// For a plan and so many lanes.
+    /// For a plan and this many lanes.
     #[must_use]
     pub fn new(application_id: &str, plan: Arc<PhysicalPlan>, lanes: u32) -> Self {
         let commit_seconds = hdrhistogram::Histogram::new_with_bounds(1, 600_000_000, 3)
@@ -288,7 +288,7 @@ impl Status {
         }
     }
 
-    /// The same, with the functions that the plan calls.
+    /// Adds the user functions of the plan.
     #[must_use]
     pub fn calling(mut self, foreign: &Foreign) -> Self {
         self.calls = FunctionCalls::of(&self.plan, foreign);
@@ -301,13 +301,13 @@ impl Status {
         *self.run.lock() = Arc::downgrade(run);
     }
 
-    /// Of all threads that call foreign functions.
+    /// Of all threads that call user functions.
     pub fn at_hand(&self) -> impl Iterator<Item = &AtHand> {
         let lanes = self.lanes.iter().map(|lane| &*lane.at_hand);
         lanes.chain(std::iter::once(&*self.intake))
     }
 
-    /// How full the parking lots of offloads are, by the names of their nodes.
+    /// How much each offload has parked, by node name.
     pub fn parked(&self) -> Vec<(String, Occupancy)> {
         let run = self.run.lock().upgrade();
         let all = run.map(|run| run.occupancy()).unwrap_or_default();
@@ -323,7 +323,7 @@ impl Status {
         self.detail.lock().state
     }
 
-    /// Enters a state; false if it may not follow the present one.
+    /// Enters a state; false if it can't follow the present one.
     pub fn enter(&self, next: Lifecycle, now: Timestamp) -> bool {
         let mut detail = self.detail.lock();
         if !detail.state.may_become(next) {
@@ -354,7 +354,7 @@ impl Status {
         }
     }
 
-    /// It begins anew: what was in the rooms is gone, and the error with it.
+    /// The run restarts: what was in its queues is gone, and so is the error.
     pub fn reset_for_restart(&self) {
         self.in_flight_bytes.store(0, Relaxed);
         self.staged_bytes.store(0, Relaxed);
@@ -371,7 +371,7 @@ impl Status {
         self.broker_away.store(false, Relaxed);
     }
 
-    /// A commit has failed. What is known of it stays, also when the engine begins anew.
+    /// A commit has failed. Kept when the run restarts.
     pub fn commit_failed(&self, commit_failure: CommitFailure) {
         self.detail.lock().commit_failure = Some(commit_failure);
     }
@@ -387,7 +387,7 @@ impl Status {
         self.detail.lock().silent_since = None;
     }
 
-    /// The broker has not answered a question that was asked then.
+    /// The broker hasn't answered a request made at this time.
     pub fn broker_is_silent(&self, asked: Duration) {
         self.broker_away.store(true, Relaxed);
         self.detail.lock().silent_since.get_or_insert(asked);
@@ -416,17 +416,17 @@ impl Status {
         }
     }
 
-    /// Partitions, as ingest last reported them.
+    /// Partitions, as intake last reported them.
     pub fn partitions(&self) -> Vec<PartitionStatus> {
         self.detail.lock().partitions.clone()
     }
 
-    /// Changes what is known of partitions, which stand in the order of the slots.
+    /// Changes the status of partitions, which are in the order of slots.
     pub fn with_partitions(&self, change: impl FnOnce(&mut [PartitionStatus])) {
         change(&mut self.detail.lock().partitions);
     }
 
-    /// All partitions, as they are when reading begins.
+    /// Sets the partitions when reading begins.
     pub fn report_partitions(&self, partitions: Vec<PartitionStatus>) {
         self.detail.lock().partitions = partitions;
     }
@@ -444,7 +444,7 @@ impl Status {
         if detail.commits.len() == COMMITS_KEPT {
             detail.commits.pop_front();
         }
-        // Saturating: a value beyond the histogram's bounds is recorded as its bound.
+        // Saturating: a value out of the histogram's bounds is recorded as the bound.
         detail
             .commit_seconds
             .saturating_record(commit.align_us + commit.commit_us + commit.apply_us);
@@ -459,12 +459,12 @@ impl Status {
             .value_at_quantile(quantile)
     }
 
-    /// The barrier's whereabouts.
+    /// The latest barrier.
     pub fn barrier(&self) -> BarrierStatus {
         self.detail.lock().barrier.clone()
     }
 
-    /// Changes the barrier's whereabouts.
+    /// Changes it.
     pub fn with_barrier(&self, change: impl FnOnce(&mut BarrierStatus)) {
         change(&mut self.detail.lock().barrier);
     }
@@ -479,7 +479,7 @@ impl Status {
         self.detail.lock().dropped.clone()
     }
 
-    /// Counts records that were older than the watermark when they came, by what became of them.
+    /// Counts late records by outcome.
     pub fn late(&self, topic: &str, policy: &'static str, count: u64) {
         add(&mut self.detail.lock().late, topic, policy, count);
     }
@@ -494,13 +494,13 @@ impl Status {
         &self.lanes[lane.0 as usize]
     }
 
-    /// How long all lanes together have worked.
+    /// Working time of all lanes together.
     pub fn worked(&self) -> Duration {
         let each = self.lanes.iter().map(|lane| lane.busy_ns.load(Relaxed));
         Duration::from_nanos(each.sum())
     }
 
-    /// Input records that are readable but not committed yet.
+    /// Input records that are readable but not committed.
     pub fn lag(&self) -> i64 {
         self.detail
             .lock()
@@ -510,7 +510,7 @@ impl Status {
             .sum()
     }
 
-    /// A source that somebody's open transaction has held back for long, in a sentence.
+    /// A source held back for long by an open transaction, as a sentence.
     fn held_back(&self, now_ms: i64) -> Option<String> {
         let detail = self.detail.lock();
         let long = |p: &&PartitionStatus| {
@@ -531,7 +531,7 @@ impl Status {
         ))
     }
 
-    /// Is it ready to serve? The reason if not.
+    /// `Ok` if it is ready.
     ///
     /// # Errors
     /// Why not, as a word and a sentence.

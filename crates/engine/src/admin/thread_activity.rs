@@ -1,6 +1,6 @@
-//! What a thread of a run is doing, in words: for the log, the admin port and errors.
+//! What a thread of a run is doing: for the log, the admin port and error messages.
 //!
-//! Takes counters and the foreign function that a thread is in, gives names. Reading never waits for anybody.
+//! Read from counters and the user function that a thread is in; never blocks.
 
 use crate::admin::status::Status;
 use serde::Serialize;
@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, Lane, Offset, Partition};
 use stoatflow_operators::current_call::{AtHand, Running};
 
-/// The threads of lanes.
+/// Name prefix of lane threads.
 const LANE: &str = "stoatflow-lane-";
-/// The one that reads, and asks extractors.
+/// The thread of intake, which also calls extractors.
 pub(crate) const INTAKE: &str = "stoatflow-intake";
 
 /// The name of a lane's thread.
@@ -28,35 +28,35 @@ pub struct ThreadActivity {
     /// The lane.
     #[serde(skip)]
     pub lane: Option<u32>,
-    /// The stage of the batch that it is working on.
+    /// The stage of its current batch.
     #[serde(skip)]
     pub stage: Option<u64>,
-    /// The function that it is in (`app.py:12 is_large`).
+    /// The user function that it is in (`app.py:12 is_large`).
     pub function: Option<String>,
-    /// The node that calls it, or all of them if the function is used several times.
+    /// The node that calls it, or all of them if several do.
     pub node: Option<String>,
-    /// Where the record was read from that the function has got.
+    /// The topic of the record passed to the function.
     pub topic: Option<String>,
     /// Its partition.
     pub partition: Option<i32>,
     /// Its offset.
     pub offset: Option<i64>,
-    /// How long the call has taken, or the batch if it is in no call.
+    /// How long the call has taken so far, or the batch if it is in no call.
     #[serde(skip)]
     pub for_ms: Option<u64>,
-    /// How the foreign runtime calls the thread.
+    /// The interpreter's id of the thread.
     #[serde(skip)]
     pub id: Option<u64>,
 }
 
 impl ThreadActivity {
-    /// Is it in a function of the user?
+    /// Is it in a user function?
     #[must_use]
     pub const fn is_in_function(&self) -> bool {
         self.function.is_some()
     }
 
-    /// Says in an error where that is.
+    /// Adds the activity to an error's coordinates.
     #[must_use]
     pub fn locate(&self, error: Error) -> Error {
         error.at(|at| {
@@ -90,7 +90,7 @@ impl fmt::Display for ThreadActivity {
 }
 
 impl Status {
-    /// What the thread of this name is doing. `now_ms`: monotonic.
+    /// What the thread with this name is doing. `now_ms`: monotonic.
     pub(crate) fn thread_activity(&self, thread: &str, now_ms: u64) -> ThreadActivity {
         let lane = thread.strip_prefix(LANE).and_then(|n| n.parse().ok());
         match lane {

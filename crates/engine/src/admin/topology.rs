@@ -1,7 +1,6 @@
-//! What runs, as a graph with counts.
+//! The running topology, as a graph with counters.
 //!
-//! Takes the physical plan and the counters of its nodes, gives JSON for the page and tools, or the
-//! text of `describe()`. The plan never changes while it runs, only the counts do.
+//! JSON for the page and tools, or the text of `describe()`. The plan never changes while it runs.
 
 use super::{Shared, answer, millis};
 use crate::admin::status::Status;
@@ -14,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_plan::{Node, Op, PhysicalPlan, Store};
 
-/// What of it is wanted.
+/// The query parameters.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
     format: Option<String>,
 }
 
-/// The graph, or with `?format=text` only the text of `describe()`.
+/// The graph; with `?format=text` only the text of `describe()`.
 pub(super) async fn topology(
     State(shared): State<Arc<Shared>>,
     Query(wanted): Query<Wanted>,
@@ -110,7 +109,7 @@ fn node(status: &Status, node: &Node) -> Value {
     body
 }
 
-/// Edges within a stage, and those over which a record walks to the lane of another key.
+/// Edges within a stage, and exchanges between stages.
 fn edges(plan: &PhysicalPlan) -> Vec<Value> {
     let mut edges = Vec::new();
     for node in &plan.nodes {
@@ -127,7 +126,7 @@ fn edges(plan: &PhysicalPlan) -> Vec<Value> {
 }
 
 fn store(status: &Status, store: &Store) -> Value {
-    // What other tools look for on the broker (design, section 6).
+    // The name that other tools look for on the broker.
     let changelog =
         (store.logged).then(|| format!("{}-{}-changelog", status.application_id, store.name));
     json!({

@@ -1,6 +1,6 @@
-//! How far reading and event time are, partition by partition, and who holds the others back.
+//! Positions and event time of all partitions, and which of them hold others back.
 //!
-//! Takes what dispatch has said at the last barrier, gives JSON.
+//! As reported by dispatch at the last barrier.
 
 use super::{Shared, answer};
 use crate::admin::status::{PartitionStatus, Status};
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
     let status = &shared.status;
     let partitions = status.partitions();
-    // A partition that had no record yet says nothing about time.
+    // A partition without records says nothing about time.
     let minimum = partitions
         .iter()
         .map(|p| p.stream_time)
@@ -43,7 +43,7 @@ pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// How far the application's watermark is, and who holds it back.
+/// The application's watermark, and which partitions hold it back.
 pub(super) fn held(status: &Status) -> Value {
     let partitions = status.partitions();
     let holders = partitions.iter().filter(|p| p.holds_back);

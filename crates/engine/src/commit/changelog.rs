@@ -1,6 +1,6 @@
-//! What a commit writes beside the results: changelog records, and the positions that don't expire.
+//! Changelog records and rows of the offsets topic: what a commit writes beside the results.
 //!
-//! Takes what lanes have sealed and the cut, sends records in the order that a crash in between asks for.
+//! The order of records is chosen so that a crash in between loses nothing.
 
 use super::{CommitRoom, LoggedStore, waits_now};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::Sealed;
 
 impl CommitRoom {
-    /// Under at-least-once no transaction holds records together, and after a crash the input comes
-    /// again. So results come before stores (a row that is gone because its result was given must not
-    /// outlive the result), and times after the offsets: see [`Self::send_times`]. What was done with a
-    /// row that waited may be other rows: its deletion comes behind them, and no input would bring it
+    /// Under at-least-once no transaction holds records together, and after a crash input is read
+    /// again. So results come first (a row that was deleted because its result was emitted must be
+    /// gone after a crash), and times after the offsets: see [`Self::send_times`]. Deletions of
+    /// rows that waited come behind the rows made from them, since no input would bring those
     /// again.
     pub(super) fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
@@ -23,7 +23,7 @@ impl CommitRoom {
         self.flush()?;
         let times = self.parts.times;
         let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
-        // Where something waits is known before it waits.
+        // Written first: in which tasks something waits.
         let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
         self.send_writes(own, |_, write| waits_now(write))?;
         self.send_writes(stores(), |store, write| !store.is_over(write))?;
@@ -35,8 +35,9 @@ impl CommitRoom {
         Ok(())
     }
 
-    /// A stream time that outlives a crash must not be ahead of the offsets: it would make late what is
-    /// read again, or say that a result was given that never arrived. Behind them it only repeats.
+    /// After a crash, stream times must not be ahead of the offsets: they would make records late
+    /// that are read again, or claim results that were never sent. Being behind only repeats
+    /// results.
     pub(super) fn send_times(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         let times = self.parts.times;
         if times.is_none() || !self.is_ordered() {
@@ -47,8 +48,8 @@ impl CommitRoom {
         self.flush()
     }
 
-    /// Under at-least-once they follow the commit, and are acknowledged with the next one: they must not be ahead of
-    /// it.
+    /// Under at-least-once these follow the commit, and are acknowledged with the next one: they
+    /// must not be ahead of it.
     pub(super) fn send_positions(&mut self, cut: &[CutEntry]) -> Result<()> {
         let now = self.parts.shared.clock.now();
         let Some(offsets) = &mut self.parts.offsets else {
@@ -62,7 +63,7 @@ impl CommitRoom {
         self.parts.producer.send(&mut rows)
     }
 
-    /// Is there anything whose writes have to arrive one after another?
+    /// Are there stores whose writes must arrive in order?
     fn is_ordered(&self) -> bool {
         self.parts.guarantee == Guarantee::AtLeastOnce
             && (self.parts.times.is_some() || self.parts.stores.iter().any(|store| store.waiting))
@@ -89,7 +90,8 @@ impl CommitRoom {
                 timestamp: w.timestamp,
                 headers: None,
             });
-            // What one lane has written to one store: that of all at once would be half as much again as the writes.
+            // Per lane and store: collecting all at once would need half as much memory again as
+            // the writes.
             let mut records: Vec<_> = records.collect();
             if records.is_empty() {
                 continue;

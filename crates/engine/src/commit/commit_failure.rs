@@ -1,8 +1,7 @@
-//! What is kept of a commit that failed: enough to see afterwards which records it was about.
+//! What is kept of a failed commit: which records it was about.
 //!
-//! Takes the epoch, its cut and what lanes had done; gives a line for the log and a row for
-//! `/debug/barriers`, which shows it also after the engine has begun anew. Decides nothing: recovery reads
-//! the truth from the broker.
+//! A line for the log, and an entry in `/debug/barriers` that survives a restart of the run.
+//! Nothing is decided by it: recovery asks the broker.
 
 use crate::admin::status::Status;
 use serde::Serialize;
@@ -11,14 +10,14 @@ use stoatflow_core::{Epoch, Error, Timestamp};
 use stoatflow_log::CutEntry;
 use stoatflow_protocol::Step;
 
-/// Where the epoch ended in a partition, and where the one before it did.
+/// Where the epoch ended in a partition, and where the one before did.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailedPosition {
     /// Topic.
     pub topic: String,
     /// Partition.
     pub partition: i32,
-    /// The epoch would have committed this.
+    /// What the epoch would have committed.
     pub offset: i64,
     /// What was committed before.
     pub committed: i64,
@@ -33,7 +32,7 @@ pub struct FailedLane {
     pub epoch: u64,
     /// Records it has taken since the start.
     pub records: u64,
-    /// Items that waited for it.
+    /// Items in its queue.
     pub queued: i64,
 }
 
@@ -52,13 +51,13 @@ pub struct CommitFailure {
     pub at_ms: i64,
     /// Input records of the epoch.
     pub records: u64,
-    /// What it was to commit.
+    /// The offsets it was to commit.
     pub cut: Vec<FailedPosition>,
     /// All lanes at that moment.
     pub lanes: Vec<FailedLane>,
 }
 
-/// What failed, where, and whether the outcome is known.
+/// The step that failed.
 #[derive(Debug)]
 pub struct FailedStep<'a> {
     /// The epoch.

@@ -1,8 +1,9 @@
-//! The guard of a producer whose records nothing fences: what is committed, and whether one may send.
+//! Keeps two instances apart where transactions don't fence (at-least-once).
 //!
-//! Takes the cuts that are being committed; gives them with the mark that says "somebody is at work", the standing cut to
-//! commit again as a question to the broker, and the same without the mark for a clean end. When to ask is
-//! decided by [`stoatflow_protocol::lease`]; [`crate::commit`] asks. Never talks to a broker.
+//! Committed offsets carry a mark while an instance runs. To prove that it is still the only one,
+//! an instance commits the same offsets again: the broker refuses that if it was fenced. A clean
+//! end commits them without the mark. [`stoatflow_protocol::lease`] decides when a new proof is
+//! needed; [`crate::commit`] does the commits.
 
 use std::time::Duration;
 use stoatflow_log::CutEntry;
@@ -18,16 +19,16 @@ const MARK: &str = ";held";
 #[derive(Debug)]
 pub struct InstanceGuard {
     hold: Hold,
-    /// What is committed, or would be if nothing were processed; marked.
+    /// The committed offsets (or those that reading started from), marked.
     committed: Vec<CutEntry>,
-    /// What is being committed.
+    /// The offsets being committed.
     pending: Option<Vec<CutEntry>>,
-    /// Is a mark of ours committed?
+    /// Is our mark committed?
     marked: bool,
 }
 
 impl InstanceGuard {
-    /// Before anything is sent; `start` is where reading starts.
+    /// `start` is where reading starts.
     #[must_use]
     pub fn new(lease: Lease, start: &[CutEntry]) -> Self {
         Self {
@@ -38,18 +39,18 @@ impl InstanceGuard {
         }
     }
 
-    /// The cut to commit again, if the broker must be asked before anything is sent now.
+    /// The offsets to commit again, if a new proof is needed before anything is sent.
     #[must_use]
     pub fn renewal(&self, now: Duration) -> Option<Vec<CutEntry>> {
         self.hold.must_ask(now).then(|| self.committed.clone())
     }
 
-    /// A cut is being committed; gives it with the mark.
+    /// These offsets are being committed; gives them with the mark.
     pub fn begin_commit(&mut self, cut: &[CutEntry]) -> &[CutEntry] {
         self.pending.insert(mark(cut))
     }
 
-    /// A commit that was asked for at this time has succeeded.
+    /// A commit that was started at this time has succeeded.
     pub fn committed(&mut self, asked: Duration) {
         self.hold.proven(asked);
         self.marked = true;
@@ -58,7 +59,7 @@ impl InstanceGuard {
         }
     }
 
-    /// What a clean end commits: the same without the mark. `None` if there is no mark of ours.
+    /// What a clean end commits: the same without the mark. `None` if our mark isn't there.
     #[must_use]
     pub fn clean_end(&self) -> Option<Vec<CutEntry>> {
         let unmarked = |entry: &CutEntry| CutEntry {
@@ -78,7 +79,7 @@ fn mark(cut: &[CutEntry]) -> Vec<CutEntry> {
     cut.iter().map(marked).collect()
 }
 
-/// May somebody be at work whose records nothing fences?
+/// May an instance be running that isn't fenced by transactions?
 #[must_use]
 pub fn is_marked(metadata: &str) -> bool {
     metadata.ends_with(MARK)

@@ -1,17 +1,18 @@
-//! The offsets topic: committed positions that don't expire.
+//! The offsets topic: committed offsets that don't expire.
 //!
-//! A compacted topic `<application.id>-offsets` with one partition. Each commit writes what moved into it, in the
-//! transaction of the results. The broker's own record of a group's offsets stands beside it for tools, and is gone
-//! after `offsets.retention.minutes` without a commit. Rows are JSON:
+//! A compacted topic `<application.id>-offsets` with one partition. Each commit writes changed
+//! offsets into it, in the transaction of the results. The group's own offsets are committed too,
+//! for tools; brokers delete those after `offsets.retention.minutes` without a commit. Rows are
+//! JSON:
 //!
 //! | key | value |
 //! |---|---|
 //! | `["position","orders",3]` | `{"offset":12,"metadata":"st=1732646400000"}` |
-//! | `["topic","orders"]` | `{"id":"N0fP..."}`: the id of a source or changelog topic, so that one made anew is noticed |
-//! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: who started last, and is alive |
+//! | `["topic","orders"]` | `{"id":"N0fP..."}`: id of a source or changelog topic, to detect that it was recreated |
+//! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
 //!
-//! The topic has the broker's time (`LogAppendTime`), so an acknowledged row also tells what time it is there.
-//! Takes cuts, gives records; takes records, gives positions. Sends nothing itself: [`crate::commit`] does.
+//! The topic uses `LogAppendTime`, so an acknowledged row also tells the broker's time. This file
+//! only builds and reads records; [`crate::commit`] sends them.
 
 mod choose;
 #[cfg(test)]
@@ -28,20 +29,20 @@ use std::time::Duration;
 use stoatflow_core::{Clock, Error, Offset, Partition, Result, Timestamp, TopicPartition};
 use stoatflow_log::{Broker, Committed, CutEntry, NewTopic, Producer, ProducerRecord};
 
-/// One look at the broker while the topic is read.
+/// Timeout of one poll while the topic is read.
 const STEP: Duration = Duration::from_millis(100);
 /// An idle application writes this often, so that its local state counts as current.
 const RENEWED_EVERY_MS: i64 = 600_000;
-/// Rows taken at a time.
+/// Records per poll.
 const BATCH: usize = 2_048;
 
-/// Its name.
+/// The topic's name.
 #[must_use]
 pub fn topic_name(application: &str) -> String {
     format!("{application}-offsets")
 }
 
-/// How it is made. Small segments: the newest ones, which are not compacted yet, are read at each start.
+/// Its settings. Small segments: the newest ones aren't compacted yet and are read at each start.
 pub(crate) fn new_topic(application: &str, replication: i32) -> NewTopic {
     let config = [
         ("cleanup.policy", "compact"),
@@ -56,7 +57,7 @@ pub(crate) fn new_topic(application: &str, replication: i32) -> NewTopic {
     }
 }
 
-/// What stands in the topic.
+/// What the topic contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OffsetRows {
     pub positions: BTreeMap<TopicPartition, Committed>,
@@ -65,7 +66,7 @@ pub(crate) struct OffsetRows {
 }
 
 impl OffsetRows {
-    /// Reads the topic to its end; nothing stands in one that does not exist. `None` if a stop was asked for.
+    /// Reads the topic to its end; empty if it doesn't exist. `None` if a stop was requested.
     ///
     /// # Errors
     /// `Unavailable`; `Incompatible` for a row that is none of ours.
@@ -124,7 +125,7 @@ impl OffsetRows {
         Ok(Some(rows))
     }
 
-    /// A row; the text of one that can't be read.
+    /// Takes a row; the error is the text of a row that can't be read.
     fn take(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
         let unread = || String::from_utf8_lossy(key).into_owned();
         let parts: Vec<Value> = serde_json::from_slice(key).map_err(|_| unread())?;
@@ -155,13 +156,13 @@ impl OffsetRows {
                 };
             }
             [None | Some("position" | "topic"), ..] | [] => return Err(unread()),
-            // Rows of other kinds are told, not acted upon.
+            // Rows of other kinds are information only.
             [Some(_), ..] => {}
         }
         Ok(())
     }
 
-    /// The first topic that is not the one that positions were committed for, with its id then and now.
+    /// The first topic whose id has changed since its offsets were committed: name, old id, new id.
     fn recreated<'a>(&'a self, now: &'a BTreeMap<Arc<str>, Arc<str>>) -> Option<[&'a Arc<str>; 3]> {
         let both = now.iter().filter_map(|(name, id)| {
             let (name, then) = self.topics.get_key_value(name)?;
@@ -170,7 +171,7 @@ impl OffsetRows {
         both.into_iter().next()
     }
 
-    /// Refuses to go on with positions of a topic that was deleted and made anew.
+    /// Refuses offsets of a topic that was deleted and created again.
     ///
     /// # Errors
     /// `Incompatible`, with the topic and the next step.
@@ -211,10 +212,10 @@ impl OffsetRows {
 pub struct OffsetsTopic {
     name: Arc<str>,
     rows: OffsetRows,
-    /// Ids of topics that are not in it yet.
+    /// Topic ids that aren't in it yet.
     ids: BTreeMap<Arc<str>, Arc<str>>,
     started: Timestamp,
-    /// When something was last written.
+    /// When it was last written.
     written: Timestamp,
 }
 
@@ -234,7 +235,7 @@ impl OffsetsTopic {
         }
     }
 
-    /// Is there anything to write before the first record is processed?
+    /// Must anything be written before the first record is processed?
     pub(crate) fn is_behind(&self, cut: &[CutEntry]) -> bool {
         !self.ids.is_empty() || cut.iter().any(|entry| self.has_moved(entry))
     }
@@ -244,7 +245,7 @@ impl OffsetsTopic {
         known.is_none_or(|known| known.offset != entry.offset || known.metadata != entry.metadata)
     }
 
-    /// What a commit of this cut writes.
+    /// The rows for a commit of these offsets.
     pub(crate) fn write(&mut self, cut: &[CutEntry], now: Timestamp) -> Vec<ProducerRecord> {
         let mut records = Vec::new();
         for (name, id) in std::mem::take(&mut self.ids) {
@@ -279,7 +280,7 @@ impl OffsetsTopic {
         records
     }
 
-    /// What a reset writes: its positions, and no ids of the topics that it deletes.
+    /// The rows for a reset: its offsets, and no ids of topics that it deletes.
     pub(crate) fn rewind(
         &mut self,
         cut: &[CutEntry],
@@ -311,7 +312,7 @@ impl OffsetsTopic {
         self.record(&json!(["instance"]), Some(&value), now)
     }
 
-    /// Says who starts, in a commit of its own; gives the broker's time.
+    /// Writes the instance row in a commit of its own; gives the broker's time.
     ///
     /// # Errors
     /// As of a commit.

@@ -1,8 +1,7 @@
-//! What leaves the lanes: one queue from all of them to commit.
+//! The queue from all lanes to commit.
 //!
-//! Takes encoded records, cuts and seals, gives them to the commit room in the order they came (per
-//! lane in the lane's order). Owns the waiting items, and when they are worth waking commit for; what waits is weighed in the admission
-//! budget, like what waits for lanes. Never produces: only the commit room owns a producer.
+//! Carries output records, offsets and sealed writes; the items of one lane stay in order. Wakes
+//! commit only when that is worth it. What waits here counts in the in-flight budget.
 
 #[cfg(test)]
 mod tests;
@@ -14,18 +13,18 @@ use stoatflow_core::{Epoch, Lane, Offset, StoreId, TopicPartition};
 use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::{KeyRange, Sealed};
 
-/// A dead letter whose record is not at hand any more.
+/// A dead letter whose input record must be fetched again.
 #[derive(Debug)]
 pub struct PendingDeadLetter {
-    /// Where the record is.
+    /// The partition of the input record.
     pub from: TopicPartition,
-    /// And at which offset.
+    /// Its offset.
     pub offset: Offset,
-    /// The letter without its body.
+    /// The dead letter without its body.
     pub record: ProducerRecord,
 }
 
-/// What commit can find.
+/// An item of the queue.
 #[derive(Debug)]
 pub enum OutboxItem {
     /// Output records of an epoch.
@@ -37,7 +36,7 @@ pub enum OutboxItem {
         /// Their weight in the admission budget: released when the producer has them.
         bytes: i64,
     },
-    /// Dead letters of an epoch whose records are to be read again.
+    /// Dead letters whose records are to be fetched again.
     DeadLetters {
         /// The epoch.
         epoch: Epoch,
@@ -46,7 +45,7 @@ pub enum OutboxItem {
         /// As of `Records`.
         bytes: i64,
     },
-    /// The dispatcher ended an epoch: where its partitions go on.
+    /// Dispatch has ended an epoch.
     Cut {
         /// The epoch.
         epoch: Epoch,
@@ -54,18 +53,18 @@ pub enum OutboxItem {
         cut: Vec<CutEntry>,
         /// Input records in the epoch.
         records: u64,
-        /// When the barrier went in (monotonic).
+        /// When the barrier was inserted (monotonic).
         at: Duration,
     },
-    /// A lane has finished an epoch: what it wrote.
+    /// A lane has finished an epoch.
     Sealed {
         /// The epoch.
         epoch: Epoch,
         /// The lane.
         lane: Lane,
-        /// Per store, each key once.
+        /// Its writes per store, each key once.
         stores: Vec<(StoreId, Vec<Sealed>)>,
-        /// What retention lets go, from lane 0.
+        /// Key ranges that retention drops, from lane 0.
         drops: Vec<(StoreId, KeyRange)>,
     },
 }
@@ -76,13 +75,13 @@ struct Waiting {
     items: VecDeque<OutboxItem>,
     /// Are there records?
     records: bool,
-    /// How many lanes have sealed the epoch that is being sealed.
+    /// How many lanes have sealed the epoch.
     seals: u32,
     /// Have all, so that it can be committed?
     complete: bool,
 }
 
-/// The queue.
+/// See the module.
 #[derive(Debug)]
 pub struct Outbox {
     waiting: Mutex<Waiting>,
@@ -107,7 +106,7 @@ impl Outbox {
         }
     }
 
-    /// Appends; never waits. Wakes commit if that is worth it: a cut alone, and what one lane of several has sealed, is not.
+    /// Appends; never waits. Wakes commit for records and for a complete epoch.
     pub fn push(&self, item: OutboxItem) {
         let mut waiting = self.waiting.lock();
         match &item {
@@ -115,7 +114,7 @@ impl Outbox {
             OutboxItem::Cut { .. } => {}
             OutboxItem::Sealed { .. } => {
                 waiting.seals += 1;
-                // Nobody seals an epoch before the one before is committed.
+                // No lane seals an epoch before the previous one is committed.
                 if waiting.seals == self.lanes {
                     (waiting.seals, waiting.complete) = (0, true);
                 }
@@ -129,7 +128,8 @@ impl Outbox {
         }
     }
 
-    /// Moves everything to `inbox` (which must be empty), waiting at most this long for records or a whole epoch.
+    /// Moves everything to `inbox` (which must be empty); waits at most this long for records or a
+    /// complete epoch.
     pub fn take_all(&self, inbox: &mut VecDeque<OutboxItem>, wait: Duration) -> bool {
         assert!(inbox.is_empty(), "what was taken before is done");
         let mut waiting = self.waiting.lock();

@@ -1,9 +1,9 @@
-//! Reads input records again, for dead letters of records that have walked on.
+//! Fetches input records again, for dead letters of records that are no longer in memory.
 //!
-//! Takes letters with the place of their record, gives them with its bytes; one whose record is gone
-//! (compacted, or past its retention) says so in a header. Runs in the commit room, so a letter belongs to the
-//! epoch's transaction; letters are rare, so a reader is opened for them and closed again. Never waits
-//! longer than a commit may take.
+//! A record that is gone (compacted, or past its retention) gives a dead letter without a body and
+//! a header that says so. Runs in commit, so that the dead letter belongs to the epoch's
+//! transaction. These are rare, so a consumer is opened for them and closed again. Takes at most
+//! the commit timeout.
 
 use crate::commit::outbox::PendingDeadLetter;
 use crate::lane::with_body;
@@ -14,14 +14,14 @@ use stoatflow_log::{Broker, Consumer, ProducerRecord};
 #[cfg(test)]
 mod tests;
 
-/// So far ahead it is quicker to read on than to begin anew.
+/// Up to this many offsets ahead it is quicker to read on than to seek.
 const NEAR: i64 = 4096;
-/// One wait for records.
+/// Timeout of one poll.
 const STEP: Duration = Duration::from_millis(100);
-/// How many records one fetch may bring.
+/// Most records per poll.
 const FETCH: usize = 1024;
 
-/// Gives the letters their bodies, in the order in which they came.
+/// Adds the bodies to dead letters, which stay in order.
 ///
 /// # Errors
 /// `Unavailable` if the broker doesn't give them in time; then the epoch is aborted, and all of it comes again.
@@ -67,7 +67,7 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// The letters of one partition, by offset; all of them are in the range that it has.
+    /// Reads the records of one partition, in order of offset; the range contains all of them.
     fn run(
         &mut self,
         from: &TopicPartition,
@@ -81,7 +81,7 @@ impl Reader<'_> {
         while let Some(at) = wanted.peek().copied() {
             let target = letters[at].offset;
             if position > target {
-                // Passed: compacted away.
+                // Its offset was passed: compacted away.
                 wanted.next();
                 continue;
             }
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 }
 
-/// A letter without a body.
+/// A dead letter without a body.
 fn gone(mut letter: ProducerRecord) -> ProducerRecord {
     let gone = Header {
         name: "__stoatflow.errors.gone".into(),

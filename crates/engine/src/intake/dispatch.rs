@@ -1,11 +1,13 @@
-//! Dispatch: which record next, to which lane, and where an epoch ends.
+//! Dispatch: decides which record goes next, to which lane, and where an epoch ends.
 //!
-//! Takes fetched records per partition; gives batches to lanes, chosen by smallest timestamp among
-//! the partitions and by jump consistent hashing of the key's bytes, and barriers with their cut and the
-//! watermark. Nothing is chosen while a partition has nothing here and is known to have more on the broker:
-//! that may be older. A partition that is too far ahead of its group waits here, and one whose records would be
-//! parked where there is no room; answers, which make room, go before all others. Owns the buffers in front of
-//! the lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
+//! Buffers fetched records per partition. Takes the record with the smallest timestamp, hashes its
+//! key to a lane (jump consistent hashing), and sends batches and barriers. While a partition's
+//! buffer is empty but more is known to be on the broker, nothing is taken: that could be older. A
+//! partition waits here if it is too far ahead of its alignment group, or if its records would be
+//! parked where there is no room; answers, which free room, go first.
+//!
+//! Owns the buffers in front of the lanes, the offsets of the next commit and the in-flight budget
+//! (law 7). Never decodes a value, never waits.
 
 mod epochs;
 mod event_times;
@@ -35,10 +37,11 @@ use task_idle::TaskIdle;
 use ticks::Ticks;
 use uncommitted_bytes::UncommittedBytes;
 
-/// Added to a record's bytes in the budget: its structs in queues.
+/// Added to a record's bytes in the in-flight budget: its structs in queues.
 const RECORD_OVERHEAD: i64 = 128;
-/// A barrier waits no longer for lanes that wait for room among their async calls. Shorter, and a lane that would
-/// have had its turn parks what it need not; longer, and slow calls make an epoch outlive its transaction.
+/// How long a barrier waits for lanes that have no room for async calls. Shorter, and lanes park
+/// calls that would have got their turn; longer, and slow calls make an epoch outlive its
+/// transaction.
 const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 
 /// Limits of admission.
@@ -48,21 +51,21 @@ pub struct AdmissionLimits {
     pub in_flight: i64,
     /// Most records per batch.
     pub batch: usize,
-    /// How long to wait for more of a partition of which all has been read, to keep timestamp order; `None`
-    /// waits for nobody, also where more is known to be.
+    /// `max.task.idle.ms`: how long to wait for records of a partition that has been read to its
+    /// end; `None` never waits.
     pub idle: Option<Duration>,
-    /// Is nothing that is done with a record seen before its epoch is committed?
+    /// Is nothing visible before its epoch is committed?
     pub unseen: bool,
 }
 
 #[derive(Debug, Default)]
 struct Buffer {
     records: VecDeque<ConsumerRecord>,
-    /// Their weight; kept only where partitions may have to wait.
+    /// Their bytes; counted only where partitions may have to wait.
     bytes: i64,
 }
 
-/// The room.
+/// See the module.
 #[derive(Debug)]
 pub struct Dispatch {
     shared: Arc<Shared>,
@@ -70,22 +73,23 @@ pub struct Dispatch {
     schedule: Schedule,
     limits: AdmissionLimits,
     admission: Admission,
-    /// The epoch whose barrier the admission has heard of.
+    /// The last epoch whose alignment time the admission knows.
     heard: Epoch,
     buffers: Vec<Buffer>,
     heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
-    /// Global tables come first.
+    /// Holds other sources back until global tables are loaded.
     gate: GlobalTableGate,
-    /// Heads of what has to wait for them.
+    /// Heads of partitions that the gate holds back.
     gated: Vec<Reverse<(Timestamp, u32)>>,
-    /// Heads of partitions that wait: for their groups, or for room where their records are parked.
+    /// Heads of partitions that wait for their alignment group, or for room where their records are
+    /// parked.
     held: Vec<Reverse<(Timestamp, u32)>>,
-    /// May any have to?
+    /// Can any partition have to wait for room?
     may_hold: bool,
-    /// Of them those that have enough in their buffers: they are not fetched.
+    /// Held partitions with enough in their buffers: they are paused.
     full: Vec<u32>,
     buffered_bytes: i64,
-    /// Partitions that have nothing here, and may have older records than others.
+    /// Partitions with an empty buffer that may have older records.
     task_idle: TaskIdle,
     staged: Vec<(Vec<ConsumerRecord>, i64)>,
     epoch: Epoch,
@@ -95,19 +99,20 @@ pub struct Dispatch {
     epoch_records: u64,
     epoch_bytes: u64,
     uncommitted: UncommittedBytes,
-    /// Did the cut move past something that is no record (the end of a transaction)?
+    /// Did an offset move past something that is no record (a commit marker)?
     skipped: bool,
-    /// Is there a partition of which nothing is committed yet? Where reading began would be asked again
-    /// after a restart, and "latest" would be another place then.
+    /// Has any partition no committed offset yet? Its start must be committed: with `latest` a
+    /// restart would start elsewhere.
     fresh: bool,
     last_barrier: Duration,
-    /// Is what the reader was asked for here, and how long does that usually take?
+    /// The state of the consumer's delayed fetch, and how long an answer usually takes.
     fetch: Fetch,
     usual_answer: Duration,
-    /// How long lanes had worked at the last barrier, and of that since the one before.
+    /// Total working time of all lanes at the last barrier, and the part of it since the barrier
+    /// before.
     worked: Duration,
     work: Duration,
-    /// Was there a moment since then when everything was admitted that had been read, and nothing more known of?
+    /// Was there a moment since the last barrier when everything known was admitted?
     up_to_date: bool,
 }
 
@@ -118,7 +123,7 @@ fn weight(record: &ConsumerRecord) -> i64 {
 }
 
 impl Dispatch {
-    /// Starts with the first epoch at the slots' positions.
+    /// Starts with epoch 1 at the slots' offsets.
     #[must_use]
     pub fn new(
         shared: Arc<Shared>,
@@ -173,25 +178,25 @@ impl Dispatch {
         dispatch
     }
 
-    /// May something be fetched?
+    /// May more be fetched?
     #[must_use]
     pub fn wants_more(&self) -> bool {
         self.has_room() || (self.gate.is_open() && self.task_idle.is_waiting_for_data())
     }
 
-    /// Is there room for more of every partition?
+    /// Is there buffer room for every partition?
     fn has_room(&self) -> bool {
         self.buffered_bytes - self.held_bytes() < self.admission.budget() / 2
     }
 
-    /// Weight of what waits for other partitions: it must not keep those from being fetched.
+    /// Bytes of partitions that are held: they must not keep others from being fetched.
     fn held_bytes(&self) -> i64 {
         let buffers = self.held.iter();
         let bytes = buffers.map(|Reverse((_, slot))| self.buffers[*slot as usize].bytes);
         bytes.sum()
     }
 
-    /// Takes what was fetched, and what functions said of it.
+    /// Takes fetched records, and watermarks that user functions gave for them.
     pub fn accept(&mut self, fetched: &mut Vec<ConsumerRecord>, said: &mut Vec<WatermarkUpdate>) {
         for said in said.drain(..) {
             self.times
@@ -226,8 +231,8 @@ impl Dispatch {
             && (!self.is_committing() || self.epoch_size() < self.schedule.max_bytes * 2)
     }
 
-    /// While an epoch commits, the next one fills; its size is bounded too, or a slow broker would let outputs and what
-    /// stores hold of it grow without end. A small record may write many times its size: both count.
+    /// While an epoch commits, the next one fills. Its size is limited too: input bytes plus what
+    /// stores hold of it, because a small record may write many times its size.
     fn epoch_size(&mut self) -> u64 {
         let admitted = self.epoch_bytes;
         admitted + self.uncommitted.written(admitted, &self.shared.status)
@@ -238,14 +243,13 @@ impl Dispatch {
         self.shared.opens_below.store(below, Relaxed);
     }
 
-    /// The reader was asked for more: who has been read up to the end that it knows of? Asked of those of whom
-    /// it may have changed.
+    /// Asks the consumer which partitions it has read to their ends, where that may have changed.
     pub fn check_lagging(&mut self, caught_up: impl Fn(u32) -> bool) {
         let now = self.shared.clock.monotonic();
         self.task_idle.refresh(now, caught_up);
     }
 
-    /// Is somebody waited for?
+    /// Is a partition waited for?
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.gate.is_open() && self.task_idle.is_waiting(self.shared.clock.monotonic())
@@ -277,9 +281,9 @@ impl Dispatch {
                 self.held.extend(held);
                 continue;
             }
-            // How far it may be before it has to wait for others.
+            // Its own limit before it must wait for its group.
             let bound = self.times.bound(index);
-            // The same partition goes on while its head is the smallest.
+            // The same partition continues while its head is the smallest.
             let rival = self.heads.peek().map(|Reverse(head)| *head);
             let mut taken = 0;
             while let Some(head) = self.buffers[index].records.front() {
@@ -305,7 +309,7 @@ impl Dispatch {
             if taken > 0 && bound.is_none() {
                 self.times.passed(index, self.cut[index], now);
             }
-            // Others of its group can go on only if its own bound has moved too.
+            // Others of its group can continue only if the group's limit has moved.
             if taken > 0 && self.times.is_aligned() && self.times.bound(index) != bound {
                 self.release_held();
             }
@@ -319,7 +323,7 @@ impl Dispatch {
         moved > 0
     }
 
-    /// Who waited for its group or for room and need not any more goes on.
+    /// Releases partitions that no longer have to wait.
     fn release_held(&mut self) {
         let mut at = 0;
         while let Some(Reverse((_, slot))) = self.held.get(at) {
@@ -335,7 +339,7 @@ impl Dispatch {
         }
     }
 
-    /// Who waits and has enough to wait with is not fetched until it has used up half of that.
+    /// Pauses held partitions with enough in their buffers, until half of it is used up.
     fn check_full(&mut self) {
         if self.held.is_empty() && self.full.is_empty() {
             return;
@@ -354,7 +358,7 @@ impl Dispatch {
         self.full.sort_unstable();
     }
 
-    /// Looks what time has come to without records: who is idle, and what the watermark was asked to be.
+    /// Checks for progress of time without records: idle partitions, and a requested watermark.
     pub fn check_time(&mut self) {
         let (buffers, gate) = (&self.buffers, self.gate.is_open());
         let is_waiting = |at: usize| !gate || !buffers[at].records.is_empty();
@@ -366,7 +370,7 @@ impl Dispatch {
         }
     }
 
-    /// Looks whether lanes keep a barrier waiting.
+    /// Tells lanes to hurry if a barrier waits for them too long.
     pub fn check_barrier(&self) {
         let waits = (self.shared.clock.monotonic()).saturating_sub(self.last_barrier);
         let on_its_way = self.shared.sealed().0 + 1 < self.epoch.0;
@@ -374,18 +378,18 @@ impl Dispatch {
         self.shared.run.hurry(late);
     }
 
-    /// Are records being fetched? While they are not, nobody is silent.
+    /// Is the consumer being polled? While it isn't, no partition becomes idle.
     pub fn set_reading(&mut self, is: bool) {
         self.times.set_reading(is, &self.shared);
     }
 
-    /// Has time come further without a record, so that a barrier has to say it?
+    /// Has the watermark advanced without a record, so that a barrier must carry it?
     #[must_use]
     pub fn time_is_due(&self) -> bool {
         self.times.is_due()
     }
 
-    /// Looks whether global tables stand, if others wait for them.
+    /// Opens the gate when global tables are loaded.
     pub fn check_global_tables(&mut self) {
         let opened = !self.gate.is_open()
             && self.gate.update(GateFacts {
@@ -395,7 +399,7 @@ impl Dispatch {
                 committed: self.shared.committed(),
             });
         if opened {
-            // Before the first record that may look at them.
+            // Before the first record that may read them.
             for queue in &self.shared.queues {
                 queue.push(LaneItem::Open);
             }
@@ -409,9 +413,8 @@ impl Dispatch {
         self.gate.is_open()
     }
 
-    /// The slots that must not be fetched now, in order: while global tables are read, others would fill the
-    /// buffers; who waits for its group has enough at some time; and where there is no room, only those are
-    /// fetched of which there is nothing.
+    /// The slots to pause, sorted: other sources while global tables load; held partitions with
+    /// full buffers; and without room, every partition that has anything buffered.
     #[must_use]
     pub fn paused_slots(&self) -> Vec<u32> {
         let those = |is: &dyn Fn(usize) -> bool| {
@@ -445,7 +448,7 @@ impl Dispatch {
         self.epoch_bytes += bytes.unsigned_abs();
         let hash = match &record.key {
             Some(key) => key_hash(self.slots[index].affinity(key)),
-            // Null keys go by partition, so that their order within it is kept.
+            // Records without a key go by partition, which keeps their order.
             None => key_hash(&record.slot.to_be_bytes()),
         };
         let lane = jump_hash(hash, u32::try_from(self.staged.len()).unwrap_or(u32::MAX)) as usize;
@@ -479,7 +482,7 @@ impl Dispatch {
         }
     }
 
-    /// Lets others see where everybody is.
+    /// Shows positions and watermarks in the status.
     fn report_partitions(&self, watermark: i64) {
         let status = &self.shared.status;
         status.watermark.store(watermark, Relaxed);
@@ -495,8 +498,8 @@ impl Dispatch {
         });
     }
 
-    /// The reader has come to these positions: past what transactions leave behind besides records.
-    /// Without this a group would lag behind a transactional producer for ever.
+    /// The consumer's positions, which may be past commit markers. Without this the group's lag
+    /// behind a transactional producer would never become 0.
     pub fn skip_to(&mut self, positions: &[Offset]) {
         for ((at, position), buffer) in self.cut.iter_mut().zip(positions).zip(&self.buffers) {
             if buffer.records.is_empty() && position > at {
@@ -512,13 +515,13 @@ impl Dispatch {
         self.epoch_records == 0 && !self.skipped && !self.fresh && !self.is_committing()
     }
 
-    /// Are records waiting in front of the lanes, for nothing but credit?
+    /// Do records wait for nothing but credit?
     #[must_use]
     pub fn has_buffered(&self) -> bool {
         self.buffered_bytes > self.held_bytes()
     }
 
-    /// Position and stream time per slot.
+    /// Offset and stream time per slot.
     pub fn positions(&self) -> impl Iterator<Item = (Offset, Timestamp)> + '_ {
         self.cut
             .iter()

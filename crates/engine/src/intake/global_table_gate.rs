@@ -1,8 +1,8 @@
-//! Global tables first: nothing else is admitted before they stand.
+//! Loads global tables before anything else is read.
 //!
-//! Takes what dispatch knows (positions, epochs), says whether other sources may be read. A global
-//! table stands when its topics are read up to where they ended at the start, and the epoch of the last
-//! of these records is committed: then every lane sees it. After that its topics are read like others.
+//! Other sources are held back until the global tables' topics are read to the ends they had at the
+//! start and the epoch of the last of these records is committed, so that every lane sees it.
+//! Afterwards their topics are read like any other.
 
 use stoatflow_core::{Epoch, Offset};
 
@@ -13,15 +13,15 @@ mod tests;
 #[derive(Debug)]
 pub struct GlobalTableGate {
     state: State,
-    /// Slots of global sources, and where they ended.
+    /// Slots of global tables, with the end offsets at the start.
     globals: Vec<(usize, Offset)>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Records are missing.
+    /// Not read to the end yet.
     Reading,
-    /// This epoch has the last of them.
+    /// This epoch contains the last of them.
     Committing(Epoch),
     Open,
 }
@@ -29,18 +29,18 @@ enum State {
 /// What dispatch knows.
 #[derive(Clone, Copy, Debug)]
 pub struct GateFacts<'a> {
-    /// The next offset of every slot that dispatch would admit.
+    /// The next offset of every slot.
     pub cut: &'a [Offset],
-    /// The epoch that is being filled.
+    /// The open epoch.
     pub open: Epoch,
-    /// Is there anything in it?
+    /// Is anything in it?
     pub filled: bool,
-    /// The last committed one.
+    /// The last committed epoch.
     pub committed: Epoch,
 }
 
 impl GlobalTableGate {
-    /// For the slots of global sources.
+    /// For the slots of global tables.
     #[must_use]
     pub const fn new(globals: Vec<(usize, Offset)>) -> Self {
         let state = if globals.is_empty() {
@@ -51,25 +51,25 @@ impl GlobalTableGate {
         Self { state, globals }
     }
 
-    /// May everything be read?
+    /// May every source be read?
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
     }
 
-    /// Does it wait for nothing but a commit?
+    /// Does it only wait for a commit?
     #[must_use]
     pub const fn wants_commit(&self) -> bool {
         matches!(self.state, State::Committing(_))
     }
 
-    /// Is this slot's topic one of a global table?
+    /// Does this slot belong to a global table?
     #[must_use]
     pub fn is_global(&self, slot: usize) -> bool {
         self.globals.iter().any(|(global, _)| *global == slot)
     }
 
-    /// Looks again; true if it has just opened.
+    /// Checks again; true if it has just opened.
     pub fn update(&mut self, facts: GateFacts<'_>) -> bool {
         if let State::Reading = self.state
             && self
@@ -77,7 +77,7 @@ impl GlobalTableGate {
                 .iter()
                 .all(|(slot, end)| facts.cut[*slot] >= *end)
         {
-            // What was admitted before the open epoch may still be on its way.
+            // Records admitted before the open epoch may still be in flight.
             self.state = State::Committing(if facts.filled {
                 facts.open
             } else {

@@ -1,9 +1,9 @@
-//! Records without a valid timestamp: the extractor failed, the value could not be decoded for it, or the result is
-//! out of range.
+//! Records without a valid timestamp, on their way from intake to their lane.
 //!
-//! Takes from intake why a record has no time; gives it to the lane that the record comes to, which asks the
-//! handler of its source: a dead letter belongs to an epoch, and dispatch makes those. Until then the record stands at
-//! its partition's highest time, so that it moves none. Looking costs nothing while there is none. Never decides.
+//! The extractor failed, its value couldn't be decoded, or the result is out of range. The lane
+//! asks the source's error handler, because a dead letter belongs to an epoch and only dispatch
+//! starts epochs. Until then the record counts with its partition's highest time, so that it moves
+//! none. A lookup is cheap while there are none.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stoatflow_core::{Error, Offset, Timestamp};
 use stoatflow_log::ConsumerRecord;
 
-/// Why a record has no time.
+/// Why a record has no valid timestamp.
 #[derive(Debug)]
 pub struct InvalidTimestamp {
     error: Error,
-    /// Has it one that is too far ahead of the clock?
+    /// Is its time too far ahead of the clock?
     pub ahead: bool,
-    /// The time that it came with.
+    /// The timestamp it came with.
     pub timestamp: Timestamp,
-    /// The highest of its partition before it; -1: none.
+    /// The highest time of its partition before it; -1: none.
     pub partition_time: i64,
 }
 
 impl InvalidTimestamp {
-    /// With the coordinates of the record.
+    /// `error` with the record's coordinates.
     #[must_use]
     pub const fn new(error: Error, ahead: bool, timestamp: Timestamp, partition_time: i64) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl InvalidTimestamp {
         }
     }
 
-    /// The error: each source that reads the topic gets one. The first has its cause.
+    /// The error; each source of the topic gets one. The first has its cause.
     pub fn error(&mut self) -> Error {
         let error = &self.error;
         let another = Error::new(error.kind(), error.message())
@@ -53,14 +53,14 @@ pub struct InvalidTimestamps {
 }
 
 impl InvalidTimestamps {
-    /// Before the record is admitted.
+    /// Call before the record is admitted.
     pub fn put(&self, record: &ConsumerRecord, refusal: InvalidTimestamp) {
         let mut all = self.all.lock();
         all.insert((record.slot, record.offset), refusal);
         self.count.store(all.len(), Ordering::Release);
     }
 
-    /// Those of a batch, by their places in it and in their order. They are the lane's now.
+    /// Removes the entries of a batch: index in it and reason, in order.
     pub fn take(&self, batch: &[ConsumerRecord]) -> Vec<(usize, InvalidTimestamp)> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();

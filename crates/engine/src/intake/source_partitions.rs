@@ -1,4 +1,7 @@
-//! Which partition goes to which source: the table that turns a fetched record into records.
+//! The partitions that are read, and which sources read each of them.
+//!
+//! A *slot* is an index into this table, the same as in the consumer's assignment. One partition
+//! may have several sources; each gets its own record.
 
 use crate::intake::timestamps::Extractor;
 use crate::intake::watermarks::{Progress, WatermarkOf};
@@ -9,57 +12,57 @@ use stoatflow_core::{
 use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::{Judge, LatePolicy};
 
-/// One source that reads a slot's topic.
+/// One source of a partition.
 #[derive(Clone, Debug)]
 pub struct SourceBinding {
     /// The source.
     pub source: SourceId,
-    /// Index of the topic in that source's list.
+    /// Index of the topic in the source's list.
     pub topic: u16,
-    /// Its node in stage 0.
+    /// The source's node in stage 0.
     pub entry: NodeId,
     /// Serde of keys.
     pub key: Serde,
     /// Serde of values.
     pub value: Serde,
-    /// Who decides about records that can't be decoded.
+    /// The policy for records that can't be decoded.
     pub judge: Option<Arc<Judge>>,
-    /// Who decides about records that are older than the watermark; all go in where nobody does.
+    /// The policy for records older than the watermark; without one all are processed.
     pub late: Option<Arc<LatePolicy>>,
 }
 
 /// One partition that is read.
 #[derive(Clone, Debug)]
 pub struct SourcePartition {
-    /// Which.
+    /// Topic and partition.
     pub partition: TopicPartition,
-    /// Where reading starts.
+    /// The offset to start at.
     pub start: Offset,
-    /// Has the group no position here yet?
+    /// Has the group no committed offset here yet?
     pub fresh: bool,
-    /// How far its time was at the last commit.
+    /// Its times at the last commit.
     pub progress: Progress,
-    /// Who gets its records.
+    /// The sources that get its records.
     pub bindings: Vec<SourceBinding>,
-    /// How the time of its records is found.
+    /// Where a record's timestamp comes from.
     pub time: Extractor,
-    /// How far it may be ahead of the clock, in milliseconds; `None`: however far.
+    /// How far timestamps may be ahead of the clock, in milliseconds; `None`: no limit.
     pub max_ahead: Option<i64>,
-    /// What is expected of their order.
+    /// How its watermark is determined.
     pub watermark: WatermarkOf,
-    /// Where the topic of a global table ended at the start.
+    /// Of a global table: the topic's end at the start.
     pub global_end: Option<Offset>,
-    /// Does it bring answers to an offload? Then where its topic ended at the start.
+    /// Of answers to an offload: the topic's end at the start.
     pub answers_end: Option<Offset>,
-    /// The offloads that park its records: while one of them has no room, it is not read.
+    /// The offloads that park its records: while one has no room, the partition is not read.
     pub parks_at: Vec<NodeId>,
 }
 
-/// All partitions, in the order of the consumer's assignment.
+/// All partitions, by slot.
 pub type SourcePartitions = Arc<[SourcePartition]>;
 
 impl SourcePartition {
-    /// Does a record with this origin come from here?
+    /// Does a record with this origin come from this partition?
     #[must_use]
     pub fn has(&self, origin: &Origin) -> bool {
         let mut bindings = self.bindings.iter();
@@ -67,13 +70,13 @@ impl SourcePartition {
             && bindings.any(|r| (r.source, r.topic) == (origin.source, origin.topic))
     }
 
-    /// Does everybody who reads it have a handler for records that can't be read?
+    /// Does every source of it have a handler for undecodable records?
     #[must_use]
     pub fn asks(&self) -> bool {
         !self.bindings.is_empty() && self.bindings.iter().all(|r| r.judge.is_some())
     }
 
-    /// The part of a key's bytes that decides the lane.
+    /// The bytes of a key that decide the lane.
     #[must_use]
     pub fn affinity<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         self.bindings
@@ -104,7 +107,7 @@ impl SourceBinding {
         })
     }
 
-    /// Where a record comes from.
+    /// A record's origin.
     #[must_use]
     pub fn origin(&self, slot: &SourcePartition, fetched: &ConsumerRecord) -> Origin {
         Origin {

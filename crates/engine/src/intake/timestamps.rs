@@ -1,11 +1,9 @@
-//! When did an input record happen?
+//! Assigns each fetched record its timestamp, before dispatch orders by time.
 //!
-//! Takes fetched records in the order of their partitions, gives them with the time that their source's
-//! extractor says, or drops them and counts it. What an extractor fails with goes with the record to its lane, where
-//! the handler of its source is asked ([`crate::intake::invalid_timestamps`]). Runs in intake, before dispatch chooses by time. Owns
-//! the highest time of each partition, which extractors may fall back on, and asks functions what the
-//! watermark of their partition is from a record on. A user's function is called with a whole batch at a time;
-//! while it runs, lanes go on with what they have.
+//! Runs the source's timestamp extractor, drops records as it says (counted), and asks user
+//! functions for watermarks. If an extractor fails, the error goes with the record to its lane,
+//! where the source's handler is asked ([`crate::intake::invalid_timestamps`]). Keeps the highest
+//! time of each partition. A user function gets a whole batch per call; lanes continue meanwhile.
 
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition, SourcePartitions};
@@ -19,28 +17,28 @@ use stoatflow_operators::error_policy::is_of_a_record;
 use stoatflow_operators::expr::Compiled;
 use stoatflow_operators::{Failed, Udf, dropped};
 
-/// The log hears of records that are ahead of the clock no more often.
+/// Timestamps ahead of the clock are logged at most this often.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// How the time of a partition's records is found.
+/// Where a partition's timestamps come from.
 #[derive(Clone)]
 pub enum Extractor {
-    /// The record's; a negative one is an error.
+    /// The record's own; a negative one is an error.
     FailOnInvalid,
-    /// The record's; a negative one drops it.
+    /// The record's own; a negative one drops the record.
     LogAndSkip,
-    /// The record's; instead of a negative one the highest of the partition.
+    /// The record's own; the partition's highest instead of a negative one.
     UsePartitionTime,
-    /// Now.
+    /// The clock.
     Wallclock,
-    /// What a native expression gives.
+    /// A native expression.
     Expression(Arc<Compiled>),
-    /// A function of the user.
+    /// A user function.
     Function(Arc<dyn Udf>),
 }
 
 impl Extractor {
-    /// Does it tell the same time?
+    /// Does it give the same timestamps?
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -50,8 +48,8 @@ impl Extractor {
         }
     }
 
-    /// The time of a record that came with its `own`, where `highest` is its partition's; `None`: it has none. What a
-    /// function or an expression says is asked for elsewhere.
+    /// The timestamp of a record with its `own`; `highest` is the partition's. `None`: it has none.
+    /// Not for expressions and functions.
     fn known(&self, own: i64, highest: i64, now: impl FnOnce() -> i64) -> Option<i64> {
         match self {
             Self::FailOnInvalid => (own >= 0).then_some(own),
@@ -75,14 +73,14 @@ impl fmt::Debug for Extractor {
     }
 }
 
-/// What a function said of the watermark, with the record at this offset.
+/// A watermark that a user function gave for a record.
 #[derive(Clone, Copy, Debug)]
 pub struct WatermarkUpdate {
     /// The slot.
     pub slot: u32,
     /// The record.
     pub offset: Offset,
-    /// The watermark from then on.
+    /// The watermark from this record on.
     pub watermark: i64,
 }
 
@@ -91,31 +89,31 @@ pub struct WatermarkUpdate {
 pub struct TimestampAssigner {
     shared: Arc<Shared>,
     slots: SourcePartitions,
-    /// Names of sources by number, for what is counted.
+    /// Names of sources, for counters.
     sources: Vec<String>,
     /// The highest time of each slot; -1: none.
     highest: Vec<i64>,
-    /// Is every source's time the record's own, and no watermark what a function says?
+    /// Do all sources use the record's own timestamp, with no user function for watermarks?
     plain: bool,
-    /// How far times may be ahead of the clock, where they may not be anything.
+    /// The smallest limit for timestamps ahead of the clock, if there is one.
     max_ahead: Option<i64>,
     ahead: AheadOfClock,
-    /// What functions have said of each slot's watermark; -1: nothing.
+    /// The last watermark that functions gave, by slot; -1: none.
     watermarks: Vec<i64>,
     watermark_updates: Vec<WatermarkUpdate>,
     marks: Vec<Option<i64>>,
     batch: Vec<Record>,
     times: Vec<i64>,
-    /// Places of records that can't be decoded.
+    /// Records of the run that can't be decoded, by index.
     unreadable: Vec<(usize, Error)>,
-    /// What a function or an expression said of each record of a run.
+    /// What the extractor gave for each record of the run.
     results: Vec<Result<i64>>,
-    /// Of a run: those without a time, in their order.
+    /// Records of the run without a timestamp, in order.
     refused: Vec<Offset>,
 }
 
 impl TimestampAssigner {
-    /// For these partitions, from the times that were committed.
+    /// With the times that were committed.
     #[must_use]
     pub fn new(shared: Arc<Shared>, slots: SourcePartitions, sources: Vec<String>) -> Self {
         Self {
@@ -139,7 +137,7 @@ impl TimestampAssigner {
         }
     }
 
-    /// Does it ask functions of the user?
+    /// Does it call user functions?
     #[must_use]
     pub fn calls_out(&self) -> bool {
         let decodes = |slot: &SourcePartition| {
@@ -154,7 +152,7 @@ impl TimestampAssigner {
         self.slots.iter().any(asks)
     }
 
-    /// Gives each record its time; those that have none leave.
+    /// Gives each record its timestamp; drops those that have none.
     ///
     /// # Errors
     /// `User` for a time that can't be, with the record's coordinates, and what the function fails with, where no
@@ -176,12 +174,12 @@ impl TimestampAssigner {
         Ok(())
     }
 
-    /// What functions have said of watermarks since it was emptied.
+    /// Watermarks that functions gave; the caller empties it.
     pub const fn watermark_updates(&mut self) -> &mut Vec<WatermarkUpdate> {
         &mut self.watermark_updates
     }
 
-    /// Neighbours of one partition. A time that stays negative drops the record.
+    /// One run of records of the same partition.
     fn run(&mut self, run: &mut [ConsumerRecord]) -> Result<()> {
         let at = run[0].slot as usize;
         let slots = Arc::clone(&self.slots);
@@ -192,7 +190,7 @@ impl TimestampAssigner {
         match &slot.time {
             Extractor::Function(udf) => self.ask(udf.as_ref(), slot, run, (highest, latest))?,
             Extractor::Expression(expression) => {
-                // Who reads it first is asked for all, as functions are.
+                // The first source's serde decodes, and its coordinates go into errors.
                 if let Some(reader) = slot.bindings.first() {
                     let read = run.iter().map(|record| reader.decode(slot, record));
                     let times = read.map(|record| expression.time(&record?));
@@ -244,7 +242,8 @@ impl TimestampAssigner {
         Ok(())
     }
 
-    /// Decodes a run for a function of the user; `timed`: their times are known, and who has none is left out.
+    /// Decodes a run for a user function. `timed`: timestamps are known, records without one are
+    /// left out.
     fn decode(
         &mut self,
         slot: &SourcePartition,
@@ -262,7 +261,7 @@ impl TimestampAssigner {
             }
             match reader.decode(slot, record) {
                 Ok(record) => self.batch.push(record),
-                // The lane asks the handler: there a dead letter has an epoch.
+                // Its lane asks the handler: there a dead letter has an epoch.
                 Err(error) if slot.asks() => self.unreadable.push((at, error)),
                 Err(error) => return Err(error),
             }
@@ -277,7 +276,7 @@ impl TimestampAssigner {
         }
     }
 
-    /// Asks what the watermark is from each record on.
+    /// Asks for the watermark from each record on.
     fn ask_watermarks(
         &mut self,
         udf: &dyn Udf,
@@ -309,7 +308,8 @@ impl TimestampAssigner {
         Ok(())
     }
 
-    /// Calls the extractor for a run. When it fails for a record, it is called again for those behind it.
+    /// Calls the extractor for a run. If it fails for a record, it is called again for those behind
+    /// it.
     fn ask(
         &mut self,
         udf: &dyn Udf,
@@ -357,10 +357,10 @@ impl TimestampAssigner {
     }
 }
 
-/// Why a record has no time.
+/// Why a timestamp is invalid.
 #[derive(Debug)]
 pub struct InvalidTime {
-    /// What went wrong.
+    /// The error.
     pub error: Error,
     /// Is it too far ahead of the clock?
     pub ahead: bool,
@@ -373,7 +373,7 @@ impl From<Error> for InvalidTime {
     }
 }
 
-/// The latest time that a record may have now.
+/// The latest timestamp allowed now.
 fn latest(max_ahead: Option<i64>, shared: &Shared) -> i64 {
     max_ahead.map_or(i64::MAX, |ahead| shared.clock.now().0.saturating_add(ahead))
 }
@@ -390,15 +390,16 @@ fn in_time(time: i64, latest: i64) -> Result<i64, InvalidTime> {
     Err(InvalidTime { error, ahead: true })
 }
 
-/// Records that are too far ahead, for the log: it is told of the first, then at most so often.
+/// Rate-limits the log about records too far ahead of the clock.
 #[derive(Debug, Default)]
 struct AheadOfClock {
-    /// Since it was told.
+    /// Since the last line.
     records: u64,
     logged_at: Option<Duration>,
 }
 
 impl AheadOfClock {
+    /// Counts a record, and logs if it is time.
     fn tell(&mut self, shared: &Shared, partition: &TopicPartition) {
         let now = shared.clock.monotonic();
         let due = |then| now.saturating_sub(then) >= TELL_EVERY;
@@ -411,7 +412,7 @@ impl AheadOfClock {
     }
 }
 
-/// What was said of the next record, behind those that can't be decoded.
+/// Adds a result, after the errors of undecodable records in front of it.
 fn tell(
     results: &mut Vec<Result<i64>>,
     unreadable: &mut std::iter::Peekable<std::vec::IntoIter<(usize, Error)>>,
@@ -423,7 +424,7 @@ fn tell(
     results.push(said);
 }
 
-/// A record without a time: its lane asks the handler of its source. Until then it moves no time.
+/// Records the error for the record's lane; until then the record moves no time.
 fn refuse(
     shared: &Shared,
     slot: &SourcePartition,
@@ -441,7 +442,8 @@ fn refuse(
     Ok(())
 }
 
-/// A handler has a record tried again that has no time yet; `None`: it has one now, and that drops it.
+/// Retries a record without a timestamp, as a handler wants. `None`: it has one now, and that drops
+/// the record.
 ///
 /// # Errors
 /// As before.

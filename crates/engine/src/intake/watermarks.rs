@@ -1,8 +1,8 @@
-//! What sources say about event time, and what a commit keeps of it.
+//! Watermark rules of source partitions, and the times that a commit stores beside an offset.
 //!
-//! Takes the plan's words and the settings' default, gives each partition its rule; turns how far time has come
-//! into the metadata of a committed offset and back. Never moves a watermark: [`stoatflow_protocol::Watermarks`]
-//! does.
+//! Turns the plan's strategies and the setting's default into a rule per partition, and encodes
+//! times into the metadata of a committed offset. Watermarks themselves are computed by
+//! [`stoatflow_protocol::Watermarks`].
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use stoatflow_protocol::{Aligned, Rule, Strategy};
 #[cfg(test)]
 mod tests;
 
-/// What is expected of a partition's records.
+/// How a partition's watermark is determined.
 #[derive(Clone, Debug)]
 pub struct WatermarkOf {
     /// The rule.
     pub rule: Rule,
-    /// Of [`Strategy::Custom`]: who says it.
+    /// The user function of [`Strategy::Custom`].
     pub function: Option<Arc<dyn Udf>>,
-    /// The strategy, as it is shown.
+    /// The strategy's name, for display.
     pub shown: Arc<str>,
-    /// The group it is aligned with.
+    /// The alignment group.
     pub group: Option<Arc<str>>,
 }
 
 impl WatermarkOf {
-    /// That of a source. `groups` has the names of the groups so far, and gets new ones.
+    /// The rule of a source. `groups` has the names of all groups so far; new ones are added.
     ///
     /// # Errors
     /// `Internal` if the plan names a function that isn't there.
@@ -91,7 +91,7 @@ impl WatermarkOf {
         }
     }
 
-    /// Does it expect the same?
+    /// Are both rules the same?
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let functions = (&self.function, &other.function);
@@ -111,40 +111,39 @@ fn number(groups: &mut Vec<Arc<str>>, name: &str) -> usize {
     })
 }
 
-/// How far time has come, as it is kept beside a committed offset.
+/// A partition's times, stored beside a committed offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The partition's highest timestamp.
     pub stream_time: Timestamp,
     /// The partition's watermark; -1: none.
     pub watermark: i64,
-    /// The application's, the same beside all offsets of a commit; -1: none.
+    /// The application's watermark, the same for all offsets of a commit; -1: none.
     pub application: i64,
 }
 
 impl Progress {
-    /// Nothing yet.
+    /// No times yet.
     pub const NONE: Self = Self {
         stream_time: Timestamp::UNKNOWN,
         watermark: -1,
         application: -1,
     };
 
-    /// The metadata. Others may stand behind it, with a semicolon before them.
+    /// The metadata. Other marks may follow, separated by a semicolon.
     #[must_use]
     pub fn encode(self) -> String {
         let mut text = format!("st={}", self.stream_time.0);
         for (name, watermark) in [("wm", self.watermark), ("aw", self.application)] {
             if watermark >= 0 {
-                // Writing to a text can't fail.
+                // Writing to a string can't fail.
                 let _ = write!(text, ";{name}={watermark}");
             }
         }
         text
     }
 
-    /// Reads [`Self::encode`]; what isn't there (in another tool's metadata, or in that of an older version)
-    /// is unknown.
+    /// Reads [`Self::encode`]; what is missing (other tools, older versions) is unknown.
     #[must_use]
     pub fn decode(metadata: &str) -> Self {
         let mut parts = metadata.split(';');
@@ -170,13 +169,13 @@ impl Progress {
     }
 }
 
-/// Was this written beside an offset by an engine of ours?
+/// Was this metadata written by this engine?
 #[must_use]
 pub fn is_own(metadata: &str) -> bool {
     metadata.starts_with("st=")
 }
 
-/// The metadata of a partition of which only the highest timestamp counts.
+/// Metadata with nothing but the highest timestamp.
 #[must_use]
 pub fn encode_stream_time(time: Timestamp) -> String {
     let progress = Progress {
@@ -186,7 +185,7 @@ pub fn encode_stream_time(time: Timestamp) -> String {
     progress.encode()
 }
 
-/// Its highest timestamp.
+/// The highest timestamp in the metadata.
 #[must_use]
 pub fn decode_stream_time(metadata: &str) -> Timestamp {
     Progress::decode(metadata).stream_time

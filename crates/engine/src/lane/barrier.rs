@@ -1,12 +1,14 @@
-//! The end of an epoch in a lane: what was held back goes out, lanes agree on the time, writes are sealed.
+//! The end of an epoch in a lane: buffered records are flushed, lanes agree on the time, writes are
+//! sealed.
 //!
-//! A stage without clocks goes through at once. One with clocks stops after `Chain::barrier`: each lane
-//! reports its view to lane 0, lane 0 merges them, lets processors punctuate while nobody moves, and
-//! releases all lanes with one view; then each gives what is due by it. The barrier brings the application's
-//! watermark: a stage sees it from its release on, and where time is the watermark a lane that is alone
-//! goes the same way. Later items of the stage wait
-//! meanwhile, because the stage's epoch has not moved on. Who has arrived is decided by
-//! [`stoatflow_protocol::Rendezvous`].
+//! A stage without clocks passes at once. One with clocks stops after `Chain::barrier`: each lane
+//! reports its times to lane 0, which merges them, runs punctuations while all lanes stand still,
+//! and releases them with one common time; then each lane emits what is due by it. The barrier also
+//! brings the application's watermark: a stage sees it from its release on. Where the watermark is
+//! the time, a lane that is alone does the same.
+//!
+//! Later items of the stage wait meanwhile, because the stage is still in the old epoch.
+//! [`stoatflow_protocol::Rendezvous`] decides which lanes have arrived.
 
 use super::LaneRoom;
 use crate::commit::outbox::OutboxItem;
@@ -20,7 +22,7 @@ use stoatflow_operators::{Chain, Times, merge_times};
 use stoatflow_state::KeyRange;
 
 impl LaneRoom {
-    /// The stage's barrier has come, and all records before it are through.
+    /// The stage's barrier has come, and all records before it are processed.
     pub(super) fn barrier(
         &mut self,
         (epoch, stage): (Epoch, StageId),
@@ -59,7 +61,8 @@ impl LaneRoom {
         self.pass(epoch, stage)
     }
 
-    /// What is due by the time at the end of an epoch, and what this has put into tables that hold updates back.
+    /// Emits what is due at the end of an epoch, and what that put into tables that hold updates
+    /// back.
     fn give_at_the_end(&mut self, stage: StageId, barrier: Barrier, advance: bool) -> Result<()> {
         if advance {
             self.run_at_end(stage, (barrier, 2), Chain::advance)?;
@@ -67,7 +70,7 @@ impl LaneRoom {
         self.run_at_end(stage, (barrier, 3), Chain::barrier)
     }
 
-    /// Lane 0: a lane (this one too) has arrived at a stage's end.
+    /// Lane 0: a lane (itself included) has arrived at a stage's end.
     pub(super) fn report(
         &mut self,
         (epoch, stage, lane): (Epoch, StageId, Lane),
@@ -90,7 +93,7 @@ impl LaneRoom {
         {
             self.run_at_end(stage, (barrier, 1), Chain::punctuate)?;
         }
-        // All lanes go on from the very same times: what they do next is a function of them.
+        // All lanes continue from identical times: what they do next depends on them alone.
         let times: Arc<Times> = Arc::new(self.views[view].times().clone());
         for queue in &self.shared.queues {
             queue.push(LaneItem::Release {
@@ -103,7 +106,7 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// All lanes have arrived, and this is what they know together.
+    /// All lanes have arrived; `times` is what they know together.
     pub(super) fn release(
         &mut self,
         (epoch, stage): (Epoch, StageId),
@@ -112,11 +115,11 @@ impl LaneRoom {
     ) -> Result<()> {
         let own = self.view(stage);
         if self.timing.by_watermark {
-            // The others see the watermark when their own records of this epoch are through.
+            // The other views get the watermark when their own records of this epoch are processed.
             self.views[own].merge(times);
         } else {
-            // The other stages' views are told too. None of them is in an older epoch, so nobody learns
-            // of a time before its epoch may.
+            // The other stages' views get the times too. None of them is in an older epoch, so no
+            // stage sees a time too early.
             for view in &mut self.views {
                 view.merge(times);
             }
@@ -162,15 +165,15 @@ impl LaneRoom {
                 queue.push(LaneItem::Seal { epoch });
             }
         }
-        // What fast lanes sent for the next epoch comes before what waits in the inbox: it is older.
+        // Records that fast lanes sent for the next epoch are older than what waits in the inbox.
         let mut held = std::mem::take(&mut self.stages[index].held);
         held.append(&mut self.ready);
         self.ready = held;
         Ok(())
     }
 
-    /// Lane 0 remembers what is known at the end of this epoch, for the commit, and when it is next
-    /// asked to punctuate.
+    /// Lane 0 remembers the times at the end of this epoch for the commit, and when the next
+    /// punctuation is due.
     pub(super) fn note_times(&mut self, stage: usize) {
         let timing = self.timing.stages[stage];
         if self.id != Lane(0) || !timing.timed {
@@ -192,7 +195,7 @@ impl LaneRoom {
         }
     }
 
-    /// Adds what the stage's nodes have seen since the last barrier to what can be seen.
+    /// Adds the stage's record counts since the last barrier to the status.
     fn report_counts(&mut self, stage: usize) {
         for (node, count) in self.chains[stage].counts() {
             let reported = &mut self.reported[node.0 as usize];
@@ -225,8 +228,8 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// Lane 0: what no read shows any more, by the times that this epoch has come to. Only here: the
-    /// changelog topic has a retention of its own.
+    /// Lane 0: key ranges that retention drops, by the times of this epoch. Only in the local
+    /// store; changelog topics have a retention of their own.
     fn expired(&mut self) -> Vec<(StoreId, KeyRange)> {
         let mut drops = Vec::new();
         if self.id != Lane(0) {
@@ -235,13 +238,13 @@ impl LaneRoom {
         for spec in &self.plan.stores {
             let Some(clock) = spec.clock else { continue };
             let index = usize::from(spec.id.0);
-            // What one task no longer shows another may: rows of both are in the range.
+            // By the slowest task: rows of all tasks are in the range.
             let times = self.known[usize::from(clock.0)].iter();
             let seen = times.map(|time| time.stream).filter(|time| *time >= 0);
             let observed = seen.min().unwrap_or(-1);
             let range = self.stores[index].store.layout().expired_at(observed);
             let Some(range) = range else { continue };
-            // Segments are long: mostly nothing has changed.
+            // Segments are long, so mostly nothing has changed.
             if self.dropped_to[index] != range.to {
                 self.dropped_to[index].clone_from(&range.to);
                 drops.push((spec.id, range));
@@ -250,7 +253,8 @@ impl LaneRoom {
         drops
     }
 
-    /// Lane 0 writes the clocks that have moved. What lanes have seen of the next epoch is not in it.
+    /// Lane 0 writes the clocks that have moved, without what lanes have already seen of the next
+    /// epoch.
     fn keep_times(&mut self, epoch: Epoch) -> Result<()> {
         let (Lane(0), Some(id)) = (self.id, self.timing.store) else {
             return Ok(());

@@ -1,8 +1,10 @@
-//! Records that were left out: counted, logged, and sent as dead letters in the epoch's transaction.
+//! Records that error policies leave out: counted, logged, and sent as dead letters in the epoch's
+//! transaction.
 //!
-//! Takes what judges have noted in the effects, and asks them about records that can't be decoded or are
-//! too large to be sent. A dead letter has the bytes of the input record as they were read: those of the
-//! batch at hand; for a record that has walked on, the commit room reads them again. Never decides.
+//! Collects what policies have noted in the effects, and asks them about records that can't be
+//! decoded or are too large to be sent. A dead letter has the bytes of the input record: those in
+//! the current batch, or, if the record is no longer there, the bytes that [`crate::commit`]
+//! fetches again.
 
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
 use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
@@ -19,7 +21,7 @@ use stoatflow_operators::error_policy::{Handled, Letter, Outcome, Place, Raw};
 use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
 
 impl LaneRoom {
-    /// A record that can't be decoded: the handler may have it tried again, or left out (`None`).
+    /// A record can't be decoded: the policy may retry it or leave it out (`None`).
     #[cold]
     pub(super) fn unreadable(
         &mut self,
@@ -33,7 +35,7 @@ impl LaneRoom {
         })
     }
 
-    /// A record that has no time: likewise. Tried again it may get one that drops it.
+    /// A record has no valid timestamp: likewise. A retry may give it one that drops the record.
     #[cold]
     pub(super) fn invalid_time(
         &mut self,
@@ -113,7 +115,7 @@ impl LaneRoom {
         }
     }
 
-    /// Asks about outputs that the producer would refuse: known now, while the transaction is whole.
+    /// Asks about outputs that the producer would reject, while the transaction is still intact.
     pub(super) fn check_output_sizes(&mut self, stage: StageId) -> Result<()> {
         let Some(largest) = self.limits.largest else {
             return Ok(());
@@ -159,7 +161,7 @@ impl LaneRoom {
         })
     }
 
-    /// Counts, logs, and sends letters. `at_hand`: the input that the stage has worked on.
+    /// Counts, logs, and sends dead letters. `at_hand`: the input batch of the stage.
     pub(super) fn send_handled(
         &mut self,
         stage: StageId,
@@ -180,7 +182,7 @@ impl LaneRoom {
             let name = &self.plan.nodes[node.0 as usize].name;
             self.shared.status.dropped(name, reason, 1);
             let topic = letter.as_ref().map(|letter| &*letter.topic);
-            // Of a clock that is wrong intake has told the log, for many records at a time.
+            // Intake has already logged records ahead of the clock, many at a time.
             if !matches!(
                 reason,
                 dropped::TIMESTAMP_AHEAD | dropped::TIMESTAMP_AHEAD_DEAD_LETTER
@@ -224,7 +226,7 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// Sends letters that have their bodies, if there are any.
+    /// Sends complete dead letters, if there are any.
     pub(super) fn send_dead_letters(
         &self,
         stage: StageId,
@@ -243,7 +245,7 @@ impl LaneRoom {
         });
     }
 
-    /// A letter without key and value.
+    /// A dead letter without key and value.
     pub(super) fn bare(&self, letter: Letter) -> ProducerRecord {
         let application = Header {
             name: "__stoatflow.errors.application".into(),
@@ -260,7 +262,7 @@ impl LaneRoom {
         }
     }
 
-    /// The partition that an origin names; `None` for [`NO_ORIGIN`].
+    /// The partition of an origin; `None` for [`NO_ORIGIN`].
     fn slot_of(&self, origin: &Origin) -> Option<&SourcePartition> {
         if *origin == NO_ORIGIN {
             return None;
@@ -273,11 +275,11 @@ impl LaneRoom {
     }
 }
 
-/// A letter with the body of the record that was read, and its own headers first.
+/// Adds the body of the input record; its own headers come first.
 pub(crate) fn with_body(mut letter: ProducerRecord, read: &ConsumerRecord) -> ProducerRecord {
     letter.key.clone_from(&read.key);
     letter.value.clone_from(&read.value);
-    // No topic takes a negative one.
+    // Topics reject negative timestamps.
     letter.timestamp = read.timestamp.max(Timestamp(0));
     letter.headers = joined(&read.headers, letter.headers.as_deref().unwrap_or_default());
     letter
@@ -302,7 +304,7 @@ fn size(output: &Output) -> usize {
     )
 }
 
-/// An output as a handler is shown it.
+/// An output, as a policy gets it.
 fn shown(output: &Output) -> Record {
     let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
     Record {

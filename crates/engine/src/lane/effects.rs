@@ -1,4 +1,5 @@
-//! What leaves a lane: outputs to the outbox, re-keyed records to their lanes, drops to the counters.
+//! Sends what operators produced: outputs to the outbox, re-keyed records to their lanes, dropped
+//! records to the counters.
 
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
 use crate::commit::outbox::OutboxItem;
@@ -9,22 +10,24 @@ use stoatflow_core::{Order, Result, StageId};
 use stoatflow_log::ProducerRecord;
 use stoatflow_operators::jump_hash;
 
-/// Tells the records apart that one record gives into one stage.
+/// Numbers the records that one record produces for one stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Siblings {
-    /// Those of exchanges that go ahead come first.
+    /// Exchanges that go ahead come first.
     rank: u64,
     parent: Option<(u64, u64)>,
     count: u64,
-    /// The last parent in the order, of those that this tick has seen.
+    /// The last parent in the order that this tick has seen.
     furthest: Order,
-    /// Has it seen one without a place (read again from a store, or made by no record)? From then on they go as they come.
+    /// Has it seen one without a place in the order (read again from a store, or made without a
+    /// record)? From then on records are numbered as they come.
     as_they_come: bool,
-    /// Children of parents that were left and come again, behind all that such a parent can have had.
+    /// Children of parents that come again after others, numbered behind all that such a parent can
+    /// have had.
     again: u64,
 }
 
-/// More children than this are told apart from those of a parent that comes again only by chance.
+/// With more children than this, those of a parent that comes again may collide.
 const MOST: u64 = 65_813;
 
 impl Siblings {
@@ -39,7 +42,7 @@ impl Siblings {
         }
     }
 
-    /// The place of the next record that is made of the one at `parent`.
+    /// The place in the order of the next record made from the one at `parent`.
     fn next(&mut self, mut parent: Order, has_place: bool) -> Order {
         self.as_they_come |= !has_place;
         if self.as_they_come && parent < self.furthest {
@@ -66,7 +69,7 @@ impl Siblings {
 }
 
 impl LaneRoom {
-    /// Sends what operators left behind: outputs to the outbox, re-keyed records to their lanes.
+    /// Sends what operators produced.
     pub(super) fn send_effects(&mut self, stage: StageId) -> Result<()> {
         self.send_handled(stage, &[])?;
         let epoch = self.stages[usize::from(stage.0)].epoch;

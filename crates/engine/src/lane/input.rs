@@ -1,8 +1,8 @@
-//! Records from dispatch: decoded, given to their sources.
+//! Decodes records from dispatch and gives them to their sources.
 //!
-//! Takes a batch as it was fetched, gives each source its records: all of a batch at a time where sources don't depend on
-//! each other, else neighbours of one source. Leaves out what the policies for late records and the handlers of the sources
-//! leave out; those are asked about records without a time, too. Never waits.
+//! A source gets all of its records of a batch at once, if sources don't depend on each other;
+//! otherwise runs of neighbours. Late records and records without a timestamp are first given to
+//! their policies. Never waits.
 
 use super::LaneRoom;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ impl LaneRoom {
         let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
         let slots = Arc::clone(&self.slots);
         let mut late = late.into_iter().peekable();
-        // Where entries depend on each other, only neighbours of one source go together.
+        // Where sources depend on each other, only neighbours go together.
         let mut run = None;
         for (at, fetched) in batch.iter().enumerate() {
             let slot = &slots[fetched.slot as usize];
@@ -74,7 +74,7 @@ impl LaneRoom {
         let done = if batch.is_empty() {
             Ok(())
         } else {
-            // A global table's records are no part of the application's time, and answers are none.
+            // Records of global tables and answers don't move the application's time.
             if !timeless {
                 self.observe(StageId(0), &batch);
             }

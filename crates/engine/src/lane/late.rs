@@ -1,9 +1,9 @@
-//! Records that are older than the watermark: what the policy of their source says, before anything else.
+//! Applies the policy for late records, before anything else sees them.
 //!
-//! Takes a batch as it was read, gives the places of records that go no further; the others go on as if
-//! nobody had looked. Counts every late record by topic and by what became of it, and sends dead letters
-//! in the epoch's transaction. The watermark is that of the last barrier, the same in all lanes: what is
-//! late does not depend on how records were spread. Nothing is decoded, unless a callable has to see it.
+//! Takes a batch as it was read and gives the indices of records to leave out. Counts every late
+//! record by topic and outcome, and sends dead letters in the epoch's transaction. The watermark is
+//! that of the last barrier, the same in all lanes, so what is late doesn't depend on how records
+//! are distributed. Records are decoded only if a user function has to see them.
 
 use super::LaneRoom;
 use super::dead_letters::{weigh, with_body};
@@ -16,12 +16,12 @@ use stoatflow_log::{ConsumerRecord, ProducerRecord};
 use stoatflow_operators::dropped;
 use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
 
-/// A record of a batch, and one of its readers: both by their places.
+/// A record of a batch and one of its sources, by index.
 pub(super) type Spot = (usize, usize);
 
 impl LaneRoom {
-    /// The records of a batch that are left out because they are late, in their order. Nothing is late that has no
-    /// time.
+    /// The late records of a batch that are left out, in order. Records without a timestamp are
+    /// never late.
     pub(super) fn late(
         &self,
         batch: &[ConsumerRecord],
@@ -42,7 +42,7 @@ impl LaneRoom {
         watermark: i64,
     ) -> Result<Vec<Spot>> {
         let slots = Arc::clone(&self.slots);
-        // By partition: a callable is asked for all records of one at a time.
+        // By partition: a function gets all records of one at a time.
         let mut late: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, fetched) in batch.iter().enumerate() {
             let has_time = refused.binary_search_by_key(&at, |(of, _)| *of).is_err();
@@ -53,7 +53,7 @@ impl LaneRoom {
         let mut gone = Vec::new();
         for (slot, places) in late {
             let slot = &slots[slot as usize];
-            // A global table is no part of the application's time, and answers are none.
+            // Global tables and answers have no part in the application's time.
             if slot.global_end.is_some() || slot.answers_end.is_some() {
                 continue;
             }
@@ -73,7 +73,7 @@ impl LaneRoom {
         Ok(gone)
     }
 
-    /// Counts, logs, and sends letters.
+    /// Counts, logs, and sends dead letters.
     fn settle_late(
         &self,
         (slot, reader, policy): (&SourcePartition, &SourceBinding, &LatePolicy),
@@ -133,8 +133,8 @@ impl LaneRoom {
     }
 }
 
-/// What a policy says of a partition's late records. One that a callable would have to see but that can't
-/// be decoded is not among them: it goes on, and the handler of its source is asked about it there.
+/// The policy's verdict on a partition's late records. A record that a function would have to see
+/// but that can't be decoded is left to its source's error handler.
 fn verdicts(
     policy: &LatePolicy,
     reader: &SourceBinding,

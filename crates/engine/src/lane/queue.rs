@@ -1,8 +1,8 @@
-//! A lane's queue: data and control in one order.
+//! A lane's queue: data and control messages.
 //!
-//! Takes items from dispatch and from other lanes, gives each of the two in the order they came.
-//! Unbounded by design (law 7): what is in flight is bounded at admission, so a push never waits
-//! and lanes can't deadlock on each other. Owns nothing but the items.
+//! Two queues, each in order: items from dispatch, and items from other lanes. Unbounded by design
+//! (law 7): admission limits what is in flight, so a push never waits and lanes can't deadlock on
+//! each other.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -15,26 +15,26 @@ use tokio::sync::Notify;
 /// The end of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickEnd {
-    /// Its number: each is one more than the one before.
+    /// Its number; numbers have no gaps.
     pub tick: u64,
-    /// Does an epoch end with it?
+    /// Is it also the end of an epoch?
     pub barrier: Option<Barrier>,
 }
 
 /// The end of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Barrier {
-    /// The application's watermark from its end on.
+    /// The application's watermark from there on.
     pub watermark: i64,
-    /// Where it is in the order.
+    /// Its place in the order.
     pub at: End,
 }
 
-/// How many parts the end of an epoch has in each stage: a barrier takes so many numbers, times the stages, because what
-/// comes out in each part comes behind what came out in those before, also in those of earlier stages.
+/// The parts of an epoch's end in each stage. A barrier takes PARTS × stages numbers, because the
+/// output of a part is ordered behind that of earlier parts and earlier stages.
 pub const PARTS: u64 = 4;
 
-/// What a lane can find in its queue.
+/// An item of the queue.
 #[derive(Debug)]
 pub enum LaneItem {
     /// Records from dispatch.
@@ -46,11 +46,12 @@ pub enum LaneItem {
         /// Their weight in the admission budget.
         bytes: i64,
     },
-    /// Records from other lanes (or itself), through an exchange. They wait for the mark of their tick.
+    /// Records from other lanes (or itself), through an exchange. They wait for the end of their
+    /// tick.
     Routed {
         /// Their tick.
         tick: u64,
-        /// Who sent them.
+        /// The sender.
         from: Lane,
         /// The stage they enter.
         stage: StageId,
@@ -61,31 +62,31 @@ pub enum LaneItem {
         /// Their weight in the admission budget.
         bytes: i64,
     },
-    /// Global tables stand: all operators that are not open yet are opened.
+    /// Global tables are loaded: the remaining operators are opened.
     Open,
-    /// Every record of a tick for a stage has been sent before this.
+    /// Everything of a tick for a stage was sent before this.
     Tick {
         /// The epoch it is in.
         epoch: Epoch,
         /// The stage it ends for.
         stage: StageId,
-        /// The tick, and the end of the epoch, if it is that too.
+        /// The end of the tick, which may be the end of the epoch too.
         mark: TickEnd,
-        /// How its records move the time, if anybody asks.
+        /// How its records move the time, where that is needed.
         steps: Option<Arc<Steps>>,
     },
-    /// For lane 0: a lane has come to the end of a stage that has clocks, and waits.
+    /// To lane 0: a lane has reached the end of a stage with clocks, and waits.
     Report {
         /// The epoch that ends.
         epoch: Epoch,
         /// The stage it ends for.
         stage: StageId,
-        /// Who.
+        /// The lane.
         lane: Lane,
-        /// What it has seen, by clock.
+        /// The times it has seen, by clock.
         times: Times,
     },
-    /// All lanes have come, and this is what they know together: go on.
+    /// All lanes have arrived: continue with these times.
     Release {
         /// The epoch that ends.
         epoch: Epoch,
@@ -96,14 +97,14 @@ pub enum LaneItem {
         /// Wall time for all.
         wall: Timestamp,
     },
-    /// Every lane has finished every stage of `epoch`: encode what it wrote.
+    /// Every lane has finished every stage of `epoch`: seal the writes.
     Seal {
         /// The epoch.
         epoch: Epoch,
     },
 }
 
-/// The queue: two doors, each in its own order.
+/// See the module.
 #[derive(Debug, Default)]
 pub struct LaneQueue {
     queues: Mutex<LaneQueues>,
@@ -114,9 +115,8 @@ pub struct LaneQueue {
 struct LaneQueues {
     /// From dispatch: inputs and the ticks of stage 0.
     dispatched: VecDeque<LaneItem>,
-    /// From lanes: routed records, the ticks of later stages, meetings, seals. Served first: what is on its
-    /// way is finished before more is begun, or the barrier of one epoch would wait for the inputs of
-    /// the next.
+    /// From lanes: routed records, the ticks of later stages, reports and releases, seals. Served
+    /// first, or the barrier of one epoch would wait for the input of the next.
     from_lanes: VecDeque<LaneItem>,
 }
 
@@ -139,7 +139,7 @@ impl LaneQueue {
         }
     }
 
-    /// Takes what came from lanes since the last time: moved to the end of `inbox`.
+    /// Moves everything from lanes to the end of `inbox`.
     pub fn take_from_lanes(&self, inbox: &mut VecDeque<LaneItem>) {
         let mut queues = self.queues.lock();
         if inbox.is_empty() {
@@ -154,7 +154,7 @@ impl LaneQueue {
         self.queues.lock().dispatched.pop_front()
     }
 
-    /// Takes the next item from dispatch if it is records of this epoch: with their weight.
+    /// Takes the next item from dispatch if it is input of this epoch: the records and their bytes.
     pub fn take_input_of(&self, wanted: Epoch) -> Option<(Vec<ConsumerRecord>, i64)> {
         let dispatched = &mut self.queues.lock().dispatched;
         match dispatched.front() {
@@ -173,12 +173,12 @@ impl LaneQueue {
         queues.dispatched.is_empty() && queues.from_lanes.is_empty()
     }
 
-    /// Waits until something may be there.
+    /// Waits until there may be an item.
     pub async fn ready(&self) {
         self.wake.notified().await;
     }
 
-    /// Wakes the lane without an item (to stop).
+    /// Wakes the lane without an item (for a stop).
     pub fn nudge(&self) {
         self.wake.notify_one();
     }

@@ -1,6 +1,4 @@
-//! What a lane knows of its stages: how far each is, what it writes, where its records go on.
-//!
-//! Takes the plan, gives the state of all stages at the start and the exchanges between them. Never moves.
+//! A lane's state per stage: its epoch and tick, what it writes, and the exchanges to later stages.
 
 use super::tick::Arrivals;
 use crate::lane::queue::LaneItem;
@@ -13,30 +11,31 @@ use stoatflow_state::Dirty;
 /// Where a lane is in one stage.
 #[derive(Debug)]
 pub(super) struct StageState {
-    /// The epoch whose records it processes.
+    /// The epoch of the records it processes.
     pub epoch: Epoch,
-    /// The tick that it sends records in.
+    /// The tick in which it sends records.
     pub tick: u64,
-    /// Records that came through exchanges, until their tick ends.
+    /// Records from exchanges, until their tick ends.
     pub arrived: Arrivals,
     /// Items of later epochs.
     pub held: VecDeque<LaneItem>,
     /// Stores that only this stage writes.
     pub stores: Vec<StoreId>,
-    /// Stores that other stages write too, which may be in another epoch: what this stage has written.
+    /// Stores that other stages write too, possibly in another epoch; with what this stage has
+    /// written.
     pub shared: Vec<(StoreId, Dirty)>,
 }
 
-/// A way to a later stage.
+/// An edge to a later stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub node: NodeId,
     pub stage: StageId,
-    /// Does it go before those that are not?
+    /// Is it sent before the others?
     pub ahead: bool,
 }
 
-/// All exchanges in the order in which what a batch leaves behind is sent.
+/// All exchanges, in the order in which they are sent.
 pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<Exchange> {
     let of = |first: bool| {
         plan.nodes.iter().filter_map(move |n| match &n.op {
@@ -51,8 +50,8 @@ pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<Exchange> {
     of(true).chain(of(false)).collect()
 }
 
-/// All stages at the start. A store of several stages is written in several epochs at a time; that of the times is
-/// written in every stage that has any, and at the end.
+/// All stages at the start. A store written by several stages may be written in several epochs at a
+/// time; the store of times is written by every stage with clocks, and at the end.
 pub(super) fn stage_states(plan: &PhysicalPlan, timing: &Timing) -> Vec<StageState> {
     let written: Vec<Vec<StoreId>> = plan
         .stages

@@ -1,7 +1,7 @@
-//! Stream time across lanes and restarts: which stages have clocks, and how times are kept.
+//! Stream time across lanes and restarts: which stages have clocks, and how times are stored.
 //!
-//! Takes the plan, gives what lanes need to know of it; turns times into rows of the internal store
-//! `clocks` and back. Never moves a clock: operators do that, in the lane's view.
+//! Computes from the plan what lanes need to know, and converts times to and from rows of the
+//! internal store `clocks`. Clocks are moved by operators, in their lane's view.
 
 pub mod groups;
 
@@ -21,16 +21,16 @@ mod tests;
 
 /// Name of the internal store: changelog `<application.id>-clocks-changelog`.
 pub const STORE: &str = "clocks";
-/// Name of the clock that every record of every source moves (in plans with processors it is number 0).
+/// The clock that every record of every source moves (number 0 in plans with processors).
 const APPLICATION: &str = "application";
 
-/// What a stage needs at its barrier.
+/// What a stage does at its barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTiming {
     /// Has it clocks? Then lanes meet at its barrier.
     pub timed: bool,
-    /// Has it processors, which may have schedules, scheduled sources, or windows that close when nothing
-    /// comes?
+    /// Has it processors, which may have schedules, scheduled sources, or windows that close
+    /// without input?
     pub punctuates: bool,
 }
 
@@ -41,35 +41,37 @@ pub struct Timing {
     pub stages: Vec<StageTiming>,
     /// The clock of the whole application.
     pub application: Option<ClockId>,
-    /// By node: does it get nothing but what comes from scheduled sources, or answers to an offload? That says
-    /// nothing of how far the events have come.
+    /// By node: does it get only records of scheduled sources, or answers to an offload? Those
+    /// don't tell how far event time has come.
     pub by_clock: Vec<bool>,
-    /// What was committed last, by clock.
+    /// The times committed last, by clock.
     pub initial: Times,
-    /// Whose records move which clock.
+    /// Which records move which clock.
     pub groups: Groups,
-    /// By stage: what each clock goes by.
+    /// By stage: the rule of each clock.
     pub rules: Vec<Vec<ClockRule>>,
-    /// By node: of an exchange that stands for a topic, how many partitions that would have, if anybody below asks.
+    /// By node: partitions of the repartition topic that an exchange stands for, if a node below
+    /// needs it.
     pub tasks: Vec<Option<u16>>,
-    /// Where it is kept; `None` without clocks.
+    /// The store of times; `None` without clocks.
     pub store: Option<StoreId>,
     /// Row keys by clock.
     pub keys: Arc<[Bytes]>,
-    /// Must lanes know the wall time with each batch?
+    /// Do lanes need the wall time with each batch?
     pub wall: bool,
-    /// Is time the watermark (`time.semantics`)?
+    /// Is the watermark the time (`time.semantics`)?
     pub by_watermark: bool,
-    /// The application's watermark that was committed last.
+    /// The application's watermark committed last.
     pub watermark: i64,
-    /// With one lane: least time between two passes that close windows, if they are to be Kafka Streams'.
+    /// With one lane: the least time between two passes that close windows (`None`: as Kafka
+    /// Streams).
     pub window_emit_ms: Option<i64>,
-    /// Likewise between two passes that give rows without a partner.
+    /// Likewise for passes that emit unmatched rows.
     pub join_emit_ms: Option<i64>,
 }
 
 impl Timing {
-    /// For a plan; nothing has been seen yet.
+    /// For a plan, before anything was read.
     #[must_use]
     pub fn new(plan: &PhysicalPlan) -> Self {
         let application = plan
@@ -125,7 +127,7 @@ impl Timing {
         }
     }
 
-    /// The internal store, after those of the plan.
+    /// The internal store, numbered after those of the plan.
     ///
     /// # Errors
     /// `Topology` if the user has a store of that name.
@@ -147,20 +149,20 @@ impl Timing {
         }))
     }
 
-    /// With the partitions that are read.
+    /// Fixes tasks and clock rules for the partitions that are read.
     pub fn divide(&mut self, plan: &PhysicalPlan, slots: &SourcePartitions, alone: bool) {
         let tasks = Tasks::new(plan, slots);
         self.rules = self.groups.rules(plan, &tasks, alone);
         let timed = timed_below(plan);
-        // Where nothing below goes by time, nobody asks for a task, and murmur2 of each key is saved.
+        // Where nothing below needs time, no task is needed, which saves the murmur2 hash of each
+        // key.
         self.tasks = (tasks.of_exchanges(plan).into_iter().zip(timed))
             .map(|(tasks, timed)| tasks.filter(|_| timed))
             .collect();
     }
 
-    /// The watermark that was committed, and what it was asked to be by then. And how far the records have
-    /// come that are committed as processed: under at-least-once a crash may lose the row that says it, and
-    /// what was due by then would wait for a record that may never come.
+    /// Takes over the committed watermark and the committed stream times of the partitions. The
+    /// latter matter under at-least-once, where a crash may lose the row that says them.
     pub fn begin_with(&mut self, slots: &SourcePartitions, shared: &Shared, guarantee: Guarantee) {
         let committed = slots.iter().map(|slot| slot.progress.application);
         self.watermark = committed.max().unwrap_or(-1);
@@ -185,7 +187,7 @@ impl Timing {
         }
     }
 
-    /// Reads what was committed. Before anything else touches the store.
+    /// Reads the committed times. Call before the store is used otherwise.
     ///
     /// # Errors
     /// What the store fails with; `StateCorrupt` if a row is no time.
@@ -199,15 +201,15 @@ impl Timing {
     }
 }
 
-/// Nodes that have scheduled sources or answers above them and nothing else. Children have higher numbers than
-/// their parents.
+/// Nodes with nothing but scheduled sources or answers above them. Children have higher numbers
+/// than parents.
 fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
     let mut fed: Vec<Option<bool>> = vec![None; plan.nodes.len()];
     for (at, node) in plan.nodes.iter().enumerate() {
         let own = match node.op {
             Op::Scheduled { .. } => true,
             Op::Source { source } => plan.sources[usize::from(source.0)].answers,
-            // What it gives are the records again.
+            // It emits the parked records.
             Op::OffloadAnswers { of, .. } => fed[of.0 as usize] == Some(true),
             _ => fed[at].unwrap_or(false),
         };
@@ -224,7 +226,7 @@ fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
     fed.into_iter().map(|fed| fed == Some(true)).collect()
 }
 
-/// By node: has it a clock, or has anything below it? Children have higher numbers than their parents.
+/// By node: has it a clock, or a node below it? Children have higher numbers than parents.
 fn timed_below(plan: &PhysicalPlan) -> Vec<bool> {
     let mut timed = vec![false; plan.nodes.len()];
     for (at, node) in plan.nodes.iter().enumerate().rev() {
@@ -243,20 +245,21 @@ fn timed_below(plan: &PhysicalPlan) -> Vec<bool> {
     timed
 }
 
-/// Is a row with this key a time? Others say in which task something waits.
+/// Is a row with this key a time? Other rows say in which task something waits.
 #[must_use]
 pub fn is_time(key: &[u8]) -> bool {
     !key.contains(&0)
 }
 
-/// In front of the times of several tasks.
+/// Prefix of a value with the times of several tasks.
 const SEVERAL: u8 = 1;
 
-/// The serde of a row's value.
+/// The serde of a row.
 pub const ROW: Serde = Serde::Bytes;
 
-/// A row's value: for each task 8 bytes stream time, 8 bytes mark, 8 bytes of the newest record that did not move it;
-/// with a byte in front. Of one task only, that byte is left out, and the newest record where there is none.
+/// A row: per task 8 bytes stream time, 8 bytes mark, 8 bytes of the newest record that didn't move
+/// it, after a prefix byte. For a single task the prefix is left out, and the newest record too if
+/// there is none.
 #[must_use]
 pub fn encode(times: &[Time]) -> Stored {
     let mut bytes = BytesMut::with_capacity(1 + 24 * times.len());
@@ -273,12 +276,12 @@ pub fn encode(times: &[Time]) -> Stored {
     let highest = times.iter().map(|time| time.stream).max();
     Stored {
         value: Datum::Bytes(bytes.freeze()),
-        // A record's timestamp can't be negative.
+        // The changelog record's timestamp can't be negative.
         timestamp: Timestamp(highest.unwrap_or(0).max(0)),
     }
 }
 
-/// The stream times of a row as the back end keeps it, with a time before the value; by task.
+/// The stream times of a stored row (which has a timestamp in front of the value), by task.
 ///
 /// # Errors
 /// `StateCorrupt` if it is none.

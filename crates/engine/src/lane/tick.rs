@@ -1,9 +1,10 @@
-//! The end of a tick in a lane: records that came through exchanges are taken in the order of the input.
+//! The end of a tick in a lane: records from exchanges are put back into the order of the input.
 //!
-//! Records for a stage wait until all lanes have sent theirs of the tick. Then they are merged by their place in the order
-//! (each lane sends its own in order, so these are sorted runs), and the stage's clocks are told how the records of all
-//! lanes move the time. So a stage gets what a single lane would have given it. The last tick of an epoch is its barrier.
-//! Upstream stages go on with later ticks meanwhile. Never waits.
+//! Records for a stage wait until all lanes have sent theirs of the tick. Then they are merged by
+//! their place in the order (each lane sends sorted runs), and the stage's clocks learn how the
+//! records of all lanes move the time. So a stage processes what a single lane would have
+//! processed, in that order. The last tick of an epoch is its barrier. Earlier stages continue with
+//! later ticks meanwhile. Never waits.
 
 use super::LaneRoom;
 use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
@@ -25,20 +26,20 @@ pub(super) struct Arrived {
     pub bytes: i64,
 }
 
-/// What waits in front of a stage, by tick.
+/// Records waiting in front of a stage, by tick.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals(VecDeque<(u64, Vec<Arrived>)>);
 
 impl Arrivals {
     pub fn add(&mut self, tick: u64, arrived: Arrived) {
-        // Mostly of the newest tick.
+        // Mostly it is the newest tick.
         match self.0.iter_mut().rev().find(|(of, _)| *of == tick) {
             Some((_, all)) => all.push(arrived),
             None => self.0.push_back((tick, vec![arrived])),
         }
     }
 
-    /// What has come up to a tick, sender by sender.
+    /// Everything up to a tick, by sender.
     fn take(&mut self, tick: u64) -> Vec<Arrived> {
         let mut taken = Vec::new();
         let mut at = 0;
@@ -49,16 +50,17 @@ impl Arrivals {
                 taken.append(&mut all);
             }
         }
-        // At one place in the order (what one record has made due in several lanes) the lower lane goes first.
+        // At the same place (what one record made due in several lanes) the lower lane goes first.
         taken.sort_by_key(|one| one.from);
         taken
     }
 }
 
-/// So many records are measured, and what they leave behind is sent, together: where entries meet, batches are short.
+/// Effects are sent, and work is measured, after this many records: where several exchanges meet,
+/// batches are short.
 const ENOUGH: usize = 256;
 
-/// What the stage was given since that was last done.
+/// What the stage was given since then.
 #[derive(Debug, Default)]
 struct Taken {
     began: Option<Duration>,
@@ -66,13 +68,13 @@ struct Taken {
     bytes: i64,
 }
 
-/// Is each batch in order, and behind the one before it? So it is where one sender has sent them all in its own order.
+/// Is each batch sorted and behind the one before? So it is if one sender has sent them all.
 fn in_order(arrived: &[Arrived]) -> bool {
     let records = arrived.iter().flat_map(|one| &one.batch);
     records.is_sorted_by_key(|record| record.origin.order.key())
 }
 
-/// Brings each sender's records into order, where they are not: what waited comes later than what it stands before.
+/// Sorts each sender's records where needed: a record that waited is sent after its successors.
 fn put_in_order(arrived: Vec<Arrived>) -> Vec<Arrived> {
     let mut all = Vec::with_capacity(arrived.len());
     let mut arrived = arrived.into_iter().peekable();
@@ -91,7 +93,7 @@ fn put_in_order(arrived: Vec<Arrived>) -> Vec<Arrived> {
     all
 }
 
-/// Adds one sender's records in order; those of one place as they were sent.
+/// Adds one sender's records in order; at the same place in the order of sending.
 fn sort(sent: Vec<Arrived>, all: &mut Vec<Arrived>) {
     let Some(from) = sent.first().map(|one| one.from) else {
         return;
@@ -117,9 +119,9 @@ fn sort(sent: Vec<Arrived>, all: &mut Vec<Arrived>) {
     }
 }
 
-/// One sender's records in order, the first of which is the next.
+/// One sender's records in order.
 struct Run {
-    /// Batches to come, in reverse.
+    /// Later batches, in reverse.
     later: Vec<Arrived>,
     via: NodeId,
     batch: std::vec::IntoIter<Record>,
@@ -138,7 +140,7 @@ impl Run {
     }
 }
 
-/// The senders' runs, with all that there is to release.
+/// The senders' runs, and the bytes to release.
 fn runs(arrived: Vec<Arrived>) -> (Vec<Run>, i64) {
     let bytes = arrived.iter().map(|one| one.bytes).sum();
     let mut runs: Vec<Run> = Vec::new();
@@ -162,7 +164,7 @@ fn runs(arrived: Vec<Arrived>) -> (Vec<Run>, i64) {
 }
 
 impl LaneRoom {
-    /// A stage has come to the end of a tick: all that belongs to it is here.
+    /// A stage has reached the end of a tick: everything that belongs to it has arrived.
     pub(super) fn tick(
         &mut self,
         (epoch, stage): (Epoch, StageId),
@@ -193,7 +195,7 @@ impl LaneRoom {
             let plan = Arc::clone(&self.plan);
             let meeting = &plan.stages[usize::from(stage.0)].meeting;
             for group in meeting.iter().skip(1) {
-                // Records of different groups never meet.
+                // Records of different groups never meet, so each is merged by itself.
                 let (own, rest): (Vec<_>, Vec<_>) =
                     (arrived.into_iter()).partition(|one| group.contains(&one.via));
                 arrived = rest;
@@ -222,7 +224,7 @@ impl LaneRoom {
         let count: usize = arrived.iter().map(|one| one.batch.len()).sum();
         let (mut runs, mut left) = runs(arrived);
         let each = left / i64::try_from(count.max(1)).unwrap_or(i64::MAX);
-        // At one place in the order (what one record has made due in several lanes) the lower lane goes first.
+        // At the same place (what one record made due in several lanes) the lower lane goes first.
         let mut heads: BinaryHeap<Reverse<((u64, u64), usize)>> = (runs.iter_mut().enumerate())
             .filter_map(|(at, run)| Some(Reverse((run.next_place()?, at))))
             .collect();
@@ -237,7 +239,7 @@ impl LaneRoom {
                 let bytes = each * i64::try_from(batch.len()).unwrap_or(0);
                 left -= bytes;
                 self.take_batch(stage, via, (&mut batch, bytes), &mut taken)?;
-                // Several entries get copies.
+                // With several targets each gets a copy.
                 batch.clear();
             }
             batch.extend(run.batch.next());
@@ -252,7 +254,7 @@ impl LaneRoom {
         self.finish(stage, &mut taken)
     }
 
-    /// Gives a batch to the stage; what it leaves behind is sent when there is enough of it.
+    /// Gives a batch to the stage; its effects are sent when there are enough.
     fn take_batch(
         &mut self,
         stage: StageId,
@@ -272,7 +274,7 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// Sends what batches have left behind, and says that they are done.
+    /// Sends the effects of batches, and releases their bytes.
     fn finish(&mut self, stage: StageId, taken: &mut Taken) -> Result<()> {
         let Taken {
             began: Some(began),
@@ -289,12 +291,13 @@ impl LaneRoom {
         done
     }
 
-    /// The lane is done with a tick in which no epoch ends.
+    /// The lane is done with a tick that ends no epoch.
     fn pass_tick(&mut self, (epoch, stage): (Epoch, StageId), mark: TickEnd) {
         self.arrive((epoch, stage), mark);
     }
 
-    /// The lane has sent all of a tick: whoever is the last tells the next stage. True if there is none.
+    /// The lane has sent everything of a tick; the last lane tells the next stage. True if there is
+    /// none.
     pub(super) fn arrive(&mut self, (epoch, stage): (Epoch, StageId), mark: TickEnd) -> bool {
         let next = StageId(stage.0 + 1);
         let is_last = usize::from(next.0) == self.stages.len();
@@ -330,7 +333,7 @@ impl LaneRoom {
         is_last
     }
 
-    /// Runs a part of what is done at the end of an epoch: what comes out comes behind the parts before it.
+    /// Runs one part of an epoch's end; its output is ordered behind that of the parts before.
     pub(super) fn run_at_end(
         &mut self,
         stage: StageId,

@@ -1,7 +1,7 @@
-//! The mark of a reset that has begun and not ended, beside the committed offsets.
+//! The mark that a reset leaves beside committed offsets until it has ended.
 //!
-//! Takes committed positions, gives the metadata that says "state is being thrown away" and keeps what stood there
-//! before, so that the same request decides the same when it is made again. Never talks to a broker.
+//! It is written into the offset's metadata and contains what was committed before, so that
+//! repeating the same request decides the same.
 
 use crate::intake::watermarks::{decode_stream_time, encode_stream_time};
 use stoatflow_core::{Error, Offset, Result, Timestamp};
@@ -9,16 +9,16 @@ use stoatflow_log::Committed;
 
 /// At the very end of the metadata.
 const MARK: &str = ";resetting";
-/// Before it: the offset that was committed, or [`NOWHERE`].
+/// In front of the mark: the offset that was committed, or [`NOWHERE`].
 const WAS: &str = ";was=";
 const NOWHERE: &str = "none";
 
-/// A committed position as it was before any reset.
+/// A committed offset as it was before any reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Before {
     pub offset: Option<Offset>,
     pub stream_time: Timestamp,
-    /// Does the mark stand?
+    /// Is the mark there?
     pub begun: bool,
 }
 
@@ -46,7 +46,7 @@ impl Before {
         }
     }
 
-    /// What is written while the reset is under way.
+    /// The metadata during the reset.
     pub fn marked(self) -> String {
         let was = self.offset.map_or(NOWHERE.to_owned(), |o| o.to_string());
         let time = encode_stream_time(self.stream_time);
@@ -54,7 +54,7 @@ impl Before {
     }
 }
 
-/// Must not start over positions that belong to a reset which has not ended: they are new, the state may be old.
+/// Refuses to start from offsets of an unfinished reset: they are new, but the state may be old.
 ///
 /// # Errors
 /// `Incompatible` if the mark stands beside any of them.

@@ -1,8 +1,8 @@
-//! Loading: runs go into the back end while the next ones are read.
+//! Writes restored runs into the back end while the next ones are read.
 //!
-//! Takes runs, gives them to the back end in the order in which they came, store by store. Owns the
-//! threads that do it and the first failure. Bounded: each thread has one run in hand and one waiting,
-//! and who gives a third one waits. Never reads.
+//! Owns the loader threads and the first failure. The runs of one store are written in the order in
+//! which they were read. Each thread has at most one run in work and one waiting; a third blocks
+//! the reader.
 
 use super::progress::Progress;
 use super::{Parallelism, Restore, Task};
@@ -16,31 +16,31 @@ use std::thread::JoinHandle;
 use stoatflow_core::{Error, Offset, Partition, Result, StoreId};
 use stoatflow_state::{Backend, RestoreRun};
 
-/// What a run brings of one partition.
+/// What a run contains of one partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// Which task.
+    /// Index of the task.
     pub task: usize,
-    /// The position after it.
+    /// The offset after it.
     pub reached: Offset,
     /// Its records in the run.
     pub records: u64,
 }
 
-/// A run on its way to one store.
+/// A run for one store.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// The index of the store.
+    /// Index of the store.
     pub store: usize,
     /// The records, of all partitions of the store.
     pub run: RestoreRun,
-    /// How far they bring it; empty if no position has moved.
+    /// How far it brings each partition; empty if no offset has moved.
     pub parts: Vec<Part>,
     /// Has the store caught up with it?
     pub last: bool,
 }
 
-/// Does one job.
+/// Writes one run after the other.
 #[derive(Clone)]
 struct Loader {
     shared: Arc<Shared>,
@@ -69,7 +69,7 @@ impl Loader {
 
     fn work(&self, jobs: &Receiver<Job>, failure: &Mutex<Option<Error>>) {
         while let Ok(job) = jobs.recv() {
-            // Who is asked to stop leaves the rest: the positions say what is missing.
+            // After a stop the rest is left: the stored offsets say what is missing.
             if self.shared.is_stopping() {
                 return;
             }
@@ -81,7 +81,7 @@ impl Loader {
     }
 }
 
-/// All loaders of one restore.
+/// The loaders of one restore.
 pub(super) struct Loaders {
     here: Loader,
     ways: Vec<SyncSender<Job>>,
@@ -120,29 +120,29 @@ impl Loaders {
         Ok(loaders)
     }
 
-    /// How many runs there can be at a time, with the one that is being read.
+    /// How many runs can exist at a time, with the one being read.
     pub fn runs(&self) -> usize {
         (1 + 2 * self.ways.len()).max(2)
     }
 
-    /// Gives a run to the loader of its store; waits while that one has enough to do. `false` if it
-    /// has ended: [`Self::finish`] has the reason.
+    /// Hands a run to the loader of its store; blocks while that one is busy. `false` if it has
+    /// ended: [`Self::finish`] has the reason.
     pub fn give(&self, job: Job) -> Result<bool> {
         if self.ways.is_empty() {
             self.here.load(job)?;
             return Ok(true);
         }
-        // One store, one thread: its runs stay in order.
+        // One store, one thread: so its runs stay in order.
         let way = &self.ways[job.store % self.ways.len()];
         Ok(way.send(job).is_ok())
     }
 
-    /// Has one failed?
+    /// Has a loader failed?
     pub fn has_failed(&self) -> bool {
         !self.ways.is_empty() && self.failure.lock().is_some()
     }
 
-    /// Waits until all that was given is loaded.
+    /// Waits until everything handed over is loaded.
     ///
     /// # Errors
     /// The first failure.

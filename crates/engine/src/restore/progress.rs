@@ -1,8 +1,7 @@
-//! Progress of a restore: for the admin port, the log, and who listens.
+//! Reports restore progress: to the admin port, the log (every few seconds) and a listener.
 //!
-//! Takes what loaders have done, gives status, a line in the log every few seconds, and events. Owns
-//! the thread that calls the listener: loading never waits for it, and the application runs only after
-//! everything was told. Never decides anything.
+//! Owns the thread that calls the listener, so that loading never waits for it. [`Progress::close`]
+//! returns when the listener has seen everything, so the application starts after its last event.
 
 use super::load::Part;
 use super::{Parallelism, Restore, Task, describe};
@@ -16,9 +15,9 @@ use std::time::Duration;
 use stoatflow_core::{Offset, Result, TopicPartition};
 use stoatflow_protocol::WipeReason;
 
-/// What the log's lines are known by: a host may show them and not others.
+/// Log target of these lines; the Python package shows it by default.
 const LOG: &str = "stoatflow::restore";
-/// How often the log tells of it.
+/// How often progress is logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
 /// What happened to one changelog partition.
@@ -61,9 +60,10 @@ pub enum RestoreStep {
     },
 }
 
-/// Who wants to know. Called from one thread, in order.
+/// Receives restore events. Called from one thread, in order.
 pub type RestoreListener = Arc<dyn Fn(&RestoreEvent) + Send + Sync>;
 
+/// What has been reported.
 struct Telling {
     progress: Vec<RestoreProgress>,
     /// Records loaded, by task.
@@ -165,7 +165,7 @@ impl Progress {
         Ok(this)
     }
 
-    /// A run is in its store.
+    /// A run was written to its store.
     pub fn loaded(&self, store: usize, parts: &[Part], last: bool) {
         let mut telling = self.0.telling.lock();
         for part in parts {
@@ -211,7 +211,7 @@ impl Progress {
         self.0.telling.lock().progress.iter().all(|p| p.complete)
     }
 
-    /// Everything has been told when this returns.
+    /// Returns when everything was reported.
     pub fn close(&self) {
         let whole = self.is_complete();
         let mut telling = self.0.telling.lock();
@@ -260,7 +260,7 @@ impl Progress {
             Told::Nobody => {}
             Told::Here(listener) => listener(&event()),
             Told::There(way, _) => {
-                // Only a listener that has panicked is gone, and `close` says that.
+                // Fails only if the listener has panicked, which `close` reports.
                 let _ = way.send(event());
             }
         }

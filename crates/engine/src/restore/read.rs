@@ -1,8 +1,7 @@
-//! Reading: one consumer over all changelog partitions that something is missing of.
+//! Reads all changelog partitions that stores lack something of, with one consumer.
 //!
-//! Takes records, gives runs. A run holds records of one store, of all its partitions, so that a
-//! large store becomes few sorted files. Owns the runs that are being filled, together within a share of the
-//! memory of the restore. Never waits for the back end longer than it takes to finish two runs.
+//! Collects records into runs, one per store over all of its partitions, so that a large store
+//! becomes a few sorted files. Open runs share the restore's memory budget.
 
 use super::load::{Job, Loaders, Part};
 use super::{Restore, Task};
@@ -11,14 +10,14 @@ use stoatflow_core::{Error, Offset, Result};
 use stoatflow_log::RecordRef;
 use stoatflow_state::RestoreRun;
 
-/// Records taken at a time: few enough to stay in the processor's cache.
+/// Records per poll: few enough to stay in the processor's cache.
 const BATCH: usize = 2_048;
-/// The smallest share of memory that a run gets.
+/// The smallest memory limit of a run.
 const LEAST_RUN: usize = 64 << 10;
-/// The first and the last runs are this much smaller than the others: nobody loads before the first is
-/// read, and nobody reads while the last is loaded. In between, few large files are better.
+/// The first and last runs are this much smaller than the others: nothing is loaded before the
+/// first was read, and nothing is read while the last is loaded.
 const FRACTION: usize = 8;
-/// How long one look at the broker takes when there is nothing.
+/// Timeout of one poll.
 const STEP: Duration = Duration::from_millis(100);
 
 /// What was read of one partition.
@@ -26,7 +25,7 @@ const STEP: Duration = Duration::from_millis(100);
 struct Mark {
     /// Records in the open run.
     records: u64,
-    /// The position that the last run brought.
+    /// The offset that the last run reached.
     given: Offset,
     finished: bool,
 }
@@ -37,17 +36,17 @@ struct Reader<'a> {
     marks: Vec<Mark>,
     /// The open run of each store.
     runs: Vec<RestoreRun>,
-    /// The memory of one run.
+    /// Memory limit of one run.
     limit: usize,
-    /// How large the next run may be: the first ones are small, so that loading begins soon.
+    /// The size at which the next run is handed over: small at first, so that loading starts soon.
     ramp: usize,
     /// Bytes given so far, and offsets there were to read.
     given: usize,
     total: u64,
 }
 
-/// Reads until every partition has reached its end; `false` if a stop was asked for, or if a loader
-/// has ended.
+/// Reads until every partition has reached its end; `false` if a stop was requested or a loader has
+/// failed.
 pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> Result<bool> {
     let shared = restore.shared;
     let mut consumer = restore.broker.bulk_consumer(restore.group)?;
@@ -89,7 +88,8 @@ pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> 
             }
         })?;
         taken?;
-        // Progress is a moved position, not only a record: a long aborted stretch brings none.
+        // A moved position counts as progress, not only a record: a long aborted transaction brings
+        // none.
         let positions = consumer.positions();
         silent = if positions == seen {
             silent + STEP
@@ -137,7 +137,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Gives runs of stores that have caught up, and the largest ones while there is too much.
+    /// Hands over the runs of stores that have caught up, and the largest ones while too much
+    /// memory is used.
     fn hand_over(&mut self, positions: &[Offset], loaders: &Loaders) -> Result<bool> {
         let mut caught_up = Vec::new();
         for (slot, task) in self.tasks.iter().enumerate() {
@@ -172,7 +173,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How many bytes are worth a run now: half of what is still to come, within what the ramp allows.
+    /// The size at which a run is handed over: half of what is still to come, limited by the ramp.
     fn enough(&self, open: usize, positions: &[Offset]) -> usize {
         let left = self.tasks.iter().zip(positions);
         let left: u64 = left.map(|(t, at)| distance(*at, t.end)).sum();

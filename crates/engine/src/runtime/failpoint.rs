@@ -1,9 +1,9 @@
-//! Failpoints: named places where a run can be made to die, stop, fail or wait, on purpose.
+//! Failpoints: named places where a run can be killed, stopped, failed or delayed on purpose.
 //!
-//! Takes `STOATFLOW_FAILPOINTS="commit.before-offsets=kill@3,restore.batch=sleep:50"` when an engine
-//! starts; gives each place its fault when its turn has come. It is in the shipped wheel, so that
-//! anyone can repeat what the documentation says about a crash. Unset, a place costs a look at an
-//! `Option`. Never decides what a fault means: that is the business of the room it strikes.
+//! Set with `STOATFLOW_FAILPOINTS="commit.before-offsets=kill@3,restore.batch=sleep:50"`, read when
+//! an engine starts. They are in the released wheel, so that anyone can repeat what the
+//! documentation says about crashes. Without the variable a failpoint costs one check of an
+//! `Option`. The code at the failpoint decides what an error means.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,43 +18,43 @@ mod tests;
 /// The environment variable.
 pub const VARIABLE: &str = "STOATFLOW_FAILPOINTS";
 
-/// Where a fault can strike, in the order in which a run meets it.
+/// The places, in the order in which a run reaches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failpoint {
-    /// The producer is open, which has fenced older ones; the state directory is not open yet.
+    /// The producer is open, which has fenced older ones; the state isn't open yet.
     StartFenced,
-    /// A batch of a changelog was read and is about to go to the back end.
+    /// A batch of a changelog was read and is about to be written to the back end.
     RestoreBatch,
     /// Records are about to be fetched.
     IntakeFetch,
-    /// A part of an epoch's outputs is about to be sent, in the middle of the epoch.
+    /// Some outputs of an epoch are about to be sent.
     EpochSend,
-    /// A lane has met a barrier and not acted on it.
+    /// A lane has met a barrier and hasn't acted on it.
     LaneBarrier,
-    /// A lane has finished an epoch and not handed over what it wrote.
+    /// A lane has finished an epoch and hasn't handed over its writes.
     LaneSeal,
-    /// Every lane has handed over; no changelog record is sent.
+    /// Every lane has handed over its writes; no changelog record is sent.
     CommitBeforeChangelog,
-    /// Everything is handed to the producer, not everything is acknowledged.
+    /// Everything is sent, not everything is acknowledged.
     CommitBeforeFlush,
-    /// Everything is acknowledged; the offsets are not in the transaction.
+    /// Everything is acknowledged; the offsets aren't in the transaction.
     CommitBeforeOffsets,
-    /// The offsets are in the transaction; it is not ended.
+    /// The offsets are in the transaction, which isn't committed.
     CommitBeforeCommit,
-    /// The broker has committed; the local store knows nothing of it.
+    /// The broker has committed; the local store hasn't.
     CommitBeforeApply,
-    /// The write batch is built and handed to the local store: with `kill:MICROSECONDS` the end comes
-    /// while it is written.
+    /// The local store's write batch is built; with `kill:MICROSECONDS` the process dies while it
+    /// is written.
     CommitDuringApply,
-    /// The local store has it too; nobody was told.
+    /// The local store has committed too; the commit isn't announced.
     CommitAfterApply,
-    /// A stop was asked for, and its barrier is about to go in.
+    /// A stop was requested, and its barrier is about to be inserted.
     ShutdownBarrier,
-    /// The ends of partitions are about to be asked for, beside the work.
+    /// End offsets are about to be requested.
     ObserveEnds,
 }
 
-/// Every place with its name.
+/// All failpoints with their names.
 pub const PLACES: &[(Failpoint, &str)] = &[
     (Failpoint::StartFenced, "start.fenced"),
     (Failpoint::RestoreBatch, "restore.batch"),
@@ -74,7 +74,7 @@ pub const PLACES: &[(Failpoint, &str)] = &[
 ];
 
 impl Failpoint {
-    /// As the variable has it.
+    /// Its name in the variable.
     #[must_use]
     pub fn name(self) -> &'static str {
         let row = PLACES.iter().find(|row| row.0 == self);
@@ -82,18 +82,18 @@ impl Failpoint {
     }
 }
 
-/// What happens there.
+/// What happens at a failpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailpointAction {
-    /// SIGKILL, at once or so long after the place was met, while the engine goes on.
+    /// SIGKILL, at once or after this time, while the engine continues.
     Kill(Duration),
-    /// SIGSTOP: the process stands still until somebody sends SIGCONT.
+    /// SIGSTOP, until SIGCONT comes.
     Stop,
-    /// The place fails as if the broker were away.
+    /// Fails as if the broker were unreachable.
     Error,
     /// The thread panics.
     Panic,
-    /// The place takes longer.
+    /// Takes longer.
     Sleep(Duration),
 }
 
@@ -119,12 +119,12 @@ impl FromStr for FailpointAction {
 struct Armed {
     place: Failpoint,
     fault: FailpointAction,
-    /// At which meeting it strikes, counted from 1; only then.
+    /// The number of the pass at which it acts, from 1.
     at: u64,
     met: AtomicU64,
 }
 
-/// What is armed. Copies count together.
+/// What is armed. Copies count passes together.
 #[derive(Clone, Default)]
 pub struct Failpoints(Option<Arc<[Armed]>>);
 
@@ -138,12 +138,12 @@ impl fmt::Debug for Failpoints {
 }
 
 impl Failpoints {
-    /// What the environment arms.
+    /// What the environment variable arms.
     ///
     /// # Errors
     /// `Config`, as [`Self::parse`].
     pub fn from_environment() -> Result<Self> {
-        // Not a setting: a fault must not come with a configuration file by accident.
+        // Not a setting, so that a configuration file can't arm it by accident.
         #[allow(clippy::disallowed_methods)]
         match std::env::var(VARIABLE) {
             Ok(text) => Self::parse(&text),
@@ -151,7 +151,7 @@ impl Failpoints {
         }
     }
 
-    /// From `place=fault[@meeting],...`.
+    /// Parses `failpoint=action[@pass],...`.
     ///
     /// # Errors
     /// `Config`, with the places and faults that exist.
@@ -161,7 +161,7 @@ impl Failpoints {
         Ok(Self((!armed.is_empty()).then(|| armed.into())))
     }
 
-    /// The engine is at this place.
+    /// The engine has reached this failpoint.
     ///
     /// # Errors
     /// `Unavailable` if that is what was asked for.

@@ -1,7 +1,7 @@
-//! The inline host: one thread, one room at a time.
+//! Runs an engine on the caller's thread, one step at a time.
 //!
-//! Takes turns as its caller says: the test driver runs everything until nothing moves, the simulator
-//! picks rooms by a seed. The rooms are those of the product; only who calls `step` differs.
+//! The test driver runs everything until nothing moves; the simulator chooses the next step by a
+//! seed. The parts are those of the product; only their caller differs.
 
 use crate::admin::status::Status;
 use crate::lane::LaneRoom;
@@ -13,24 +13,24 @@ use std::time::Duration;
 use stoatflow_core::{Error, Result};
 use stoatflow_protocol::Lifecycle;
 
-/// A room, as a turn to be taken.
+/// The part whose step is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Turn {
     /// Consumer and dispatch.
     Intake,
     /// One lane.
     Lane(usize),
-    /// The producer's room.
+    /// Producer and transactions.
     Commit,
 }
 
-/// The host.
+/// See the module.
 pub struct Inline {
     parts: EngineParts,
 }
 
 impl Inline {
-    /// Furnishes and restores.
+    /// Builds the engine and restores its state.
     ///
     /// # Errors
     /// What keeps an application from starting.
@@ -38,7 +38,7 @@ impl Inline {
         Self::start_with(spec, Failpoints::default())
     }
 
-    /// As [`Self::start`], with faults that are to happen.
+    /// As [`Self::start`], with failpoints.
     ///
     /// # Errors
     /// What keeps an application from starting.
@@ -69,17 +69,17 @@ impl Inline {
         Ok(Self { parts })
     }
 
-    /// The end: processors are told. A crash doesn't call this.
+    /// Closes processors. A simulated crash doesn't call this.
     pub fn close(&mut self) {
         self.parts.lanes.iter_mut().for_each(LaneRoom::close);
     }
 
-    /// The rooms.
+    /// The engine's parts.
     pub const fn parts(&mut self) -> &mut EngineParts {
         &mut self.parts
     }
 
-    /// All turns that can be taken.
+    /// All steps that can be taken.
     #[must_use]
     pub fn turns(&self) -> Vec<Turn> {
         let lanes = (0..self.parts.lanes.len()).map(Turn::Lane);
@@ -89,7 +89,7 @@ impl Inline {
             .collect()
     }
 
-    /// Lets one room take a turn; true if it moved anything.
+    /// Takes a step; true if anything moved.
     ///
     /// # Errors
     /// What the room fails with; the engine is dead then.
@@ -101,7 +101,7 @@ impl Inline {
         }
     }
 
-    /// Lets every room take turns until nothing moves.
+    /// Takes steps until nothing moves.
     ///
     /// # Errors
     /// As [`Inline::take`].
@@ -120,20 +120,19 @@ impl Inline {
         }
     }
 
-    /// Processes what can be read, and commits it.
+    /// Processes all input, and commits it.
     ///
     /// # Errors
     /// As [`Inline::take`].
     pub fn run_and_commit(&mut self) -> Result<()> {
         self.run_until_idle()?;
-        // Once, however long the clock has been moved: a schedule says itself how often it fires then.
+        // Once, however far the clock has moved: the schedule says how often it fires.
         if self.parts.intake.is_settled() && self.parts.intake.dispatch().punctuation_due() {
             self.parts.intake.dispatch().barrier();
             self.run_until_idle()?;
         }
-        // A commit can bring new input: a topic may be a sink and a source of the same topology. It can bring a
-        // watermark that a processor has asked for, and timers and ticks may wait for the cut after theirs, with
-        // no record to bring it.
+        // A commit can cause more work: a topic may be both sink and source, a processor may have
+        // requested a watermark, and timers and ticks may wait for the next barrier.
         while !self.parts.intake.is_settled()
             || self.parts.intake.dispatch().time_is_due()
             || self.parts.shared.run.timers_wait()

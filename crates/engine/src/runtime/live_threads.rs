@@ -1,4 +1,4 @@
-//! The threads of a run that have not ended, by name.
+//! The names of a run's threads that haven't ended.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -8,17 +8,17 @@ use std::collections::BTreeSet;
 pub(crate) struct LiveThreads(Mutex<BTreeSet<String>>);
 
 impl LiveThreads {
-    /// One begins.
+    /// A thread has started.
     pub fn add(&self, thread: &str) {
         self.0.lock().insert(thread.to_owned());
     }
 
-    /// One has ended.
+    /// A thread has ended.
     pub fn remove(&self, thread: &str) {
         self.0.lock().remove(thread);
     }
 
-    /// Those that live.
+    /// The threads that haven't ended.
     pub fn names(&self) -> Vec<String> {
         self.0.lock().iter().cloned().collect()
     }

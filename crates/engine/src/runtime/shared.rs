@@ -1,5 +1,6 @@
-//! What the rooms of one run have in common: the queues, the alignment, the admission budget, and the
-//! first failure. Owns no thread; a room may read or signal here, never wait for another room's lock.
+//! State shared by the parts of one run: queues, alignment, in-flight budget, stop and failure.
+//!
+//! Every part may read and signal here; none waits for another's lock.
 
 use crate::admin::status::Status;
 use crate::commit::outbox::Outbox;
@@ -17,59 +18,59 @@ use stoatflow_operators::{Run, Steps};
 use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;
 
-/// What is asked of the end of a run.
+/// How the run is to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// Until when a clean stop may take, monotonic.
+    /// When a clean stop must be done (monotonic).
     pub stop_by: Option<Duration>,
-    /// When the run was given up.
+    /// When the run was aborted.
     pub aborted: Option<Duration>,
     /// Has it ended?
     pub over: bool,
 }
 
 impl Ending {
-    /// Was the run given up because a stop has had its time?
+    /// Was the run aborted because a stop took too long?
     #[must_use]
     pub fn is_late(&self) -> bool {
         self.stop_by.is_some() && self.aborted >= self.stop_by
     }
 }
 
-/// Shared by all rooms of one run.
+/// See the module.
 #[derive(Debug)]
 pub struct Shared {
-    /// What can be seen.
+    /// Counters for the admin port.
     pub status: Arc<Status>,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// One queue per lane.
     pub queues: Vec<LaneQueue>,
     /// Arrivals per stage and tick; the last entry counts seals, by epoch.
     pub alignment: Alignment,
-    /// By stage: how records move the time there, of ticks that not all lanes have sent yet.
+    /// By stage: how records move its time, for ticks that not all lanes have sent yet.
     steps: Vec<Mutex<Vec<(u64, Steps)>>>,
     /// The last tick that all lanes have taken from dispatch.
     taken: AtomicU64,
-    /// The way to commit.
+    /// The queue to commit.
     pub outbox: Outbox,
-    /// Records on their way to lanes that have no time.
+    /// Records without a valid timestamp, on their way to lanes.
     pub invalid_timestamps: InvalidTimestamps,
-    /// Weight of all records that wait in a lane's queue (law 7).
+    /// Bytes of all records in lane queues and the outbox (law 7).
     pub in_flight: AtomicI64,
-    /// Below so much intake lets in more: before, waking it is no use.
+    /// Intake admits more once `in_flight` is below this; before, waking it is useless.
     pub opens_below: AtomicI64,
-    /// When punctuations are due, for processors of all lanes.
+    /// Timers, batches and async calls of all lanes.
     pub run: Arc<Run>,
-    /// Faults that are to happen: none, except in a test of crashes.
+    /// Armed failpoints; none outside of crash tests.
     pub failpoints: Failpoints,
     /// How long the last commit took, microseconds.
     pub last_commit_us: AtomicU64,
-    /// How long the last barrier took to reach the end of the lanes, microseconds.
+    /// How long the last barrier took through all lanes, microseconds.
     pub last_align_us: AtomicU64,
-    /// Wall time at which a punctuation is due by the clock, as lane 0 knows it; `i64::MAX`: none.
+    /// Wall time at which a punctuation is due, set by lane 0; `i64::MAX`: none.
     pub next_punctuation: AtomicI64,
-    /// What the application's watermark is asked to be at least, from the next barrier on.
+    /// The application's watermark is at least this from the next barrier on.
     requested_watermark: AtomicI64,
     commit_requested: AtomicBool,
     sealed: AtomicU64,
@@ -80,13 +81,13 @@ pub struct Shared {
     drained: (AtomicBool, Mutex<()>, Condvar),
     failure: Mutex<Option<Error>>,
     ending: (Mutex<Ending>, Condvar),
-    /// Its threads that have not ended.
+    /// The threads that haven't ended.
     pub(crate) live_threads: LiveThreads,
     credit: (Mutex<()>, Condvar),
 }
 
 impl Shared {
-    /// For so many lanes and stages.
+    /// For this many lanes and stages.
     pub fn new(
         status: Arc<Status>,
         clock: Arc<dyn Clock>,
@@ -143,12 +144,12 @@ impl Shared {
         Epoch(self.committed.load(Ordering::Acquire))
     }
 
-    /// The last epoch that all lanes have finished (0: none in this run).
+    /// The last epoch that all lanes have sealed (0: none in this run).
     pub fn sealed(&self) -> Epoch {
         Epoch(self.sealed.load(Ordering::Acquire))
     }
 
-    /// What a lane has sent into a stage in a tick, as far as it moves time there.
+    /// Adds how a lane's records in a tick move a stage's time.
     pub fn add_steps(&self, tick: u64, stage: StageId, steps: Steps) {
         let mut open = self.steps[usize::from(stage.0)].lock();
         match open.iter_mut().find(|(of, _)| *of == tick) {
@@ -157,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// All lanes have added theirs: takes them out.
+    /// Takes the sum, once all lanes have added theirs.
     pub fn take_steps(&self, tick: u64, stage: StageId) -> Option<Arc<Steps>> {
         let mut open = self.steps[usize::from(stage.0)].lock();
         let at = open.iter().position(|(of, _)| *of == tick)?;
@@ -177,36 +178,36 @@ impl Shared {
         self.wake_intake();
     }
 
-    /// All lanes have finished an epoch.
+    /// All lanes have sealed an epoch.
     pub fn set_sealed(&self, epoch: Epoch) {
         self.sealed.store(epoch.0, Ordering::Release);
         self.run.hurry(false);
     }
 
-    /// An epoch is done: dispatch may put the next barrier in.
+    /// An epoch is committed: dispatch may insert the next barrier.
     pub fn set_committed(&self, epoch: Epoch) {
         self.committed.store(epoch.0, Ordering::Release);
         self.wake_intake();
     }
 
-    /// An operator asks for a commit soon.
+    /// An operator wants a commit soon.
     pub fn request_commit(&self) {
         self.commit_requested.store(true, Ordering::Relaxed);
         self.wake_intake();
     }
 
-    /// Has one been asked for since [`Self::commit_begins`]?
+    /// Was a commit requested since [`Self::commit_begins`]?
     pub fn is_commit_requested(&self) -> bool {
         self.commit_requested.load(Ordering::Relaxed)
     }
 
-    /// A barrier is under way: it serves who has asked so far.
+    /// A barrier was inserted: it serves all requests so far.
     pub fn commit_begins(&self) {
         self.run.answers_are_given();
         self.commit_requested.store(false, Ordering::Relaxed);
     }
 
-    /// Somebody asks for an application's watermark of at least this.
+    /// Requests an application watermark of at least this.
     pub fn request_watermark(&self, at_least: i64) {
         if self
             .requested_watermark
@@ -217,13 +218,13 @@ impl Shared {
         }
     }
 
-    /// What has been asked for so far; -1: nothing.
+    /// The highest requested watermark; -1: none.
     pub fn requested_watermark(&self) -> i64 {
         self.requested_watermark.load(Ordering::Relaxed)
     }
 
-    /// How long until a punctuation, a timer, a batch or a parked record is due by the clock; `None`: nobody
-    /// waits for one.
+    /// How long until a punctuation, timer, batch or parked record is due by the clock; `None`:
+    /// nothing is scheduled.
     pub fn until_punctuation(&self) -> Option<Duration> {
         let at = self.next_punctuation.load(Ordering::Relaxed);
         let at = at.min(self.run.next_timer()).min(self.run.next_batch());
@@ -234,7 +235,7 @@ impl Shared {
         })
     }
 
-    /// Adds weight to what is in flight.
+    /// Adds bytes to what is in flight.
     pub fn admit(&self, bytes: i64) {
         self.in_flight.fetch_add(bytes, Ordering::Relaxed);
         self.status
@@ -242,7 +243,7 @@ impl Shared {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes weight off, and lets intake look again if it may let in more.
+    /// Removes bytes, and wakes intake if it may admit more.
     pub fn release(&self, bytes: i64) {
         let before = self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
         self.status
@@ -253,7 +254,7 @@ impl Shared {
         }
     }
 
-    /// Lets intake look again (credit came back, an epoch is done, or it is time to stop).
+    /// Wakes intake: credit came back, an epoch is committed, or a stop was requested.
     pub fn wake_intake(&self) {
         self.credit.1.notify_all();
     }
@@ -264,13 +265,13 @@ impl Shared {
         self.credit.1.wait_for(&mut guard, at_most);
     }
 
-    /// Asks for a clean stop.
+    /// Requests a clean stop.
     pub fn stop(&self) {
         self.status.at_hand().for_each(AtHand::stop);
         self.leave();
     }
 
-    /// A clean stop that takes longer is given up then (monotonic).
+    /// A clean stop that isn't done by then (monotonic) becomes an abort.
     pub fn stop_by(&self, at: Duration) {
         self.ending.0.lock().stop_by.get_or_insert(at);
         self.ending.1.notify_all();
@@ -281,7 +282,7 @@ impl Shared {
         self.wake_all();
     }
 
-    /// There is more to read than this run was furnished for: it ends cleanly, and the next one reads all.
+    /// There are new partitions to read: ends the run cleanly, and the next one reads all.
     pub fn restart_for_new_partitions(&self) {
         self.grown.store(true, Ordering::Release);
         self.leave();
@@ -292,7 +293,7 @@ impl Shared {
         self.grown.load(Ordering::Acquire)
     }
 
-    /// Asks for a stop without a final barrier.
+    /// Stops at once, without a final barrier.
     pub fn abort(&self) {
         self.aborting.store(true, Ordering::Release);
         self.run.end();
@@ -309,12 +310,12 @@ impl Shared {
         self.ending.1.notify_all();
     }
 
-    /// What is asked of the end.
+    /// How the run is to end.
     pub fn ending(&self) -> Ending {
         *self.ending.0.lock()
     }
 
-    /// Waits until that is something else than `known`, at most this long.
+    /// Waits until that differs from `known`, at most this long.
     pub fn wait_for_ending(&self, known: Ending, at_most: Duration) -> Ending {
         let mut ending = self.ending.0.lock();
         if *ending == known {
@@ -342,29 +343,29 @@ impl Shared {
         }
     }
 
-    /// Keeps the first failure and stops everything.
+    /// Keeps the first failure and aborts the run.
     pub fn fail(&self, error: Error) {
         self.status.failed(&error);
         self.failure.lock().get_or_insert(error);
         self.abort();
     }
 
-    /// What it failed with, if it did.
+    /// The kind of the failure, if the run has failed.
     pub fn failure_kind(&self) -> Option<ErrorKind> {
         self.failure.lock().as_ref().map(Error::kind)
     }
 
-    /// Takes the failure out.
+    /// Takes the failure.
     pub fn take_failure(&self) -> Option<Error> {
         self.failure.lock().take()
     }
 
-    /// Is a stop asked for?
+    /// Was a stop requested?
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Must everybody leave at once?
+    /// Must all threads leave at once?
     pub fn is_aborting(&self) -> bool {
         self.aborting.load(Ordering::Acquire)
     }

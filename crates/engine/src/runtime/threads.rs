@@ -1,9 +1,9 @@
-//! The product's host: threads and tasks around the rooms, and the handle that starts and stops them.
+//! The public handle of an application, and the threads that run it.
 //!
-//! Intake and commit have a thread each (both wait for a broker). Lanes that run only native code are
-//! tokio tasks on a work-stealing runtime; lanes that call foreign functions, which may block, have a
-//! thread each, so that they never hold up a worker (law 9). The admin port lives on the runtime and
-//! answers from counters, whatever the lanes do (law 8).
+//! Intake and commit have a thread each, since both wait for a broker. Lanes that run only native
+//! code are tokio tasks; lanes that call user functions, which may block, have a thread each, so
+//! that they never hold up a tokio worker (law 9). The admin port runs on the tokio runtime and
+//! answers from counters, whatever lanes do (law 8).
 
 use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
@@ -40,25 +40,25 @@ mod watchdog;
 use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
 use stop_request::{Current, Outcome, StopRequest, signal};
 
-/// `/health/ready` calls an engine stalled after this long without a commit although records wait.
+/// `/health/ready` reports a stall after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
 
-/// More threads than this don't load a restore faster: one reader feeds them.
+/// More threads don't speed up a restore: one reader feeds them.
 const LOADERS: usize = 4;
 
-/// How a run ended that did not fail.
+/// How a run without a failure ended.
 enum End {
-    /// It was asked to stop.
+    /// A stop was requested.
     Stopped,
-    /// There is more to read than it was furnished for. Its state goes on in the next run: what is only in
-    /// memory would be lost otherwise, where no changelog is written.
+    /// There are new partitions to read. The next run takes over the state: what is only in memory
+    /// and has no changelog would be lost otherwise.
     Grown(Arc<dyn Backend>),
 }
 
-/// Called with every change of state: old, new.
+/// Called with every change of state (old, new).
 pub type Listener = Box<dyn Fn(Lifecycle, Lifecycle) + Send + Sync>;
 
-/// A running application; copies are handles of the same one.
+/// A running application. Copies are handles of the same one.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -71,7 +71,7 @@ struct Inner {
     listener: Option<Listener>,
     shared: Mutex<Current>,
     admin: Mutex<Option<SocketAddr>>,
-    /// The state of the run that is on, for questions from outside.
+    /// The state of the current run, for queries.
     readers: StoreReaders,
     outcome: Mutex<Outcome>,
     ended: Condvar,
@@ -115,7 +115,8 @@ impl Engine {
         }
     }
 
-    /// Starts in the background.
+    /// Starts in the background. Later failures, such as an admin port that can't be opened, end
+    /// the application: see [`Self::wait`].
     ///
     /// What goes wrong later, a port that can't be opened among it, ends it: [`Self::wait`] tells.
     ///
@@ -161,7 +162,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Asks for a clean stop: drain, final barrier, commit. What takes longer than `within` is given up then.
+    /// Requests a clean stop: drain, final barrier, commit. Becomes an abort after `within`.
     pub fn request_stop(&self, within: Option<Duration>) {
         let now = self.inner.spec.components.clock.monotonic();
         self.request(
@@ -170,8 +171,8 @@ impl Engine {
         );
     }
 
-    /// Asks for a stop that commits nothing more. A function that doesn't come back is left behind after a second
-    /// or two.
+    /// Stops without a commit. A user function that doesn't return is abandoned after a second or
+    /// two.
     pub fn abort(&self) {
         self.request(StopRequest::Abort, None);
     }
@@ -182,8 +183,8 @@ impl Engine {
         self.inner.spec.settings.shutdown_timeout
     }
 
-    /// Has it ended while a thread of it goes on? Such a thread comes back to the interpreter, which must not be
-    /// finalized meanwhile.
+    /// Has it ended while one of its threads still runs? Such a thread will return to the
+    /// interpreter, which must not be finalized meanwhile.
     #[must_use]
     pub fn has_left_behind(&self) -> bool {
         let outcome = self.inner.outcome.lock();
@@ -205,9 +206,11 @@ impl Engine {
         }
     }
 
-    /// Waits until it has ended; `false` if it has not within `timeout`. Whoever waits, and how often, gets the error.
+    /// Waits until it has ended; `false` if it hasn't within `timeout`. Every caller gets the
+    /// error.
     ///
-    /// After `timeout` an end counts of which listeners are still being told: one of them may be who waits.
+    /// After `timeout` the end counts even while listeners are still being called, because the
+    /// caller may be one of them.
     ///
     /// # Errors
     /// What the application failed with.
@@ -219,8 +222,9 @@ impl Engine {
                 Some(timeout) => {
                     let timed_out = self.inner.ended.wait_for(&mut outcome, timeout).timed_out();
                     if timed_out && !outcome.over {
-                        // A listener that is told of the end would wait for itself. Nobody else goes on without it: a process that
-                        // ends meanwhile would take the interpreter away from it.
+                        // A listener called with the final state would wait for itself. For other
+                        // callers the end counts only when listeners are done: a process that exits
+                        // would take the interpreter away from them.
                         if outcome.main == Some(std::thread::current().id())
                             && self.inner.status.state().is_final()
                         {
@@ -234,13 +238,13 @@ impl Engine {
         outcome.error.clone().map_or(Ok(true), Err)
     }
 
-    /// Removes the local state of an application that is not running; the next start reads it back from
-    /// the changelog topics.
+    /// Removes the local state of an application that isn't running; the next start restores it
+    /// from the changelog topics.
     ///
     /// # Errors
     /// `Config` while it runs, `StateLocked` if another process runs it, `Topology` as at a start.
     pub fn clean_up(&self) -> Result<()> {
-        // Held to the end: nothing starts meanwhile.
+        // Held to the end, so that nothing starts meanwhile.
         let outcome = self.inner.outcome.lock();
         if outcome.started && !outcome.over {
             return Err(Error::config("this application is running")
@@ -250,13 +254,13 @@ impl Engine {
         spec.wipe_state(&spec.specs(&spec.timing())?)
     }
 
-    /// What can be seen.
+    /// Counters and states.
     #[must_use]
     pub fn status(&self) -> &Arc<Status> {
         &self.inner.status
     }
 
-    /// The topics that its sources read, those that match patterns now among them.
+    /// The topics that its sources read, including those that match patterns now.
     ///
     /// # Errors
     /// What the broker fails with; `MissingTopic` if nothing matches a pattern.
@@ -284,7 +288,7 @@ impl Engine {
         self.inner.readers.ask(plan, foreign, question)
     }
 
-    /// Where the admin port is.
+    /// The address of the admin port.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         *self.inner.admin.lock()
@@ -292,19 +296,18 @@ impl Engine {
 }
 
 impl Inner {
-    /// A new run.
+    /// Starts a new run.
     fn begin(&self, failpoints: &Failpoints) -> Arc<Shared> {
         let status = Arc::clone(&self.status);
         let shared = self.spec.shared(status, failpoints.clone());
         let mut current = self.shared.lock();
-        // Asked while one run had ended and the next had not begun.
+        // Requested after one run had ended and before this one began.
         signal(&shared, current.requested, current.stop_by);
         current.run = Some(Arc::clone(&shared));
         shared
     }
 
-    /// One run after the other, as long as only the broker was away or more is to be read; the last one's
-    /// end.
+    /// Runs until the end: restarts the run if the broker was away or if there are new partitions.
     fn run_with_restarts(
         self: &Arc<Self>,
         mut shared: Arc<Shared>,
@@ -333,11 +336,11 @@ impl Inner {
                 }
                 Err(error) => error,
             };
-            // What a failed run has left of its state is only to be trusted as it stands on the disk, and who reads
-            // must not keep it open.
+            // After a failure only the state on disk can be trusted, and readers must not keep it
+            // open.
             self.readers.end();
             spec = self.spec.clone();
-            // A first start that finds no broker is somebody's typing error more often than an outage.
+            // At a first start a missing broker is more often a mistyped address than an outage.
             has_run |= self.status.state() == Lifecycle::Running;
             let asked = self.shared.lock().requested;
             let pause = (has_run && asked == StopRequest::Nothing)
@@ -399,7 +402,7 @@ impl Inner {
         Ok(())
     }
 
-    /// From start to end. A failure of any room is returned after all of them have stopped.
+    /// One run, from start to end. A failure is returned after all parts have stopped.
     fn run_once(
         self: &Arc<Self>,
         spec: &EngineSpec,
@@ -424,7 +427,7 @@ impl Inner {
             stores,
             ..
         } = parts;
-        // In the order in which they end. One that can't be started ends those that were.
+        // In the order in which they end. One that can't be started ends the others.
         let mut threads = Threads::new(shared);
         let mut tasks = Vec::new();
         {
@@ -434,7 +437,8 @@ impl Inner {
             let guest = guest.filter(|_| room.calls_out());
             let read = move || {
                 while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
-                    // A failure asks for a stop too, in this order; then it isn't the owner who stops it.
+                    // A failure also requests a stop, after the abort; then it isn't the user who
+                    // stops it.
                     if shared.is_stopping() && !shared.is_aborting() {
                         if !shared.has_new_partitions() {
                             this.enter(Lifecycle::Stopping, shared.clock.now());
@@ -497,7 +501,7 @@ impl Inner {
         }
         threads.join();
         for task in tasks {
-            // The guard has told of a panic.
+            // Its guard has reported a panic.
             drop(runtime.block_on(task));
         }
         drop(stores);
@@ -510,7 +514,7 @@ impl Inner {
 
     fn build_parts(&self, spec: &EngineSpec, shared: &Arc<Shared>) -> Result<Option<EngineParts>> {
         let enter = |state| self.enter(state, spec.components.clock.now());
-        // One core reads, the others load.
+        // One core for the reader, the others load.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let host = StartupContext {
             on_state: &enter,
@@ -550,7 +554,7 @@ impl Inner {
     }
 }
 
-/// A lane's life: as a task it yields after every item, as a thread it is driven by `block_on`.
+/// Runs a lane. As a task it yields after every item; on a thread it is driven by `block_on`.
 async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
     let queue = lane.id().0 as usize;
     while !shared.is_aborting() && !shared.is_drained() {
@@ -558,7 +562,7 @@ async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
             Ok(true) => tokio::task::yield_now().await,
             Ok(false) => shared.queues[queue].ready().await,
             Err(error) if error.is_interruption() => shared.abort(),
-            // It is given up: what fails then is no reason.
+            // After an abort, errors no longer matter.
             Err(error) if shared.is_aborting() => tracing::debug!(%error, "after the end"),
             Err(error) => shared.fail(error),
         }
@@ -566,7 +570,7 @@ async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
     lane.close();
 }
 
-/// As [`PanicGuard`], for the thread that joins the others: it is the one that tells who waits for the end.
+/// As [`PanicGuard`], for the thread that joins the others and reports the end.
 struct MainGuard(Arc<Inner>);
 
 impl Drop for MainGuard {

@@ -1,8 +1,9 @@
-//! Furnishing beside an older instance: waits until nothing of it can come any more.
+//! Waits until transactions of an older instance have ended.
 //!
-//! Takes what is committed for the topics to be read, and looks whether a mark stands beside it. Runs after the older one
-//! was fenced and before changelog ends and input are read. Waits nothing after a clean end or a first
-//! start. Never fences: opening the producer did.
+//! Runs after the older instance was fenced, before changelog ends and input are read. Waits only
+//! if the committed offsets carry the mark of a running instance (see [`crate::commit::guard`]);
+//! after a clean end or at a first start there is nothing to wait for. Doesn't fence: opening the
+//! producer has done that.
 
 use super::EngineSpec;
 use crate::commit::guard::is_marked;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use stoatflow_core::{Result, TopicPartition};
 use stoatflow_log::{Committed, Forgetting, TopicInfo};
 
-/// How soon a stop is heard while waiting.
+/// How soon a stop request is noticed.
 const STEP: Duration = Duration::from_millis(100);
 
 /// What is committed for everything that is read.
@@ -74,7 +75,7 @@ impl EngineSpec {
         }))
     }
 
-    /// `fenced` is when the producer was open. `false` if a stop was asked for.
+    /// `fenced` is when the producer was opened. `false` if a stop was requested meanwhile.
     pub(crate) fn await_transactions(
         &self,
         shared: &Shared,
@@ -93,7 +94,7 @@ impl EngineSpec {
             );
         }
         let left = || patience.saturating_sub(clock.monotonic().saturating_sub(fenced));
-        // Only the machine's clock takes the time that it shows.
+        // A simulated clock is moved instead of waited for.
         clock.skip(left());
         while !left().is_zero() {
             if shared.is_stopping() {
@@ -105,7 +106,7 @@ impl EngineSpec {
     }
 }
 
-/// Says where a position comes from, if that is out of the ordinary.
+/// Logs where a position comes from, unless that is the usual place.
 fn tell(origin: PositionOrigin, partition: &TopicPartition, group: Option<i64>, at: Option<i64>) {
     match origin {
         PositionOrigin::Nowhere

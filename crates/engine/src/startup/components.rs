@@ -1,5 +1,5 @@
 //! The objects an engine is built from: what differs between the product, the test driver and the
-//! simulator. Plain data goes into `Settings`, objects go here.
+//! simulator. Plain values belong into `Settings`.
 
 use crate::restore::RestoreListener;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use stoatflow_operators::Flaw;
 use stoatflow_protocol::{CommitOrder, Lease};
 use stoatflow_state::Backend;
 
-/// The parts.
+/// See the module.
 #[derive(Clone)]
 pub struct Components {
-    /// Where topics are.
+    /// The broker.
     pub broker: Arc<dyn Broker>,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// A back end to use instead of the one that the settings name (the simulator's disk).
+    /// A state back end to use instead of the one in the settings (the simulator's disk).
     pub backend: Option<Arc<dyn Backend>>,
-    /// The order of a commit; anything but [`CommitOrder::SAFE`] is a test of the tests.
+    /// The order of commit steps. Mutation tests change it; otherwise [`CommitOrder::SAFE`].
     pub commit_order: CommitOrder,
-    /// Who wants to know how a restore goes on.
+    /// Receives restore progress.
     pub on_restore: Option<RestoreListener>,
-    /// Align barriers? `false` is a test of the tests.
+    /// `false` only in a mutation test.
     pub align_barriers: bool,
-    /// How instances keep apart whose records nothing fences; anything but [`Lease::STANDARD`] is a test of
-    /// the tests.
+    /// How instances without transactional fencing keep apart. Mutation tests change it; otherwise
+    /// [`Lease::STANDARD`].
     pub lease: Lease,
-    /// What operators leave undone; anything but [`Flaw::None`] is a test of the tests.
+    /// Faults injected into operators. Mutation tests set it; otherwise [`Flaw::None`].
     pub flaw: Flaw,
 }
 
 impl Components {
-    /// The product's parts over a broker.
+    /// The product's components for a broker.
     #[must_use]
     pub fn new(broker: Arc<dyn Broker>) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! Furnishing the handlers: who decides about records that can't be read or written or that come late, and
-//! where dead letters go.
+//! Error handlers: which policy applies to records that can't be read, can't be written or come
+//! late, and where dead letters go.
 //!
-//! Takes the plan's handlers (those of the settings are in it by now), gives judges. Finds missing dead-letter
-//! topics before anything is read. Never makes a topic: a typo must be seen.
+//! The plan already contains the handlers set in the settings. Missing dead-letter topics are
+//! reported before anything is read; they are never created, so that a mistyped name is noticed.
 
 use super::EngineSpec;
 use crate::lane::OutputLimits;
@@ -14,7 +14,7 @@ use stoatflow_log::Broker;
 use stoatflow_operators::{Judge, LatePolicy, PartitionCounts};
 use stoatflow_plan::{Op, Source};
 
-/// What librdkafka takes if nobody says otherwise (`message.max.bytes`).
+/// librdkafka's default of `message.max.bytes`.
 const LARGEST: usize = 1_000_000;
 
 impl EngineSpec {
@@ -22,7 +22,7 @@ impl EngineSpec {
         BrokerPartitions::new(&self.components, self.settings.broker_wait)
     }
 
-    /// Who decides about records of a source that can't be decoded.
+    /// The policy for records of a source that can't be decoded.
     pub(super) fn reading(&self, source: &Source) -> Result<Option<Arc<Judge>>> {
         let own = self.plan.nodes[source.entry.0 as usize].on_error.as_ref();
         let handler = own.or(self.plan.handlers.deserialization.as_ref());
@@ -37,13 +37,13 @@ impl EngineSpec {
         )
     }
 
-    /// Who decides about records of a source that are older than the watermark.
+    /// The policy for records of a source that are older than the watermark.
     pub(super) fn late_policy(&self, source: &Source) -> Result<Option<Arc<LatePolicy>>> {
         let counts = self.partition_counts();
         LatePolicy::new(&source.late, &source.name, &self.foreign, Some(&counts))
     }
 
-    /// Who decides, by sink, about records that are too large; nobody asks where all fail anyway, or where
+    /// By sink, the policy for records that are too large; `None` where they just fail, or where
     /// the largest size isn't known.
     pub(super) fn output_limits(&self) -> Result<OutputLimits> {
         let mut judges = vec![None; self.plan.sinks.len()];
@@ -71,7 +71,7 @@ impl EngineSpec {
         })
     }
 
-    /// The largest record that the producer sends.
+    /// The largest record that the producer accepts.
     pub(super) fn largest(&self) -> Option<usize> {
         let of_producer = |role| matches!(role, ClientRole::All | ClientRole::Producer);
         let mut properties = self.settings.client_properties.iter().rev();
@@ -84,7 +84,8 @@ impl EngineSpec {
         }
     }
 
-    /// Dead letters are for the day when something is wrong: that their topic is missing must show before.
+    /// Dead letters are rare: report a missing topic at the start, not when the first one is
+    /// written.
     pub(super) fn find_dead_letter_topics(&self, broker: &dyn Broker) -> Result<()> {
         let wanted = self.plan.dead_letter_topics();
         if wanted.is_empty() {

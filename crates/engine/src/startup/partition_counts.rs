@@ -1,7 +1,6 @@
-//! How many partitions output topics have, for sinks with a partitioner.
+//! Partition counts of output topics, for sinks with a partitioner.
 //!
-//! Takes a topic's name, gives its number of partitions; asks the broker once per topic and remembers.
-//! Never makes a topic.
+//! Asks the broker once per topic and remembers the answer. Never creates a topic.
 
 use crate::startup::components::Components;
 use std::collections::HashMap;
@@ -38,7 +37,7 @@ impl PartitionCounts for BrokerPartitions {
             return Ok(*count);
         }
         drop(known);
-        // Asked without the lock: whoever shares this goes on with the topics that are known.
+        // Not under the lock: lanes that share this continue with topics that are known.
         let infos = self.broker.topics(&[topic], self.timeout)?;
         let Some(info) = infos.into_iter().flatten().next() else {
             return Err(Error::missing_topic(format!(

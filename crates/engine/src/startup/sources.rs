@@ -1,7 +1,6 @@
-//! Furnishing the sources: which topics are read, from where, and how.
+//! Resolves sources: which partitions are read, from which offset, by which source.
 //!
-//! Takes the plan's sources, gives the partitions to read with their positions and readers. Waits for
-//! the broker within its budget. Never makes a source topic.
+//! Waits for the broker at most `broker_wait`. Never creates a source topic.
 
 use super::{CommittedOffsets, EngineSpec};
 use crate::commit::LoggedStore;
@@ -20,11 +19,12 @@ use stoatflow_operators::expr::Compiled;
 use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, TimestampExtractor, topic_pattern};
 use stoatflow_state::Backend;
 
-/// How long one question to the broker may take.
+/// Timeout of one request to the broker.
 const ASK: Duration = Duration::from_secs(3);
 
 impl EngineSpec {
-    /// All topics there are, if a source has a pattern. `None` if a stop was asked for.
+    /// All topics of the cluster, if a source has a pattern. `None` if a stop was requested
+    /// meanwhile.
     pub(crate) fn matched(&self, shared: &Shared) -> Result<Option<Vec<Arc<str>>>> {
         if self.plan.sources.iter().all(|s| s.pattern.is_none()) {
             return Ok(Some(Vec::new()));
@@ -32,7 +32,7 @@ impl EngineSpec {
         self.reach(shared, |broker| broker.topic_names(ASK))
     }
 
-    /// The same house with the topics that patterns match now.
+    /// This spec with the topics that match patterns now.
     pub(crate) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
         let mut plan = (*self.plan).clone();
         let specs = self.specs(&self.timing())?;
@@ -66,7 +66,7 @@ impl EngineSpec {
         })
     }
 
-    /// The topics of all sources, as they would be read now.
+    /// The topics that the sources would read now.
     pub(crate) fn source_topics(&self) -> Result<Vec<String>> {
         let patterns = self.plan.sources.iter().any(|s| s.pattern.is_some());
         let names = if patterns {
@@ -79,8 +79,8 @@ impl EngineSpec {
         Ok(topics.cloned().collect())
     }
 
-    /// Are there partitions to read that `slots` has not: of its topics, or of new ones that match a
-    /// pattern?
+    /// Are there partitions to read that `slots` lacks: of its topics, or of new topics that match
+    /// a pattern?
     ///
     /// # Errors
     /// What the broker fails with.
@@ -96,7 +96,7 @@ impl EngineSpec {
         }))
     }
 
-    /// Waits for the broker within its budget and gives the source topics.
+    /// The source topics; waits for the broker at most `broker_wait`.
     pub(crate) fn reach_topics(
         &self,
         shared: &Shared,
@@ -113,7 +113,7 @@ impl EngineSpec {
         found(&names, infos, &self.components.broker.address()).map(Some)
     }
 
-    /// Asks the broker until it answers, within its budget.
+    /// Repeats a request until the broker answers, at most `broker_wait`.
     fn reach<T>(
         &self,
         shared: &Shared,
@@ -169,7 +169,7 @@ impl EngineSpec {
         let mut groups = Vec::new();
         for source in &self.plan.sources {
             let time = self.time_of(&source.timestamp)?;
-            // A global table's records are no part of the application's time, and answers are none.
+            // Records of global tables and answers don't move the application's time.
             let ahead = self.settings.max_timestamp_ahead;
             let max_ahead = ahead
                 .filter(|_| !source.global && !source.answers)
@@ -247,7 +247,8 @@ impl EngineSpec {
                     }
                     c.offset.max(range.begin)
                 }
-                // It has come after the others: what is in it has not been read, whatever the reset says.
+                // A new partition is read from its beginning, whatever `reset` says: none of it was
+                // read before.
                 (None, _) if known.contains(&slot.partition.topic) => range.begin,
                 (None, Reset::Earliest) => range.begin,
                 (None, Reset::Latest) => range.stable_end,
@@ -270,8 +271,8 @@ impl EngineSpec {
         Ok(slots.into_values().collect())
     }
 
-    /// Topics of which something is committed, and those of a pattern of which some topic is: a partition
-    /// of theirs without a position is new.
+    /// Topics with a committed offset, and all topics of a pattern if one of them has any. A
+    /// partition of these without an offset is new.
     fn known(
         &self,
         partitions: &[TopicPartition],
@@ -290,7 +291,7 @@ impl EngineSpec {
         known
     }
 
-    /// The first record that is not older than `back` milliseconds by the wall clock.
+    /// The offset of the first record not older than `back` milliseconds by the wall clock.
     fn offsets_for_times(
         &self,
         broker: &dyn Broker,
@@ -314,8 +315,8 @@ impl EngineSpec {
         })
     }
 
-    /// A global table without a changelog is its topic: it is read again from the beginning, into an
-    /// empty store (what was deleted and compacted away meanwhile must not stay).
+    /// A global table without a changelog is restored from its topic: empties the store, so that
+    /// deleted and compacted rows don't stay.
     fn empty_unlogged_table(
         &self,
         source: &Source,
@@ -335,7 +336,7 @@ impl EngineSpec {
     }
 }
 
-/// The offloads that park what a source brings.
+/// The offloads that park records of this source.
 fn parks_at(plan: &PhysicalPlan, source: SourceId) -> impl Iterator<Item = NodeId> {
     plan.nodes.iter().filter_map(move |node| match &node.op {
         Op::Offload { feeders, .. } => feeders.contains(&source).then_some(node.id),
@@ -343,7 +344,7 @@ fn parks_at(plan: &PhysicalPlan, source: SourceId) -> impl Iterator<Item = NodeI
     })
 }
 
-/// A source with `reset="none"` has partitions that it can't go on with.
+/// A source with `reset="none"` has partitions without a committed offset.
 fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
     let topic = Arc::clone(&partitions[0].topic);
     let numbers = partitions.iter().filter(|p| p.topic == topic);
@@ -358,8 +359,8 @@ fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
     .at(|at| at.topic = Some(topic.to_string()))
 }
 
-/// A topic may have several sources, as long as each names it: what a pattern adds by chance to
-/// another source would read it twice, and with that one's reset and key.
+/// Several sources may read a topic only if each names it. A pattern that matches it by chance
+/// would read it twice, with another reset and other serdes.
 fn once(sources: &[Source]) -> Result<()> {
     let mut known: BTreeMap<&str, &Source> = BTreeMap::new();
     for source in sources {

@@ -1,8 +1,7 @@
-//! Some stores in memory, the others on disk.
+//! A back end that keeps some stores in memory and the others on disk.
 //!
-//! Takes a back end for most stores and the numbers of those that are kept in memory only. An epoch goes
-//! to the disk first: a process that dies in between has lost the memory anyway, and restores those
-//! stores from their changelogs, because memory stands for no position. Never copies between the two.
+//! An epoch is applied to the disk first: if the process dies in between, the memory is lost anyway
+//! and those stores are restored from their changelogs. Never copies between the two.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -40,7 +39,8 @@ impl SplitBackend {
     }
 }
 
-/// A look at both: each stands still, but an epoch may have come to the one and not yet to the other.
+/// A snapshot of both. Each is consistent, but an epoch may already be in one and not yet in the
+/// other.
 #[derive(Debug)]
 struct SplitSnapshot {
     disk: Box<dyn Snapshot>,

@@ -1,7 +1,6 @@
-//! Furnishing the state: changelog topics, the back end, the stores.
+//! Opens the state: changelog topics, the back end, the stores.
 //!
-//! Takes the plan's stores (and the engine's own), gives them opened, each with the layout of its kind.
-//! Never reads a changelog: that is [`crate::restore`].
+//! Takes the plan's stores and the engine's own. Reading changelogs is [`crate::restore`]'s part.
 
 use super::{EngineSpec, LOCK_PATIENCE};
 use crate::commit::LoggedStore;
@@ -25,7 +24,7 @@ use stoatflow_state::{Backend, KeyValueStore, Layout, StoreLayout};
 #[cfg(test)]
 mod tests;
 
-/// How long a version may be written late, beside the history that is kept (as Kafka Streams has it).
+/// Kept in a versioned changelog beyond the store's history (as Kafka Streams does).
 const VERSIONED_LAG_MS: i64 = 86_400_000;
 
 /// How the keys of a store of this kind are made.
@@ -41,7 +40,7 @@ pub const fn layout(kind: StoreKind) -> Layout {
     }
 }
 
-/// Settings of a changelog topic: those of its kind, then what the user says of the store.
+/// Settings of a changelog topic: those of the store's kind, overridden by the user's.
 fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
     let mut config = BTreeMap::from([("cleanup.policy", "compact".to_owned())]);
     match store.kind {
@@ -71,7 +70,7 @@ fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
 }
 
 impl EngineSpec {
-    /// Makes changelog topics that don't exist, and the offsets topic; gives the names of changelogs by store.
+    /// Creates missing changelog topics and the offsets topic; gives the changelog names by store.
     pub(super) fn changelogs(
         &self,
         broker: &dyn Broker,
@@ -177,7 +176,7 @@ impl EngineSpec {
                 tracing::error!(error = %found, rebuild, "the local state can't be used");
                 on_damage(rebuild, &unlogged, found)?;
                 RocksBackend::discard(&dir)?;
-                // What is damaged again at once is no accident.
+                // Damaged twice in a row is no accident: don't rebuild again.
                 rebuild = false;
                 Ok(None)
             });
@@ -212,7 +211,7 @@ impl EngineSpec {
         changelogs: &[Option<Arc<str>>],
         specs: &[Store],
     ) -> Result<Vec<LoggedStore>> {
-        // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
+        // The caches in front of RocksDB share a quarter of the state's memory budget.
         let cache = self.settings.state_memory_max_bytes / 4 / specs.len().max(1);
         let parked: Vec<StoreId> = self.parked().collect();
         specs
@@ -242,7 +241,7 @@ impl EngineSpec {
             .collect()
     }
 
-    /// The stores of async calls that outlive their epoch, and of what waits for answers.
+    /// The stores of async calls that outlive their epoch, and of rows that wait for answers.
     fn parked(&self) -> impl Iterator<Item = StoreId> {
         self.plan.nodes.iter().filter_map(|node| match &node.op {
             Op::Calls { store, .. } | Op::Offload { store, .. } => Some(*store),

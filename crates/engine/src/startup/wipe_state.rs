@@ -1,7 +1,7 @@
-//! Furnishing the other way round: the local state goes.
+//! Removes the local state.
 //!
-//! Takes the settings; removes the data that [`super::stores`] opens and the directories that it leaves empty. Never
-//! touches a broker, and never what somebody has open.
+//! Deletes what [`super::stores`] opens and the directories that this leaves empty. Never touches
+//! the broker, nor a state that a process has open.
 
 use super::{EngineSpec, LOCK_PATIENCE};
 use crate::runtime::shared::Shared;
@@ -21,7 +21,7 @@ impl EngineSpec {
         self.settings.state_dir.join("rocksdb")
     }
 
-    /// Removes the local state; without any, does nothing.
+    /// Removes the local state, if there is any.
     ///
     /// # Errors
     /// `StateLocked` if a process has it open, `Config` if it can't be removed.
@@ -34,7 +34,7 @@ impl EngineSpec {
             return Ok(());
         }
         RocksBackend::discard(&place)?;
-        // An empty directory goes with its database.
+        // An empty directory is removed with its database.
         match std::fs::remove_dir_all(&place) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 let shown = place.display();
@@ -46,14 +46,15 @@ impl EngineSpec {
             }
             _ => {}
         }
-        // Only if nothing else is in it: a user may keep more there than we do.
+        // Not `remove_dir_all`: the user may keep other files there.
         let home = &self.settings.state_dir;
         let emptied = std::fs::remove_dir(home).is_ok();
         settle(if emptied { home.parent() } else { Some(home) });
         Ok(())
     }
 
-    /// The same beside an older instance that is fenced and has not noticed yet.
+    /// As [`Self::wipe_state`], but waits for an older instance that is fenced and hasn't noticed
+    /// yet.
     pub(crate) fn wipe_state_when_unlocked(&self, shared: &Shared, specs: &[Store]) -> Result<()> {
         let clock = &self.components.clock;
         let began = clock.monotonic();
@@ -73,7 +74,8 @@ impl EngineSpec {
     }
 }
 
-/// A power loss must not bring back what is gone. Where directories can't be synced there is no more to do.
+/// Syncs the directory, so that a power loss doesn't bring deleted files back. Systems that can't
+/// sync directories are left as they are.
 fn settle(dir: Option<&Path>) {
     if let Some(Ok(dir)) = dir.map(std::fs::File::open) {
         let _ = dir.sync_all();

@@ -112,10 +112,10 @@ fn who_asks_is_served_after_the_shortest_gap_with_or_without_records() {
 /// A barrier that came before the answer would leave its records for the next epoch, and so would each one after it.
 #[test]
 fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
-    let end = |answers| {
+    let end = |fetch| {
         schedule().ends(&ScheduleFacts {
             records: 1,
-            answers,
+            fetch,
             ..Default::default()
         })
     };
@@ -134,11 +134,11 @@ fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
     assert_eq!(end(Fetch::Unscheduled), MS(10));
     assert_eq!(end(Fetch::Arrived), asks);
     assert!(MS(10) < end(Fetch::Pending) && end(Fetch::Pending) < MS(11));
-    let due = |since_barrier, answers, records| {
+    let due = |since_barrier, fetch, records| {
         schedule().is_due(&ScheduleFacts {
             since_barrier,
             records,
-            answers,
+            fetch,
             ..Default::default()
         })
     };

@@ -1,7 +1,7 @@
-//! Which position counts where the group's offset and the offsets topic say different things.
+//! Which offset counts if the group and the offsets topic disagree.
 //!
-//! Both are written in one transaction, so they differ only if one of them lost something, or somebody else has
-//! written the group's. Takes both, gives the one to go on from. Pure.
+//! Both are written in one transaction, so they differ only if one of them has lost something, or a
+//! tool has changed the group's. Pure.
 
 use crate::intake::watermarks::is_own;
 use std::cmp::Ordering;
@@ -12,21 +12,22 @@ use stoatflow_log::Committed;
 pub(crate) enum PositionOrigin {
     /// Nothing is committed.
     Nowhere,
-    /// Both say the same.
+    /// Both agree.
     Both,
     /// Only the group has it: committed by a version without the topic.
     Group,
     /// Only the topic has it: the group's has expired.
     Expired,
-    /// The group's, which a tool has set (`kafka-consumer-groups --reset-offsets`).
+    /// The group's: a tool has set it (`kafka-consumer-groups --reset-offsets`).
     Moved,
     /// The group's, which is ahead: under at-least-once the topic follows it.
     Ahead,
-    /// The topic's: the group has an older commit of ours, so the broker has lost a newer one.
+    /// The topic's: the group has an older commit of this application, so the broker has lost a
+    /// newer one.
     Lost,
 }
 
-/// The position to go on from.
+/// The position to continue from.
 pub(crate) fn choose_position(
     group: Option<Committed>,
     topic: Option<&Committed>,

@@ -1,7 +1,7 @@
-//! Where an epoch ends: when its barrier goes in, and what it carries.
+//! Ends epochs: decides when a barrier is inserted, and what it carries.
 //!
-//! Takes what dispatch has admitted since the last one; gives the barrier to every lane and the cut to the outbox. When
-//! it is time is decided by [`stoatflow_protocol::Schedule`]; here its facts are gathered. Never waits.
+//! A barrier goes to every lane, the offsets of the epoch to the outbox.
+//! [`stoatflow_protocol::Schedule`] decides when; this file collects its facts.
 
 use super::Dispatch;
 use crate::commit::outbox::OutboxItem;
@@ -25,7 +25,7 @@ impl Dispatch {
                 .monotonic()
                 .saturating_sub(self.last_barrier),
             committing: self.is_committing(),
-            // What was answered of an earlier epoch is something to commit, as a record is.
+            // Answers to calls of an earlier epoch need a commit, as records do.
             records: self.epoch_records
                 + u64::from(self.skipped || self.fresh || self.shared.run.has_answers()),
             bytes: self.epoch_bytes,
@@ -41,13 +41,13 @@ impl Dispatch {
         }
     }
 
-    /// Is there something to do by the clock, records or not?
+    /// Is a punctuation or timer due by the clock, with or without records?
     #[must_use]
     pub fn punctuation_due(&self) -> bool {
         self.shared.until_punctuation() == Some(Duration::ZERO)
     }
 
-    /// Puts a barrier in if the schedule says so; true if it did.
+    /// Inserts a barrier if the schedule says so; true if it did.
     ///
     /// # Errors
     /// What a failpoint asks for.
@@ -62,7 +62,7 @@ impl Dispatch {
         Ok(due)
     }
 
-    /// Puts a barrier in now. The epoch before must be committed.
+    /// Inserts a barrier now. The epoch before must be committed.
     pub fn barrier(&mut self) {
         assert!(
             !self.is_committing(),
@@ -110,14 +110,14 @@ impl Dispatch {
         });
     }
 
-    /// Is it enough to ask for records at the end of the epoch, and if so, how long not yet? Where nothing of an epoch is
-    /// seen before its end, and what lanes have to do is done in a moment, it may as well be done then: one question to
-    /// the broker and one round of all threads for an epoch, instead of several, delay nothing.
+    /// How long the next fetch may be delayed, if it is enough to fetch once at the end of the
+    /// epoch. Where nothing is visible before the commit and lanes have little to do, one fetch and
+    /// one wake-up of all threads per epoch delay nothing (ADR 0017).
     #[must_use]
     pub fn fetch_delay(&self) -> Option<Duration> {
-        /// So much work of all lanes for an epoch is better begun before its end.
+        /// With more work than this per epoch, lanes should start before its end.
         const MUCH: Duration = Duration::from_micros(500);
-        // What is cheap to know comes first: this is asked in each turn of intake.
+        // Cheap checks first: this runs in every step of intake.
         let may = self.limits.unseen && self.work <= MUCH && self.gate.is_open();
         if !may || self.has_buffered() || self.task_idle.is_lagging() || self.is_waiting() {
             return None;
@@ -131,23 +131,23 @@ impl Dispatch {
             ..facts
         };
         let left = (self.schedule.asks(&facts)).saturating_sub(facts.since_barrier);
-        // While the epoch before is being committed nobody knows when one ends whose time is over.
+        // While the previous epoch commits, the end of one that is overdue can't be predicted.
         (!left.is_zero() || !facts.committing).then_some(left)
     }
 
-    /// Is what the reader was asked for here, and how long does that usually take?
+    /// The state of the delayed fetch, and how long an answer usually takes.
     pub const fn on_fetch_state(&mut self, fetch: Fetch, usually: Duration) {
         self.fetch = fetch;
         self.usual_answer = usually;
     }
 
-    /// How long intake may sleep in a fetch before a barrier could be due.
+    /// How long a poll may wait before a barrier could be due.
     #[must_use]
     pub fn max_wait(&self) -> Duration {
         const LONGEST: Duration = Duration::from_millis(50);
-        // While an epoch is being committed nobody knows when the next barrier may go in: then it is looked again after this.
+        // While an epoch commits, the next barrier's time is unknown: check again after this.
         const SHORTEST: Duration = Duration::from_millis(1);
-        // But a barrier whose time is known is not put off for a whole millisecond.
+        // A barrier whose time is known is not delayed by a whole millisecond.
         const MOMENT: Duration = Duration::from_micros(100);
         let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
         let now = self.shared.clock.monotonic();

@@ -1,8 +1,7 @@
-//! Dispatch's view of event time: highest timestamps, watermarks, who is idle, who has to wait.
+//! Event time as dispatch sees it: highest timestamps, watermarks, idle partitions, alignment.
 //!
-//! Takes what was admitted of each partition and what functions said of it; gives the watermark for each
-//! barrier. Between barriers it costs a maximum per record and a look per run of records; who is idle is
-//! looked for only where somebody can be.
+//! Gives the watermark for each barrier. Between barriers it costs a comparison per record and a
+//! check per run of records; idle partitions are only looked for where there can be any.
 
 use super::stalled_watermark::StalledWatermark;
 use crate::admin::status::PartitionStatus;
@@ -20,14 +19,14 @@ pub struct EventTimes {
     marks: Watermarks,
     /// Highest timestamp per slot.
     stream_time: Vec<Timestamp>,
-    /// Per slot: what its function said of records that are not admitted yet.
+    /// Per slot: watermarks from user functions, for records that are not admitted yet.
     announced: Vec<VecDeque<(Offset, i64)>>,
     by_watermark: bool,
     idles: bool,
     aligned: bool,
-    /// The application's watermark of the last barrier.
+    /// The application's watermark at the last barrier.
     at_barrier: i64,
-    /// Has it changed by something else than records?
+    /// Has it changed by something other than records?
     changed: bool,
     standing: StalledWatermark,
 }
@@ -40,7 +39,7 @@ impl EventTimes {
         for (at, slot) in slots.iter().enumerate() {
             marks.add(slot.watermark.rule, slot.progress.watermark, now);
             if slot.progress.stream_time.0 >= 0 {
-                // An older version has kept no watermark, or the strategy is another one now.
+                // None from an older version, or with another strategy.
                 marks.gave(at, slot.progress.stream_time.0, now);
             }
         }
@@ -64,7 +63,7 @@ impl EventTimes {
         *highest = (*highest).max(timestamp);
     }
 
-    /// A run of records of a slot is admitted, up to (not including) this offset.
+    /// A run of a slot's records is admitted, up to but not including this offset.
     pub fn passed(&mut self, slot: usize, up_to: Offset, now: Duration) {
         let said = &mut self.announced[slot];
         while let Some((_, watermark)) = said.front().filter(|(offset, _)| *offset < up_to) {
@@ -74,17 +73,17 @@ impl EventTimes {
         self.marks.gave(slot, self.stream_time[slot].0, now);
     }
 
-    /// A function says so of the record at this offset, which is not admitted yet.
+    /// A user function gave this watermark for a record that is not admitted yet.
     pub fn announce_watermark(&mut self, slot: usize, offset: Offset, watermark: i64) {
         self.announced[slot].push_back((offset, watermark));
     }
 
-    /// Can a partition have to wait for others?
+    /// Are there alignment groups?
     pub const fn is_aligned(&self) -> bool {
         self.aligned
     }
 
-    /// How far a slot's watermark may be before it has to wait for its group.
+    /// How far a slot's watermark may go before it must wait for its group.
     pub fn bound(&self, slot: usize) -> Option<i64> {
         self.aligned.then(|| self.marks.bound(slot)).flatten()
     }
@@ -106,7 +105,7 @@ impl EventTimes {
         }
     }
 
-    /// Looks who is idle, and what the watermark was asked to be.
+    /// Finds idle partitions, and takes over a requested watermark.
     pub fn update(&mut self, shared: &Shared, is_waiting: impl Fn(usize) -> bool) {
         if self.idles && self.marks.look(shared.clock.monotonic(), is_waiting) {
             self.changed |= self.by_watermark;
@@ -118,19 +117,20 @@ impl EventTimes {
         }
     }
 
-    /// Has time come further without a record, so that a barrier has to say it?
+    /// Has the watermark advanced without a record, so that a barrier must carry it?
     pub fn is_due(&self) -> bool {
         self.changed && self.marks.application() > self.at_barrier
     }
 
-    /// A barrier: the application's watermark from its end on.
+    /// The application's watermark at a barrier.
     pub fn barrier(&mut self) -> i64 {
         self.changed = false;
         self.at_barrier = self.marks.advance();
         self.at_barrier
     }
 
-    /// Says now and then who it is, if time is the watermark and that stands still while records come.
+    /// Logs now and then which partition holds the watermark, if that is the application's time and
+    /// stalls while records come.
     pub fn warn_about_stalled_watermark(
         &mut self,
         records: u64,
@@ -173,7 +173,7 @@ impl EventTimes {
         );
     }
 
-    /// What is kept beside a slot's offset.
+    /// What is stored beside a slot's offset.
     pub fn progress(&self, slot: usize) -> Progress {
         Progress {
             stream_time: self.stream_time[slot],
@@ -182,7 +182,7 @@ impl EventTimes {
         }
     }
 
-    /// What can be seen of all slots; `waits`: which of them wait for their groups.
+    /// Fills in the status of all slots; `waits` says which wait for their group.
     pub fn report(&self, shown: &mut [PartitionStatus], waits: impl Fn(usize) -> bool) {
         let least = self.marks.least();
         for (at, shown) in shown.iter_mut().enumerate().take(self.stream_time.len()) {

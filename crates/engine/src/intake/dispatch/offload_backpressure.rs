@@ -1,14 +1,16 @@
-//! Partitions whose records are parked, and those that bring the answers which unpark them (`offload`).
+//! Backpressure of `offload`: partitions whose records are parked, and those with the answers that
+//! free room.
 //!
-//! Takes how full the parking lots are; says whose turn it is, how many records of a partition may go on, and whether
-//! all answers have been read that were there at the start.
+//! Says how many records of a partition may continue, and whether all answers that existed at the
+//! start were read.
 
 use super::Dispatch;
 use stoatflow_core::Timestamp;
 use stoatflow_log::ConsumerRecord;
 
 impl Dispatch {
-    /// What decides when a record has its turn. Answers have it at once: whatever waits for room waits for them.
+    /// A record's place in the order. Answers go first, because everything that waits for room
+    /// waits for them.
     pub(super) fn turn(&self, record: &ConsumerRecord) -> Timestamp {
         if self.may_hold && self.slots[record.slot as usize].answers_end.is_some() {
             return Timestamp(i64::MIN);
@@ -25,8 +27,8 @@ impl Dispatch {
         })
     }
 
-    /// How many of its records may go on in one turn. If they are parked, their room is taken now: others must not
-    /// count on it while they are on their way.
+    /// How many of its records may continue now. If they will be parked, their room is reserved at
+    /// once, since they are in flight.
     pub(super) fn reserve_room(&self, slot: usize) -> usize {
         let lots = &self.slots[slot].parks_at;
         if lots.is_empty() {
@@ -40,15 +42,16 @@ impl Dispatch {
         most
     }
 
-    /// So many did not go.
+    /// Returns reserved room that was not used.
     pub(super) fn return_room(&self, slot: usize, records: usize) {
         for offload in &self.slots[slot].parks_at {
             self.shared.run.came_to_park(*offload, records as u64);
         }
     }
 
-    /// Answers may have come while nothing ran. Until they are read, what is due waits. Said at the start, and
-    /// before a barrier goes out: then every lane has all answers that are read when it looks at the clock.
+    /// Answers may have come while nothing ran; timeouts wait until they are read. Checked at the
+    /// start and before each barrier, so that every lane has seen all answers before it looks at
+    /// the clock.
     pub(super) fn check_answers(&self) {
         let unread = (self.slots.iter().zip(&self.cut))
             .any(|(slot, at)| slot.answers_end.is_some_and(|end| *at < end));

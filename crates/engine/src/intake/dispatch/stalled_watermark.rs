@@ -1,20 +1,20 @@
-//! A watermark that stands still while records come: since when, and whether the log is to hear of it.
+//! Detects a watermark that doesn't advance although records come.
 //!
-//! Takes the watermark of each barrier and how many records came before it. Never says who holds it: that is known to
+//! Only how long and how many records; which partition holds it is known to
 //! [`stoatflow_protocol::Watermarks`].
 
 use std::time::Duration;
 
-/// So long it stands still before anybody is told.
+/// First warning after this time.
 const LONG: Duration = Duration::from_secs(60);
-/// And then again.
+/// Then again after this time.
 const AGAIN: Duration = Duration::from_secs(600);
 
 /// See the module.
 #[derive(Debug)]
 pub struct StalledWatermark {
     watermark: i64,
-    /// Since when, and how many records have come since then.
+    /// When it last advanced, and how many records have come since.
     since: Duration,
     records: u64,
     told: Option<Duration>,
@@ -30,8 +30,8 @@ impl StalledWatermark {
         }
     }
 
-    /// A barrier, and how many records came before it since the last one. Gives for how long the watermark has
-    /// stood still and how many records came meanwhile, if that is to be told.
+    /// At a barrier, with the number of records since the last one. If a warning is due: how long
+    /// the watermark has stalled, and how many records came.
     pub fn barrier(
         &mut self,
         watermark: i64,
@@ -45,7 +45,7 @@ impl StalledWatermark {
         self.records += records;
         let stood = now.saturating_sub(self.since);
         let due = (self.told).map_or(stood >= LONG, |told| now.saturating_sub(told) >= AGAIN);
-        // While nothing comes, nothing is held back.
+        // Without records nothing is held back.
         if !due || records == 0 {
             return None;
         }

@@ -1,26 +1,26 @@
-//! Who has nothing in front of the lanes and is waited for, so that records come in the order of their timestamps.
+//! Partitions with an empty buffer that others wait for, to keep the order of timestamps
+//! (`max.task.idle.ms`, KIP-695).
 //!
-//! As Kafka Streams (KIP-695): a partition with more on the broker, or of which nothing is known yet, is waited for as
-//! long as it takes; one of which all has been read, for `max.task.idle.ms`. Takes what the reader knows of its
-//! partitions; says whether anybody is waited for, and for how long. Costs nothing per record: partitions are
-//! looked at when their buffers become empty or get something.
+//! As in Kafka Streams: a partition with more on the broker, or whose end isn't known yet, is
+//! waited for without limit; one that was read to its end, for `max.task.idle.ms`. Costs nothing
+//! per record: partitions are checked when their buffer becomes empty or gets something.
 
 use crate::intake::source_partitions::SourcePartitions;
 use std::time::Duration;
 
-/// When a wait that lasts is said.
+/// A wait longer than this is logged.
 const STRANGE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 struct Partition {
-    /// Waited for at all? Global tables are not, nor answers: they have no time.
+    /// Is it waited for at all? Not if it is a global table or brings answers: those have no time.
     counts: bool,
     empty: bool,
-    /// Is there more on the broker, or is nothing known of that?
+    /// Is more on the broker, or its end unknown?
     behind: bool,
-    /// May the reader know more of it than at the last look?
+    /// May the consumer know more than at the last check?
     unsure: bool,
-    /// Since when there has been nothing here, nor on the broker.
+    /// Since when its buffer has been empty and the broker had nothing.
     since: Duration,
 }
 
@@ -30,7 +30,7 @@ pub struct TaskIdle {
     idle: Option<Duration>,
     partitions: Vec<Partition>,
     names: SourcePartitions,
-    /// Since when somebody who is behind has kept others, and whether it has been said.
+    /// Since when a lagging partition has held up others, and whether that was logged.
     kept: Option<(Duration, bool)>,
 }
 
@@ -54,14 +54,14 @@ impl TaskIdle {
         }
     }
 
-    /// It has got something.
+    /// A buffer has got records.
     pub fn on_buffered(&mut self, slot: usize) {
         let partition = &mut self.partitions[slot];
         partition.empty = false;
         partition.unsure = true;
     }
 
-    /// Its last one is gone; true if it is waited for now.
+    /// A buffer became empty; true if the partition is waited for now.
     pub fn on_drained(&mut self, slot: usize, now: Duration) -> bool {
         let partition = &mut self.partitions[slot];
         partition.empty = true;
@@ -69,7 +69,7 @@ impl TaskIdle {
         self.is_awaited(slot, now)
     }
 
-    /// Asks the reader about those of whom it may know more.
+    /// Asks the consumer about partitions of which it may know more.
     pub fn refresh(&mut self, now: Duration, caught_up: impl Fn(u32) -> bool) {
         for (at, partition) in (0..).zip(&mut self.partitions) {
             if partition.unsure && partition.counts {
@@ -92,17 +92,17 @@ impl TaskIdle {
         })
     }
 
-    /// Is anybody waited for?
+    /// Is any partition waited for?
     pub fn is_waiting(&self, now: Duration) -> bool {
         (0..self.partitions.len()).any(|slot| self.is_awaited(slot, now))
     }
 
-    /// Is somebody waited for of whom there is more on the broker, or nothing known?
+    /// Is a partition waited for that has more on the broker, or whose end is unknown?
     pub fn is_waiting_for_data(&self) -> bool {
         self.idle.is_some() && self.behind().next().is_some()
     }
 
-    /// Is there more of anybody on the broker, as far as the reader knows?
+    /// Has the broker more of any partition, as far as the consumer knows?
     pub fn is_lagging(&self) -> bool {
         self.partitions.iter().any(|p| p.counts && p.behind)
     }
@@ -114,7 +114,7 @@ impl TaskIdle {
             .map(|(at, _)| at)
     }
 
-    /// How long until somebody is waited for no longer; `None` if time alone ends no wait.
+    /// How long until a partition is no longer waited for; `None` if time alone ends no wait.
     pub fn time_left(&self, now: Duration) -> Option<Duration> {
         let idle = self.idle.filter(|idle| !idle.is_zero())?;
         let ends = self.partitions.iter().filter_map(|p| {
@@ -124,7 +124,7 @@ impl TaskIdle {
         ends.min()
     }
 
-    /// Says once who keeps others for long, while these have records and `reading` goes on.
+    /// Logs once which partition holds up others for long.
     pub fn warn_about_long_wait(&mut self, now: Duration, others_have_some: bool) {
         if !others_have_some || !self.is_waiting_for_data() {
             self.kept = None;

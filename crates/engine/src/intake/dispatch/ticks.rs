@@ -1,9 +1,9 @@
-//! The order of admission: a number for each record, and ticks.
+//! Numbers records in the order of admission, and groups them into ticks.
 //!
-//! Takes what dispatch admits, one record after the other; gives each a number, and says when a tick ends: what goes
-//! through an exchange waits for the end of its tick, where it is put in order. A tick in time keeps all lanes busy; each
-//! costs every lane a look. Nothing needs one where all of the topology is one stage, and none is made but the barrier
-//! where results come out of their turn within an epoch (async calls): there the barrier puts all of it in order.
+//! Records that go through an exchange wait for the end of their tick, where they are put in order
+//! again. Short ticks keep all lanes busy, but each costs every lane a check. Without an exchange
+//! there are no ticks but the barriers; neither where results come out of order within an epoch
+//! anyway (async calls): there the barrier orders everything.
 
 use super::Dispatch;
 use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use stoatflow_core::{End, StageId};
 use stoatflow_plan::{Op, PhysicalPlan};
 
-/// After so many records a tick ends, times the lanes: so that each has some.
+/// A tick ends after this many records per lane, so that each has some.
 const RECORDS_PER_LANE: u64 = 512;
 const LEAST_RECORDS: u64 = 4_096;
-/// After this time it ends too, if lanes have taken the tick before.
+/// Or after this time, if lanes have taken the tick before.
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// See the module.
@@ -27,7 +27,7 @@ pub(super) struct Ticks {
     /// The first number of the tick, and of the epoch.
     tick_first: u64,
     epoch_first: u64,
-    /// The tick that is open.
+    /// The open tick.
     tick: u64,
     since: Duration,
 }
@@ -48,7 +48,7 @@ impl Ticks {
         Self {
             wanted: plan.stages.len() > 1 && !calls,
             stages: plan.stages.len() as u64,
-            // 0 is what was not read in this run.
+            // 0 stands for records that were not read in this run.
             next: 1,
             tick_first: 1,
             epoch_first: 1,
@@ -57,7 +57,7 @@ impl Ticks {
         }
     }
 
-    /// That of the next record.
+    /// The number of the next record.
     pub const fn number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -92,7 +92,8 @@ impl Ticks {
 }
 
 impl Dispatch {
-    /// Ends a tick when it has enough, when nothing more can be admitted until lanes go on, and after a while.
+    /// Ends a tick when it has enough records, when nothing more can be admitted until lanes
+    /// continue, or after some time.
     pub(super) fn tick_if_due(&mut self, now: Duration) {
         if !self.ticks.wanted {
             return;
@@ -106,7 +107,7 @@ impl Dispatch {
         let many = records >= LEAST_RECORDS.max(RECORDS_PER_LANE * lanes);
         let taken = self.shared.taken() + 1 >= self.ticks.tick;
         let long = now.saturating_sub(self.ticks.since) >= LONGEST;
-        // Who waits for credit is woken as soon as lanes have given some back: not before they may go on.
+        // Intake is woken as soon as lanes return credit, which may be before it can admit more.
         let crowded = taken && !self.has_credit();
         if many || crowded || long && taken {
             let mark = self.ticks.end(None, now);
@@ -114,14 +115,14 @@ impl Dispatch {
         }
     }
 
-    /// How long until a tick ends by the time.
+    /// How long until the tick ends by time.
     pub(super) fn until_tick(&self, now: Duration) -> Option<Duration> {
         let ticks = &self.ticks;
         let open = ticks.wanted && ticks.next > ticks.tick_first;
         open.then(|| LONGEST.saturating_sub(now.saturating_sub(ticks.since)))
     }
 
-    /// Puts the end of a tick into all lanes.
+    /// Sends the end of a tick to all lanes.
     pub(super) fn push_mark(&self, mark: TickEnd) {
         for queue in &self.shared.queues {
             queue.push(LaneItem::Tick {

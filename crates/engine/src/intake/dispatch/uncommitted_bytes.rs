@@ -1,7 +1,6 @@
-//! What stores hold of epochs that are not committed.
+//! How many bytes stores hold of epochs that are not committed.
 //!
-//! Takes the stores; gives how much they hold more than when the open epoch began. Looks at them now and then: each
-//! look asks every part of every store.
+//! Measured only now and then, because each measurement visits every shard of every store.
 
 use crate::admin::status::Status;
 use std::sync::Arc;
@@ -11,11 +10,11 @@ use stoatflow_state::KeyValueStore;
 #[derive(Debug)]
 pub(super) struct UncommittedBytes {
     stores: Vec<Arc<KeyValueStore>>,
-    /// When the epoch began.
+    /// At the start of the open epoch.
     before: u64,
-    /// At the last look.
+    /// At the last measurement.
     bytes: u64,
-    /// What is admitted of the epoch when they are looked at again, and how much between two looks.
+    /// Admitted bytes at which it is measured again, and the distance between two measurements.
     next_measure: u64,
     every: u64,
 }
@@ -37,14 +36,15 @@ impl UncommittedBytes {
         status.staged_bytes.store(self.bytes, Relaxed);
     }
 
-    /// A new epoch. What is on its way of the one before counts as the new one's: it is bounded by the admission.
+    /// A new epoch. What is still in flight of the one before counts as the new one's; admission
+    /// bounds it.
     pub fn begin(&mut self, status: &Status) {
         self.measure(status);
         self.before = self.bytes;
         self.next_measure = self.every;
     }
 
-    /// How much the epoch has written, of which so much is admitted.
+    /// How much the epoch has written, of which so much input is admitted.
     pub fn written(&mut self, admitted: u64, status: &Status) -> u64 {
         if admitted >= self.next_measure {
             self.next_measure = admitted + self.every;

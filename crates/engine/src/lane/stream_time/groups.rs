@@ -1,10 +1,10 @@
-//! Whose records move which clock, and how many tasks there are.
+//! Which records move which clock, and the tasks of Kafka Streams.
 //!
-//! Takes the plan and how many partitions are read; gives for each clock the group of exchanges whose records move it, and
-//! for each exchange the groups that its records are in. A clock has a group if all that its operator gets comes through
-//! exchanges: then its time at each record is known before the first record of a tick is processed. Tasks are those of
-//! Kafka Streams: the partitions of a sub-topology's sources, behind an exchange those of the repartition topic that there
-//! would be. Never moves a clock.
+//! For each clock the group of exchanges whose records move it; for each exchange the groups of its
+//! records. A clock has a group if everything its operator gets comes through exchanges: then its
+//! time at each record is known before the first record of a tick is processed. Tasks are counted
+//! as in Kafka Streams: partitions of a sub-topology's sources, or of the repartition topic that an
+//! exchange stands for.
 
 use crate::intake::source_partitions::SourcePartitions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,16 +15,16 @@ use stoatflow_plan::{Emit, Op, PhysicalPlan, Stage, StoreKind};
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moves {
-    /// All of them.
+    /// All.
     Any,
-    /// Those with a key.
+    /// Records with a key.
     Keyed,
-    /// Those with a key and a value.
+    /// Records with a key and a value.
     Full,
 }
 
 impl Moves {
-    /// Does this one?
+    /// Does this record?
     #[must_use]
     pub const fn does(self, record: &Record) -> bool {
         match self {
@@ -38,15 +38,15 @@ impl Moves {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
-    /// By stage: how many groups it has.
+    /// By stage: number of groups.
     pub count: Vec<usize>,
-    /// By node: of an exchange, the groups of the next stage that its records are in.
+    /// By exchange node: the groups of the next stage that its records are in.
     pub fed: Vec<Vec<(u16, Moves)>>,
-    /// By stage, then group: does anything come out in the name of the record that it became due at?
+    /// By stage and group: does it emit results in the name of the record that made them due?
     pub named: Vec<Vec<bool>>,
     /// By clock.
     pub of_clock: Vec<Option<u16>>,
-    /// By clock: the node that it belongs to.
+    /// By clock: its node.
     nodes: Vec<Option<NodeId>>,
 }
 
@@ -106,7 +106,7 @@ impl Groups {
         groups
     }
 
-    /// Stores have as many tasks as who writes them. Those of processors have one time.
+    /// A store has as many tasks as the node that writes it. Stores of processors have one time.
     fn place_stores(&mut self, plan: &PhysicalPlan) {
         for node in &plan.nodes {
             if matches!(node.op, Op::Process { .. } | Op::TransformValues { .. }) {
@@ -121,14 +121,14 @@ impl Groups {
         }
     }
 
-    /// What each clock goes by in each stage; `alone`: there is one lane, which sees all records itself.
+    /// The rule of each clock in each stage; `alone`: there is one lane, which sees all records.
     #[must_use]
     pub fn rules(&self, plan: &PhysicalPlan, tasks: &Tasks, alone: bool) -> Vec<Vec<ClockRule>> {
         let by_key = by_key(plan, &tasks.of_exchanges(plan));
         let in_stage = |stage: &Stage| {
             let clocks = self.of_clock.iter().zip(&self.nodes);
             let rule = |(group, node): (&Option<u16>, &Option<NodeId>)| ClockRule {
-                // Groups are numbered stage by stage.
+                // Groups are numbered per stage.
                 group: group.filter(|_| !alone && node.is_some_and(|n| stage.nodes.contains(&n))),
                 tasks: node.map_or(1, |node| tasks.of(node)),
                 by_key: node.is_some_and(|node| by_key[node.0 as usize]),
@@ -139,8 +139,8 @@ impl Groups {
     }
 }
 
-/// Nodes all of whose records have come through an exchange that stands for a topic. Children have higher numbers than
-/// their parents.
+/// Nodes that get all of their records through an exchange that stands for a topic. Children have
+/// higher numbers than parents.
 fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> {
     let mut found = vec![None; plan.nodes.len()];
     for source in &plan.sources {
@@ -160,7 +160,7 @@ fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> 
     found.into_iter().map(|by| by == Some(true)).collect()
 }
 
-/// Do results have the headers of the record that they became due at?
+/// Do its results carry the headers of the record that made them due?
 const fn gives_by_name(op: &Op) -> bool {
     match op {
         Op::WindowAggregate { emit, .. }
@@ -171,7 +171,7 @@ const fn gives_by_name(op: &Op) -> bool {
     }
 }
 
-/// The clocks that an operator moves with the records it gets.
+/// The clocks that an operator moves with its records.
 fn clocks(plan: &PhysicalPlan, op: &Op) -> Vec<(ClockId, Moves)> {
     let moves = match op {
         Op::WindowAggregate { .. } | Op::SessionAggregate { .. } => Moves::Keyed,
@@ -193,7 +193,7 @@ fn clocks(plan: &PhysicalPlan, op: &Op) -> Vec<(ClockId, Moves)> {
     found
 }
 
-/// The clock of a store that keeps versions: that of what it has taken.
+/// The clock of a versioned store: that of the records it has taken.
 fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, Moves)> {
     let store = plan.stores.get(usize::from(store.0));
     let kept = store.filter(|store| matches!(store.kind, StoreKind::Versioned { .. }));
@@ -201,7 +201,7 @@ fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, 
     clock.map(|clock| (clock, moves)).into_iter().collect()
 }
 
-/// The exchanges that a node gets all of its records from; `None` if there is another way.
+/// The exchanges that all records of a node come from; `None` if there is another way.
 fn fed_by(plan: &PhysicalPlan, node: NodeId) -> Option<Vec<NodeId>> {
     let direct = plan.nodes.iter().any(|n| n.children.contains(&node));
     let read = plan.sources.iter().any(|source| source.entry == node);
@@ -220,7 +220,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Of a plan whose sources have these partitions.
+    /// For sources with these partitions.
     #[must_use]
     pub fn new(plan: &PhysicalPlan, slots: &SourcePartitions) -> Self {
         let mut of_source = vec![0u16; plan.sources.len()];
@@ -238,7 +238,7 @@ impl Tasks {
             *own = (*own).max(of_source[usize::from(source.id.0)]);
         }
         let mut count = sources.clone();
-        // Exchanges lead to higher stages only: after as many rounds as there are stages nothing changes any more.
+        // Exchanges lead only to higher stages, so after as many rounds as stages nothing changes.
         for _ in &plan.stages {
             for node in &plan.nodes {
                 let Op::Exchange { to, ahead, .. } = &node.op else {
@@ -247,7 +247,8 @@ impl Tasks {
                 let from = count[topologies[node.id.0 as usize]];
                 for to in to.iter().filter(|_| !ahead) {
                     let topology = topologies[to.0 as usize];
-                    // A topic that is read beside a repartition topic says how many partitions that one has.
+                    // A topic read beside a repartition topic determines that one's number of
+                    // partitions.
                     if sources[topology] == 0 {
                         count[topology] = count[topology].max(from);
                     }
@@ -265,7 +266,7 @@ impl Tasks {
         self.count.get(node.0 as usize).copied().unwrap_or(1).max(1)
     }
 
-    /// By node: of an exchange that stands for a topic, how many partitions that would have.
+    /// By exchange node: the number of partitions of the topic it stands for.
     #[must_use]
     pub fn of_exchanges(&self, plan: &PhysicalPlan) -> Vec<Option<u16>> {
         let tasks = |op: &Op| match op {
@@ -278,8 +279,8 @@ impl Tasks {
     }
 }
 
-/// By node: a number for its sub-topology. Nodes are in one if records pass between them without a topic of Kafka Streams,
-/// or if they share a store.
+/// The sub-topology of each node. Nodes are in the same one if records pass between them without a
+/// topic of Kafka Streams, or if they share a store.
 fn sub_topologies(plan: &PhysicalPlan) -> Vec<usize> {
     fn root(of: &[usize], mut at: usize) -> usize {
         while of[at] != at {

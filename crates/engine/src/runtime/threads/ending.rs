@@ -1,10 +1,10 @@
-//! The bounds of an end: how long a stop may take, how long nothing may be committed, and how long is waited for who
-//! doesn't come back.
+//! Time limits at the end: how long a stop may take, how long nothing may be committed, and how
+//! long to wait for threads that don't return.
 //!
-//! Takes what was asked of a run and which of its threads live; gives a run up whose time is over, and the whole
-//! application if a thread stays in a function of the user, which nobody can end from outside. Has a thread of its
-//! own, so that no function, broker or disk holds it up. Never joins anybody. After it has given up nothing begins anew
-//! in this process: the thread that is left behind still holds its records.
+//! Aborts a run whose time is over, and ends the application if a thread stays in a user function,
+//! which can't be interrupted. Has its own thread, so that no function, broker or disk holds it up.
+//! After it has given up, no run starts again in this process: the abandoned thread still holds its
+//! records.
 
 use super::watchdog::Watchdog;
 use super::{Inner, StopRequest};
@@ -15,15 +15,15 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind};
 use stoatflow_protocol::Lifecycle;
 
-/// How long a function has to come back after its run was given up.
+/// How long a user function may take to return after an abort.
 const GRACE: Duration = Duration::from_millis(1500);
-/// How long brokers and disks have, if the time of a stop is over.
+/// How long brokers and disks may take after a stop has timed out.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Nothing is to be waited for.
+/// Nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Inner {
-    /// For as long as a run lasts.
+    /// Runs as long as the run.
     pub(super) fn enforce_time_limits(&self, shared: &Shared) {
         let mut ending = Ending::default();
         let mut looks = 0;
@@ -54,7 +54,7 @@ impl Inner {
         }
     }
 
-    /// A clean stop has had its time.
+    /// A clean stop has timed out.
     fn end_stop(&self, shared: &Shared, now: Duration) {
         let unfinished_threads = unfinished_threads(shared, now);
         tracing::warn!(
@@ -65,13 +65,13 @@ impl Inner {
         shared.abort();
     }
 
-    /// Is it no use to wait any longer for the end of a run that was given up so long ago?
+    /// Was the run aborted so long ago that waiting is useless?
     fn is_hopeless(&self, shared: &Shared, ending: Ending, ago: Duration) -> bool {
         let bound = self.spec.settings.shutdown_timeout.max(GRACE);
         if ago >= bound || ending.is_late() && ago >= FAREWELL {
             return true;
         }
-        // It begins anew if the function comes back: that is worth more than a second.
+        // The run restarts if the function returns, which is worth a longer wait.
         let begins_anew = self.shared.lock().requested == StopRequest::Nothing
             && shared.failure_kind() == Some(ErrorKind::Unavailable);
         let now = shared.clock.monotonic();
@@ -85,7 +85,7 @@ impl Inner {
 
     /// Ends the application without its threads.
     pub(super) fn give_up(&self, shared: &Shared) {
-        // In this order: who comes back meanwhile must not begin anew.
+        // First, so that a thread that returns meanwhile starts no new run.
         self.shared.lock().requested = StopRequest::Abort;
         let unfinished_threads = unfinished_threads(shared, shared.clock.monotonic());
         for thread in &unfinished_threads {
@@ -111,7 +111,7 @@ impl Inner {
             let error = outcome.error.get_or_insert(error);
             self.status.failed(error);
             tracing::error!(application = self.status.application_id, %error, "stopped by an error");
-            // Who waits goes on now: listeners may be what hangs.
+            // Callers of `wait` continue now: a listener may be what hangs.
             outcome.over = true;
         }
         let now = self.spec.components.clock.now();
@@ -123,7 +123,7 @@ impl Inner {
     }
 }
 
-/// The threads of a run that have not ended, those in functions first.
+/// The threads that haven't ended, those in user functions first.
 pub(super) fn unfinished_threads(shared: &Shared, now: Duration) -> Vec<ThreadActivity> {
     let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let threads = shared.live_threads.names().into_iter();
@@ -134,7 +134,7 @@ pub(super) fn unfinished_threads(shared: &Shared, now: Duration) -> Vec<ThreadAc
     all
 }
 
-/// In one line.
+/// Them in one line.
 pub(super) fn one_line(threads: &[ThreadActivity]) -> String {
     let all: Vec<String> = threads.iter().map(ToString::to_string).collect();
     all.join("; ")

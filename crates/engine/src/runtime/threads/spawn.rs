@@ -1,7 +1,6 @@
-//! Making threads, and ending the run when one of them panics.
+//! Starts threads, and ends the run if one of them panics.
 //!
-//! Takes names and bodies, gives threads. A panic is an error of the run that names the thread: without it the others
-//! would wait for who is gone.
+//! A panic becomes the run's error and names the thread; otherwise the others would wait for it.
 
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
@@ -18,7 +17,8 @@ pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::internal(format!("the thread '{name}' can't be started")).caused_by(e))
 }
 
-/// All that a thread does, as one that the interpreter knows if it calls functions of the user. Notes there which.
+/// Runs a thread's body; attached to the interpreter if it calls user functions. Records which
+/// function it is in.
 pub(super) fn hosted(
     guest: Option<&dyn Runtime>,
     (at, shared): (&Arc<AtHand>, &Shared),
@@ -37,7 +37,7 @@ pub(super) fn hosted(
     }
 }
 
-/// The threads of a run. A panic on one of them, or one that can't be started, ends the run.
+/// The threads of a run. A panic, or a thread that can't be started, ends the run.
 pub(super) struct Threads<'a> {
     shared: &'a Arc<Shared>,
     started: Vec<JoinHandle<()>>,
@@ -65,14 +65,13 @@ impl<'a> Threads<'a> {
 
     pub fn join(self) {
         for thread in self.started {
-            // Its guard has told of a panic.
+            // Its guard has reported a panic.
             drop(thread.join());
         }
     }
 }
 
-/// A panic stops the engine, instead of leaving the others waiting for who is gone. For as long as it is there the
-/// thread counts as living.
+/// Fails the run if its thread panics. While it exists the thread counts as live.
 pub(super) struct PanicGuard {
     thread: String,
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! What was asked of an application, and how it ended.
+//! What the user has requested of an application, and how it ended.
 
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::thread::ThreadId;
 use std::time::Duration;
 use stoatflow_core::Error;
 
-/// The run that is on, and what was asked of it: a run that begins anew is told too.
+/// The current run, and the request, which also applies to later runs.
 #[derive(Default)]
 pub(super) struct Current {
     pub run: Option<Arc<Shared>>,
     pub requested: StopRequest,
-    /// Until when a clean stop may take, monotonic.
+    /// When a clean stop must be done (monotonic).
     pub stop_by: Option<Duration>,
 }
 
-/// What the application's owner has asked for.
+/// What the user has requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopRequest {
     #[default]
@@ -28,13 +28,13 @@ pub(super) enum StopRequest {
 pub(super) struct Outcome {
     pub started: bool,
     pub over: bool,
-    /// Somebody is at its end.
+    /// Is one thread already ending it?
     pub ending: bool,
-    /// It ended without its threads.
+    /// Did it end without its threads?
     pub left: bool,
-    /// The last of them has ended.
+    /// Have all threads ended?
     pub all_ended: bool,
-    /// There before the state says so: nobody sees the end without it.
+    /// Set before the state, so that the end is never seen without it.
     pub error: Option<Arc<Error>>,
     /// The thread that calls listeners.
     pub main: Option<ThreadId>,

@@ -1,9 +1,10 @@
-//! What becomes of an application that commits nothing although records wait: it ends, and says who holds it up.
+//! Ends an application that commits nothing although records wait, and reports which thread is
+//! stuck.
 //!
-//! Takes the sign of progress, gives when it is too old; then an error, with a report in the log and in a file. Every
-//! commit waits for every lane, so one function that doesn't come back stops all of them for good, and whoever restarts
-//! the process gets further than who waits. A broker that is away has bounds of its own. Never asks the interpreter on
-//! its own thread: a function may keep it.
+//! Every commit waits for every lane, so one function that doesn't return stops all of them;
+//! restarting the process helps. The report goes to the log and to a file. An unreachable broker
+//! has time limits of its own. The interpreter is asked for stacks on another thread, because a
+//! function may hold its lock.
 
 use super::Inner;
 use super::ending::{one_line, unfinished_threads};
@@ -18,15 +19,15 @@ use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_protocol::Lifecycle;
 
-/// How long the interpreter has to show where its threads are.
+/// How long the interpreter has to report where its threads are.
 const SHOW: Duration = Duration::from_secs(2);
 
-/// When nothing was committed for too long.
+/// Detects that nothing was committed for too long.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    /// `stall.timeout.ms`, after the time in which nothing need be committed; `None`: nobody looks.
+    /// `stall.timeout.ms` plus the time in which nothing need be committed; `None`: off.
     limit: Option<Duration>,
-    /// What was before doesn't count.
+    /// Progress before this doesn't count.
     since: Duration,
 }
 
@@ -40,7 +41,7 @@ impl Watchdog {
         }
     }
 
-    /// When to look again: if that is over, it is stalled.
+    /// When to check again: at zero it is stalled.
     pub(super) fn due(&mut self, inner: &Inner, now: Duration) -> Option<Duration> {
         let limit = self.limit?;
         let status = &inner.status;
@@ -103,7 +104,7 @@ impl Inner {
         text + "\n" + stacks.as_deref().unwrap_or("The interpreter doesn't say where its threads are: a function keeps it, or there is none.\n")
     }
 
-    /// Where the threads of the foreign runtime are.
+    /// Where the interpreter's threads are.
     fn stacks(&self, threads: &[ThreadActivity]) -> Option<String> {
         let runtime = self.spec.foreign.runtime.clone()?;
         let named: Vec<(u64, String)> = threads
@@ -112,7 +113,7 @@ impl Inner {
             .collect();
         let (said, hears) = mpsc::channel();
         spawn("stoatflow-stacks", move || {
-            // Nobody listens any more if it took too long.
+            // The receiver is gone if this took too long.
             let _unheard = said.send(runtime.stacks(&named));
         })
         .ok()?;
