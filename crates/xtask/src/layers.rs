@@ -1,12 +1,7 @@
 //! `layers.toml`: which arrows are allowed.
-//!
-//! Takes the file, gives its three tables. Reads the little of TOML that the file needs: tables, and
-//! `name = ["a", "b"]` on one line. Anything else is an error, not a guess.
 
-use std::collections::BTreeMap;
+use crate::toml::{self, Table};
 use std::path::Path;
-
-type Table = BTreeMap<String, Vec<String>>;
 
 /// The tables of the file.
 #[derive(Debug, Default)]
@@ -21,32 +16,14 @@ pub struct Layers {
 
 /// Reads the file.
 pub fn read(path: &Path) -> Result<Layers, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| format!("can't read {}: {e}", path.display()))?;
-    parse(&text).map_err(|e| format!("{}: {e}", path.display()))
-}
-
-fn parse(text: &str) -> Result<Layers, String> {
     let mut layers = Layers::default();
-    let mut table: Option<&mut Table> = None;
-    for (n, line) in text.lines().enumerate().map(|(n, l)| (n + 1, l.trim())) {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
+    for (name, table) in toml::read(path)? {
+        match name.as_str() {
+            "may_use" => layers.may_use = table,
+            "only_in" => layers.only_in = table,
+            "never" => layers.never = table,
+            other => return Err(format!("{}: unknown table '{other}'", path.display())),
         }
-        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
-            table = Some(match name {
-                "may_use" => &mut layers.may_use,
-                "only_in" => &mut layers.only_in,
-                "never" => &mut layers.never,
-                other => return Err(format!("line {n}: unknown table '{other}'")),
-            });
-            continue;
-        }
-        let (Some(table), Some((name, list))) = (table.as_mut(), line.split_once('=')) else {
-            return Err(format!("line {n}: expected a table or name = [\"...\"]"));
-        };
-        let list = serde_json::from_str(list.trim()).map_err(|e| format!("line {n}: {e}"))?;
-        table.insert(name.trim().to_owned(), list);
     }
     Ok(layers)
 }

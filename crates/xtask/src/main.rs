@@ -4,8 +4,16 @@
 //! Never changes a file.
 
 mod arrows;
+mod blank;
+mod circles;
+mod exceptions;
+mod functions;
+mod imports;
 mod layers;
+mod names;
+mod rust;
 mod text;
+mod toml;
 mod tree;
 
 use std::fmt;
@@ -42,10 +50,14 @@ impl fmt::Display for Finding {
 /// All findings in a tree.
 fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     let layers = layers::read(&root.join("layers.toml"))?;
+    let exceptions = exceptions::read(&root.join(exceptions::LIST))?;
+    let files = tree::files(root)?;
+    let rust: Vec<_> = files.iter().filter_map(rust::RustFile::of).collect();
     let mut findings = arrows::check(&layers, &arrows::metadata(root)?);
-    for file in tree::files(root)? {
-        findings.extend(text::check(&layers, &file));
-    }
+    findings.extend(files.iter().flat_map(|file| text::check(&layers, file)));
+    findings.extend(functions::check(&exceptions, &files));
+    findings.extend(names::check(&exceptions, &rust));
+    findings.extend(circles::check(&exceptions, &rust));
     findings.sort();
     Ok(findings)
 }

@@ -20,6 +20,14 @@ rocksdb = [\"log/src/embedded\"]
 tokio = [\"core\", \"plan\"]
 ";
 
+const TIDY: &str = "\
+[same_name]
+
+[circles]
+
+[long_functions]
+";
+
 fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().expect("has a folder")).expect("writable");
@@ -43,6 +51,7 @@ fn clean() -> TempDir {
         "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n",
     );
     write(root, "layers.toml", LAYERS);
+    write(root, "tidy.toml", TIDY);
     manifest(root, "core", "");
     manifest(root, "plan", "stoatflow-core = { path = \"../core\" }");
     manifest(
@@ -171,6 +180,225 @@ fn long_files_are_caught() {
 }
 
 #[test]
+fn public_types_of_one_name_are_caught() {
+    let twice = |r: &Path| {
+        write(r, "crates/core/src/a.rs", "pub struct Slot<T>(T);\n");
+        write(r, "crates/plan/src/b.rs", "//\n    pub enum Slot {}\n");
+    };
+    caught(
+        twice,
+        "crates/core/src/a.rs:1: the public type 'Slot' is also in crates/plan/src/b.rs:2",
+    );
+    let folder = clean();
+    let root = folder.path();
+    twice(root);
+    write(
+        root,
+        "tidy.toml",
+        "[same_name]\nSlot = [\"a word of both\"]\n",
+    );
+    assert!(findings(root).is_empty());
+    // What isn't public, what is a test, and what only a comment or a text names.
+    write(root, "tidy.toml", TIDY);
+    for other in [
+        "struct Slot;\n",
+        "pub(crate) struct Slot;\n",
+        "// pub struct Slot;\n",
+        "/*\npub struct Slot;\n*/\n",
+        "const A: &str = r#\"\npub struct Slot;\n\"#;\n",
+        "pub struct Slots;\n",
+    ] {
+        write(root, "crates/plan/src/b.rs", other);
+        assert!(findings(root).is_empty(), "{other}");
+    }
+    write(root, "crates/plan/src/b.rs", "");
+    write(root, "crates/plan/src/b/tests.rs", "pub struct Slot;\n");
+    assert!(findings(root).is_empty());
+    caught(
+        |r| write(r, "tidy.toml", "[same_name]\nSlot = [\"no longer\"]\n"),
+        "tidy.toml: [same_name] 'Slot' is unique now",
+    );
+}
+
+/// Three files in a circle, one of them through a name that another passes on.
+fn circle(root: &Path) {
+    write(
+        root,
+        "crates/plan/src/lib.rs",
+        "mod a;\npub mod b;\nmod c;\npub use c::Last;\n",
+    );
+    write(
+        root,
+        "crates/plan/src/a.rs",
+        "use crate::b::{self, inner::{Deep, X as Y}};\n",
+    );
+    write(
+        root,
+        "crates/plan/src/b.rs",
+        "mod inner;\npub fn f() -> crate::Last { g() }\n",
+    );
+    write(
+        root,
+        "crates/plan/src/b/inner.rs",
+        "use super::f;\npub struct Deep;\n",
+    );
+    write(
+        root,
+        "crates/plan/src/c.rs",
+        "use super::a::Thing;\npub struct Last;\n",
+    );
+}
+
+const CIRCLE: &str = "crates/plan/src/a.rs, crates/plan/src/b.rs, crates/plan/src/c.rs";
+
+#[test]
+fn circles_of_imports_are_caught() {
+    caught(
+        circle,
+        &format!("crates/plan/src/a.rs: these files import each other in a circle: {CIRCLE}."),
+    );
+    let folder = clean();
+    let root = folder.path();
+    circle(root);
+    let list = CIRCLE.replace(", ", "\", \"");
+    write(
+        root,
+        "tidy.toml",
+        &format!("[circles]\nwords = [\"{list}\"]\n"),
+    );
+    assert!(findings(root).is_empty());
+    // A larger one than is listed.
+    write(
+        root,
+        "crates/plan/src/c.rs",
+        "use super::d::Other;\npub struct Last;\n",
+    );
+    write(root, "crates/plan/src/d.rs", "use crate::a::Thing;\n");
+    let found = findings(root);
+    assert!(
+        found.iter().any(|f| f.contains("crates/plan/src/d.rs")),
+        "{found:?}"
+    );
+    caught(
+        |r| {
+            write(
+                r,
+                "tidy.toml",
+                "[circles]\nwords = [\"crates/plan/src/a.rs\"]\n",
+            )
+        },
+        "tidy.toml: [circles] 'words' is none any more",
+    );
+}
+
+#[test]
+fn what_is_no_circle_of_three_is_not_caught() {
+    let folder = clean();
+    let root = folder.path();
+    circle(root);
+    for harmless in [
+        "pub struct Last;\n",
+        "// use crate::a::Thing;\npub struct Last;\n",
+        "pub use crate::a::Thing;\npub struct Last;\n",
+        "use crate::b::f;\npub struct Last;\n",
+        "use a::Thing;\nuse std::b::Thing;\npub struct Last;\n",
+    ] {
+        write(root, "crates/plan/src/c.rs", harmless);
+        assert_eq!(findings(root), Vec::<String>::new(), "{harmless}");
+    }
+    // A module and the files below it.
+    write(
+        root,
+        "crates/plan/src/b.rs",
+        "mod inner;\nmod two;\nuse inner::A;\nuse two::B;\npub struct P;\n",
+    );
+    write(
+        root,
+        "crates/plan/src/b/inner.rs",
+        "use super::P;\npub struct A;\n",
+    );
+    write(
+        root,
+        "crates/plan/src/b/two.rs",
+        "use crate::b::P;\npub struct B;\n",
+    );
+    assert_eq!(findings(root), Vec::<String>::new());
+}
+
+#[test]
+fn wide_prose_is_caught() {
+    let wide = "word ".repeat(25);
+    for (path, start) in [
+        ("docs/a.md", ""),
+        ("docs/a.md", "- "),
+        ("crates/plan/src/a.rs", "/// "),
+        ("python/stoatflow/a.py", "    # "),
+        ("scripts/a.sh", "# "),
+    ] {
+        caught(
+            |r| write(r, path, &format!("\n{start}{wide}\n")),
+            &format!("{path}:2: has "),
+        );
+    }
+    let folder = clean();
+    let root = folder.path();
+    let long = "x".repeat(130);
+    let table = format!(
+        "| {wide} |\n\n```text\n{wide}\n```\n[{long}]\n`{wide}`\n{}\n",
+        "é ".repeat(50)
+    );
+    write(root, "docs/a.md", &table);
+    write(
+        root,
+        "crates/plan/src/a.rs",
+        &format!("const A: &str = \"{wide}\";\n"),
+    );
+    assert_eq!(findings(root), Vec::<String>::new());
+}
+
+#[test]
+fn long_functions_are_caught() {
+    let rust = format!(
+        "impl A {{\n    fn long(a: [u8; 2]) {{\n{}    }}\n}}\n",
+        "        f('{', \"}\");\n".repeat(99)
+    );
+    let python = format!(
+        "async def long(\n    a: int,\n) -> None:\n{}\n\nx = 1\n",
+        "    f()\n".repeat(98)
+    );
+    for (path, text, line) in [
+        ("crates/plan/src/a.rs", &rust, 2),
+        ("python/stoatflow/a.py", &python, 1),
+    ] {
+        let at_limit = text
+            .replacen("f('{', \"}\");\n", "", 1)
+            .replacen("    f()\n", "", 1);
+        let folder = clean();
+        write(folder.path(), path, &at_limit);
+        assert_eq!(findings(folder.path()), Vec::<String>::new());
+        caught(
+            |r| write(r, path, text),
+            &format!("{path}:{line}: 'long' has 101 lines, 100 is the limit"),
+        );
+        let listed = |reason: &str| format!("[long_functions]\n\"{path} long\" = [\"{reason}\"]\n");
+        write(folder.path(), path, text);
+        write(folder.path(), "tidy.toml", &listed("one table"));
+        assert_eq!(findings(folder.path()), Vec::<String>::new());
+        caught(
+            |r| {
+                write(r, path, text);
+                write(r, "tidy.toml", &listed(" "));
+            },
+            "has no reason",
+        );
+        caught(
+            |r| write(r, "tidy.toml", &listed("one table")),
+            "isn't too long: remove the line",
+        );
+    }
+}
+
+#[test]
 fn names_that_say_nothing_are_caught() {
     for name in ["utils", "helpers", "common", "misc", "manager", "types"] {
         caught(
@@ -220,13 +448,17 @@ fn a_broken_list_of_layers_is_an_error() {
         "core = []\n",
         "[may_use]\ncore = [\n",
         "[may_use]\nwhat\n",
+        "[may_use]\na = []\na = []\n",
     ] {
-        let folder = clean();
-        write(folder.path(), "layers.toml", text);
-        assert!(
-            tidy(folder.path()).expect_err("refused").contains("line "),
-            "{text}"
-        );
+        for list in ["layers.toml", "tidy.toml"] {
+            let folder = clean();
+            write(folder.path(), list, text);
+            let error = tidy(folder.path()).expect_err("refused");
+            assert!(
+                error.contains("line ") || error.contains("table 'nothing'"),
+                "{text}: {error}"
+            );
+        }
     }
 }
 

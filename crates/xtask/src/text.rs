@@ -7,7 +7,10 @@ use crate::Finding;
 use crate::layers::Layers;
 use crate::tree::SourceFile;
 
+/// Aim at 500.
 const MAX_LINES: usize = 600;
+/// Of prose and comments; aim at 110. Code is as wide as its formatter makes it.
+const MAX_COLUMNS: usize = 120;
 /// Names that say nothing of what is inside.
 const NAMES: &[&str] = &[
     "utils", "util", "helpers", "helper", "common", "misc", "manager", "types",
@@ -36,7 +39,9 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
         if lines > MAX_LINES {
             add(
                 0,
-                format!("has {lines} lines, {MAX_LINES} is the limit: split it by what it decides"),
+                format!(
+                    "has {lines} lines, {MAX_LINES} is the limit (aim at 500): split it by what it decides"
+                ),
             );
         }
         for part in file.path.split('/') {
@@ -50,6 +55,7 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
         }
     }
     let rust_source = ending == "rs" && file.path.contains("/src/");
+    let mut fenced = false;
     for (n, line) in file.text.lines().enumerate().map(|(n, l)| (n + 1, l)) {
         if ending != "md" {
             for word in UNFINISHED.iter().filter(|w| has_word(line, w)) {
@@ -58,6 +64,14 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
                     format!("'{word}' is unfinished work: finish it, or describe it in an issue"),
                 );
             }
+        }
+        fenced ^= ending == "md" && line.trim_start().starts_with("```");
+        let columns = line.chars().count();
+        if columns > MAX_COLUMNS && !fenced && is_prose(line, ending) {
+            add(
+                n,
+                format!("has {columns} columns, {MAX_COLUMNS} is the limit (aim at 110): wrap it"),
+            );
         }
         for path in MACHINE.iter().filter(|p| has_word(line, p)) {
             add(
@@ -84,6 +98,25 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A comment, or a line of a page that is no row of a table and no part of a drawing. What holds a piece that can't be
+/// wrapped (an address, a command within backticks) is as wide as that.
+fn is_prose(line: &str, ending: &str) -> bool {
+    let line = line.trim_start();
+    let comment = match ending {
+        "md" => !line.starts_with('|') && !line.starts_with('<'),
+        "rs" | "java" => line.starts_with("//") || line.starts_with("* "),
+        "py" | "pyi" | "sh" | "toml" | "yml" | "yaml" => line.starts_with('#'),
+        _ => false,
+    };
+    let drawing = line.contains(['│', '─', '►']);
+    let mut quoted = false;
+    let mut pieces = line.split(|c| {
+        quoted ^= c == '`';
+        c == ' ' && !quoted
+    });
+    comment && !drawing && pieces.all(|piece| piece.chars().count() < MAX_COLUMNS / 2)
 }
 
 /// All words that no file may hold, for the tests.

@@ -1,0 +1,111 @@
+//! No circle of imports of more than two files within a crate.
+//!
+//! Takes the sources, gives each circle with its files. A file may use the modules that it is inside of: a module and
+//! the files below it are one thing. `tidy.toml` lists the circles that are known, which may only become smaller.
+
+use crate::Finding;
+use crate::exceptions::{Exceptions, LIST};
+use crate::imports::{Resolver, imports};
+use crate::rust::RustFile;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+const ALLOWED: usize = 2;
+
+/// Circles that are no exceptions, and exceptions that are no circles any more.
+pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut used = BTreeSet::new();
+    let owners: BTreeSet<_> = files.iter().map(|f| f.owner.as_str()).collect();
+    for owner in owners {
+        let own: Vec<_> = files
+            .iter()
+            .filter(|f| f.owner == owner && !f.is_test())
+            .collect();
+        for circle in circles(&graph(&own)) {
+            let known = exceptions
+                .circles
+                .iter()
+                .find(|(_, known)| circle.iter().all(|path| known.iter().any(|k| k == path)));
+            if let Some((name, _)) = known {
+                used.insert(name);
+                continue;
+            }
+            let what = format!(
+                "these files import each other in a circle: {}. Move what they share into a file of its own",
+                circle.join(", ")
+            );
+            findings.push(Finding::new(circle[0], 0, what));
+        }
+    }
+    for name in exceptions
+        .circles
+        .keys()
+        .filter(|name| !used.contains(name))
+    {
+        findings.push(Finding::new(
+            LIST,
+            0,
+            format!("[circles] '{name}' is none any more: remove the line"),
+        ));
+    }
+    findings
+}
+
+/// Which files of a crate each file imports.
+fn graph<'a>(files: &[&'a RustFile]) -> Graph<'a> {
+    let resolver = Resolver::new(files);
+    let mut graph = Graph::new();
+    for file in files {
+        let targets = graph.entry(file.path.as_str()).or_default();
+        for import in imports(&file.code, |name| resolver.has_child(file, name)) {
+            let Some(target) = resolver
+                .resolve(file, &import.path)
+                .filter(|_| !import.public)
+            else {
+                continue;
+            };
+            if !file.module.starts_with(&target.module) {
+                targets.insert(target.path.as_str());
+            }
+        }
+    }
+    graph
+}
+
+/// Sets of files that reach each other, larger than allowed.
+fn circles<'a>(graph: &Graph<'a>) -> Vec<Vec<&'a str>> {
+    let reached: BTreeMap<&str, BTreeSet<&str>> = graph
+        .keys()
+        .map(|path| (*path, reach(graph, path)))
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for (path, far) in &reached {
+        if seen.contains(path) || !far.contains(path) {
+            continue;
+        }
+        let circle: Vec<&str> = far
+            .iter()
+            .copied()
+            .filter(|other| reached[other].contains(path))
+            .collect();
+        seen.extend(circle.iter().copied());
+        if circle.len() > ALLOWED {
+            found.push(circle);
+        }
+    }
+    found
+}
+
+fn reach<'a>(graph: &Graph<'a>, from: &str) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    let mut next: Vec<&str> = graph[from].iter().copied().collect();
+    while let Some(path) = next.pop() {
+        if found.insert(path) {
+            next.extend(graph[path].iter().copied());
+        }
+    }
+    found
+}
