@@ -1,5 +1,5 @@
-//! Tells the crate which interpreter it is built for: `Py_GIL_DISABLED` is set for a free-threaded one. Has the linker put the
-//! guard of `crates/client-guard` before a function of librdkafka.
+//! Tells the crate which interpreter it is built for: `Py_GIL_DISABLED` is set for a free-threaded one. Has
+//! the linker put the guard of `crates/client-guard` before a function of librdkafka.
 
 #[allow(clippy::disallowed_methods)] // cargo tells a build script what it builds for by nothing else
 fn main() {

@@ -471,7 +471,11 @@ impl Driver {
     }
 
     /// What an offload has parked, as of the last commit.
-    fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<crate::parked::Entry<'py>>> {
+    fn parked<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<Vec<crate::parked::ParkedEntry<'py>>> {
         let found = self.with(py, |world| {
             let spec = &world.spec;
             let listing = offload::parked(&spec.plan, &spec.foreign, name)?;

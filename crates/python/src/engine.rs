@@ -6,7 +6,7 @@
 use crate::arrow::{StoreBatches, question};
 use crate::embedded::EmbeddedBroker;
 use crate::errors::{as_py_err, to_py_err};
-use crate::parked::{Entry, entries};
+use crate::parked::{ParkedEntry, entries};
 use crate::plan::Plan;
 use crate::settings::{Pairs, checked, to_values};
 use pyo3::prelude::*;
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// What an offload has parked, as of the last commit.
-    fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<Entry<'py>>> {
+    fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<ParkedEntry<'py>>> {
         let found = py.detach(|| self.engine.parked(name)).map_err(to_py_err)?;
         entries(py, &found)
     }

@@ -1,10 +1,10 @@
 //! Objects and lists as Python functions see them: views that decode what is read.
 //!
-//! Takes the bytes of a record, or a value that has a schema; gives a `JsonObject`, a `JsonArray`, or the Python scalar
-//! that they stand for. The whole text is checked when the view is made (a value with a schema: when it was read), so a
-//! broken record fails there and not in the middle of a function; members become Python objects when they are read. Owns
-//! both classes: they never change, so a view may be kept, shared and read by any thread. Never copies text: a view, and
-//! what is cut out of it, shares the record's bytes.
+//! Takes the bytes of a record, or a value that has a schema; gives a `JsonObject`, a `JsonArray`, or the
+//! Python scalar that they stand for. The whole text is checked when the view is made (a value with a schema:
+//! when it was read), so a broken record fails there and not in the middle of a function; members become
+//! Python objects when they are read. Owns both classes: they never change, so a view may be kept, shared and
+//! read by any thread. Never copies text: a view, and what is cut out of it, shares the record's bytes.
 
 mod array;
 mod decode;
@@ -19,12 +19,12 @@ pub use object::JsonObject;
 use crate::convert::schema;
 use crate::errors::to_py_err;
 use crate::steady::steady;
-use decode::Failure;
-use open::Source;
+use decode::DecodeFailure;
+use open::OpenValue;
 pub use open::plain;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use scan::{Fault, Top};
+use scan::{JsonFault, Top};
 use std::sync::Arc;
 use stoatflow_core::{Bytes, Datum, Error, Opaque};
 
@@ -59,7 +59,7 @@ pub fn view<'py>(py: Python<'py>, bytes: &Bytes) -> PyResult<Bound<'py, PyAny>> 
 /// What a function gets for what is open: a view, or a dict or a list of its own.
 pub fn of_open<'py>(py: Python<'py>, value: &Arc<dyn Opaque>) -> PyResult<Bound<'py, PyAny>> {
     if is_view(&**value) {
-        open_view(py, Source::new(Arc::clone(value), true))
+        open_view(py, OpenValue::new(Arc::clone(value), true))
     } else {
         plain(py, &**value)
     }
@@ -70,7 +70,7 @@ fn is_view(value: &dyn Opaque) -> bool {
     value.open().is_some_and(|open| !open.is_for_change())
 }
 
-fn open_view(py: Python<'_>, source: Source) -> PyResult<Bound<'_, PyAny>> {
+fn open_view(py: Python<'_>, source: OpenValue) -> PyResult<Bound<'_, PyAny>> {
     if source.is_list() {
         Ok(Bound::new(py, JsonArray::open(source))?.into_any())
     } else {
@@ -91,8 +91,8 @@ fn part<'py>(py: Python<'py>, text: &Bytes, span: scan::Span) -> PyResult<Bound<
 /// Plain Python objects of a whole text.
 pub fn plain_text<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     decode::whole(py, text).map_err(|failure| match failure {
-        Failure::Text(fault) => not_json(text, &fault),
-        Failure::Python(error) => error,
+        DecodeFailure::Text(fault) => not_json(text, &fault),
+        DecodeFailure::Python(error) => error,
     })
 }
 
@@ -106,9 +106,9 @@ pub fn member_name<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PySt
 }
 
 #[cold]
-fn not_json(text: &[u8], fault: &Fault) -> PyErr {
+fn not_json(text: &[u8], fault: &JsonFault) -> PyErr {
     let shown: String = String::from_utf8_lossy(text).chars().take(60).collect();
-    let Fault { at, what } = fault;
+    let JsonFault { at, what } = fault;
     to_py_err(
         Error::serde(format!(
             "the value is not JSON ({what}, at byte {at}): {shown}"

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use stoatflow_operators::offload::Parked;
 
 /// Key, value, timestamp, since, attempt, due, state, correlation.
-pub type Entry<'py> = (
+pub type ParkedEntry<'py> = (
     Bound<'py, PyAny>,
     Bound<'py, PyAny>,
     i64,
@@ -17,7 +17,7 @@ pub type Entry<'py> = (
 );
 
 /// Each entry, in its order.
-pub fn entries<'py>(py: Python<'py>, found: &[Parked]) -> PyResult<Vec<Entry<'py>>> {
+pub fn entries<'py>(py: Python<'py>, found: &[Parked]) -> PyResult<Vec<ParkedEntry<'py>>> {
     let entry = |one: &Parked| {
         Ok((
             to_py(py, &one.key)?,

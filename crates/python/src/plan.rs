@@ -3,7 +3,7 @@
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;
 use crate::processor::PyProcessorSupplier;
-use crate::roles::{Role, roles};
+use crate::roles::{ResultRole, roles};
 use crate::serde;
 use crate::udf::PyUdf;
 use pyo3::prelude::*;
@@ -90,7 +90,7 @@ pub fn compile(
     let udfs = (0..).zip(named).map(|(number, (callable, name))| {
         let role = roles.get(&number).copied().unwrap_or_default();
         let mut udf = PyUdf::new(name, callable).with_role(role);
-        if let Role::Decoded(store) = role {
+        if let ResultRole::Decoded(store) = role {
             let kept = &plan.stores[usize::from(store.0)];
             udf = udf.decoded_by(foreign.serde(&kept.value).map_err(to_py_err)?);
         }

@@ -1,8 +1,9 @@
 //! Calls of Python functions with positional arguments, without a tuple for them.
 //!
-//! Takes a callable and its arguments, gives what it returned. The stable ABI has `PyObject_Vectorcall` from 3.12 on, and
-//! wheels are for 3.10: but every CPython since 3.9 has the function, so it is looked up by its name once, and where it
-//! isn't found (a Python that hides its symbols), arguments go in a tuple. Never attaches.
+//! Takes a callable and its arguments, gives what it returned. The stable ABI has `PyObject_Vectorcall` from
+//! 3.12 on, and wheels are for 3.10: but every CPython since 3.9 has the function, so it is looked up by its
+//! name once, and where it isn't found (a Python that hides its symbols), arguments go in a tuple. Never
+//! attaches.
 
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;

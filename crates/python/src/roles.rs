@@ -1,8 +1,8 @@
 //! What the functions of a plan are there for, as far as the border must know.
 //!
-//! Takes the physical plan and its custom serdes; gives for each callable whether its results are keys, and whether they are the
-//! aggregates of a store, which functions get as views, as objects of their own, or as what a serde of the user's makes. One
-//! that is used for several things is neither.
+//! Takes the physical plan and its custom serdes; gives for each callable whether its results are keys, and
+//! whether they are the aggregates of a store, which functions get as views, as objects of their own, or as
+//! what a serde of the user's makes. One that is used for several things is neither.
 
 use crate::serde::PLAIN_JSON;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use stoatflow_plan::{PhysicalPlan, callables};
 
 /// What becomes of a function's results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
+pub enum ResultRole {
     #[default]
     Value,
     /// The key of a record: equal ones must have equal bytes.
@@ -28,23 +28,23 @@ pub enum Role {
 }
 
 /// The roles of a plan's callables, by their numbers.
-pub fn roles(plan: &PhysicalPlan, serdes: &[Arc<dyn CustomSerde>]) -> BTreeMap<u32, Role> {
+pub fn roles(plan: &PhysicalPlan, serdes: &[Arc<dyn CustomSerde>]) -> BTreeMap<u32, ResultRole> {
     let mut roles = BTreeMap::new();
     for node in &plan.nodes {
         let role = role(plan, node, serdes);
         for function in callables(&node.op) {
             let known = roles.entry(function).or_insert(role);
             if *known != role {
-                *known = Role::Value;
+                *known = ResultRole::Value;
             }
         }
     }
     roles
 }
 
-fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> Role {
+fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> ResultRole {
     match &node.op {
-        Op::SelectKey { .. } => Role::Key,
+        Op::SelectKey { .. } => ResultRole::Key,
         Op::Reduce { store, .. }
         | Op::Aggregate { store, .. }
         | Op::WindowAggregate { store, .. }
@@ -58,28 +58,30 @@ fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> Ro
                 .iter()
                 .find(|other| kept.is_some_and(|kept| kept.value == other.value))
                 .map_or(*store, |first| first.id);
-            kept.map_or(Role::Value, |kept| of_aggregate(store, &kept.value, serdes))
+            kept.map_or(ResultRole::Value, |kept| {
+                of_aggregate(store, &kept.value, serdes)
+            })
         }
-        _ => Role::Value,
+        _ => ResultRole::Value,
     }
 }
 
-fn of_aggregate(store: StoreId, value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde>]) -> Role {
+fn of_aggregate(store: StoreId, value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde>]) -> ResultRole {
     match value {
-        SerdeSpec::Builtin(name) if name == "json" => Role::Aggregate,
+        SerdeSpec::Builtin(name) if name == "json" => ResultRole::Aggregate,
         SerdeSpec::Avro { avro } => match avro.decode {
-            avro::Decode::Lazy => Role::Aggregate,
-            avro::Decode::Dict => Role::OwnAggregate,
+            avro::Decode::Lazy => ResultRole::Aggregate,
+            avro::Decode::Dict => ResultRole::OwnAggregate,
         },
         SerdeSpec::Protobuf { protobuf } => match protobuf.decode {
-            protobuf::Decode::Lazy => Role::Aggregate,
-            protobuf::Decode::Dict => Role::OwnAggregate,
-            protobuf::Decode::Message(_) => Role::Decoded(store),
+            protobuf::Decode::Lazy => ResultRole::Aggregate,
+            protobuf::Decode::Dict => ResultRole::OwnAggregate,
+            protobuf::Decode::Message(_) => ResultRole::Decoded(store),
         },
         SerdeSpec::Custom { custom } => match serdes.get(*custom as usize) {
-            Some(serde) if serde.name() == PLAIN_JSON => Role::OwnAggregate,
-            _ => Role::Decoded(store),
+            Some(serde) if serde.name() == PLAIN_JSON => ResultRole::OwnAggregate,
+            _ => ResultRole::Decoded(store),
         },
-        _ => Role::Value,
+        _ => ResultRole::Value,
     }
 }

@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// A name and a value.
-pub type Item<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+pub type DictItem<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// See the module.
-pub fn steady<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Vec<Item<'py>>> {
+pub fn steady<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Vec<DictItem<'py>>> {
     if cfg!(Py_GIL_DISABLED) {
         // The interpreter makes a copy in one go.
         Ok(dict.copy()?.iter().collect())

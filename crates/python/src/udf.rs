@@ -12,7 +12,7 @@ use crate::errors::{PyCause, raised};
 use crate::lazy;
 use crate::positional::call;
 use crate::profile::Profile;
-use crate::roles::Role;
+use crate::roles::ResultRole;
 use arrow_array::RecordBatch;
 use decoded::Decoded;
 use described::{consumed, context};
@@ -28,7 +28,7 @@ use stoatflow_operators::{Args, Cost, Failed, FailedBatch, Partitions, Udf, chec
 pub struct PyUdf {
     name: String,
     callable: Py<PyAny>,
-    role: Role,
+    role: ResultRole,
     /// Who decodes the aggregates, if that is Python code.
     decoded: Option<Decoded>,
     profile: Profile,
@@ -46,14 +46,14 @@ impl PyUdf {
         Self {
             name,
             callable,
-            role: Role::Value,
+            role: ResultRole::Value,
             decoded: None,
             profile: Profile::default(),
         }
     }
 
     /// For what its results are used.
-    pub const fn with_role(mut self, role: Role) -> Self {
+    pub const fn with_role(mut self, role: ResultRole) -> Self {
         self.role = role;
         self
     }
@@ -67,13 +67,13 @@ impl PyUdf {
     /// The datum of a result.
     fn result(&self, result: Bound<'_, PyAny>) -> Result<Datum> {
         match self.role {
-            Role::Value => from_py(&result),
-            Role::Decoded(_) => match &self.decoded {
+            ResultRole::Value => from_py(&result),
+            ResultRole::Decoded(_) => match &self.decoded {
                 Some(decoded) => decoded.datum(&result),
                 None => from_py(&result),
             },
-            Role::Key => key_from_py(&result),
-            Role::Aggregate | Role::OwnAggregate => {
+            ResultRole::Key => key_from_py(&result),
+            ResultRole::Aggregate | ResultRole::OwnAggregate => {
                 let py = result.py();
                 let seen = self.seen(result).map_err(|e| self.raised(py, e))?;
                 from_py(&seen)
@@ -85,10 +85,10 @@ impl PyUdf {
     /// first value of a key, which a reduction takes as it is.
     fn seen<'py>(&self, aggregate: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match self.role {
-            Role::Value | Role::Key => Ok(aggregate),
-            Role::Aggregate => lazy::over(aggregate),
-            Role::OwnAggregate => lazy::own(aggregate),
-            Role::Decoded(_) => decoded::seen(self.decoded.as_ref(), aggregate),
+            ResultRole::Value | ResultRole::Key => Ok(aggregate),
+            ResultRole::Aggregate => lazy::over(aggregate),
+            ResultRole::OwnAggregate => lazy::own(aggregate),
+            ResultRole::Decoded(_) => decoded::seen(self.decoded.as_ref(), aggregate),
         }
     }
 

@@ -119,7 +119,8 @@ impl WorkerClient {
         Ok(fetched.iter().map(request).collect())
     }
 
-    /// Hands answers over; they go out in the background. Gives the places of those that can't go, each with the reason.
+    /// Hands answers over; they go out in the background. Gives the places of those that can't go, each with
+    /// the reason.
     fn answer(&self, py: Python<'_>, answers: Vec<Answer>) -> PyResult<Vec<(usize, String)>> {
         let now = self.clock.now();
         let records = answers

@@ -3,7 +3,7 @@
 //! Items become Python objects when they are read, all of them when somebody iterates. `v + [x]` gives a
 //! list, in which nested objects and arrays stay views. Never changes.
 
-use super::open::Source;
+use super::open::OpenValue;
 use super::parts::Parts;
 use super::scan::{Scanner, Span};
 use super::{given, not_json, part, plain_text, to_python};
@@ -29,7 +29,7 @@ pub struct JsonArray {
 enum Kind {
     Text(Text),
     /// What has a schema.
-    Open(Source),
+    Open(OpenValue),
     /// A list that a function made, which is `all`.
     List,
 }
@@ -89,7 +89,7 @@ impl JsonArray {
     }
 
     /// Of a list with a schema.
-    pub const fn open(source: Source) -> Self {
+    pub const fn open(source: OpenValue) -> Self {
         Self {
             kind: Kind::Open(source),
             all: OnceLock::new(),

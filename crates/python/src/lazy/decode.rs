@@ -5,32 +5,32 @@
 //! come from a small table, because they repeat in every record. Never checks: [`super::scan`] has, or does
 //! while this reads.
 
-use super::scan::{Fault, Scanner};
+use super::scan::{JsonFault, Scanner};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
 /// Why there is no object.
-pub enum Failure {
-    Text(Fault),
+pub enum DecodeFailure {
+    Text(JsonFault),
     Python(PyErr),
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
+impl From<JsonFault> for DecodeFailure {
+    fn from(fault: JsonFault) -> Self {
         Self::Text(fault)
     }
 }
 
-impl From<PyErr> for Failure {
+impl From<PyErr> for DecodeFailure {
     fn from(error: PyErr) -> Self {
         Self::Python(error)
     }
 }
 
 /// A whole text as plain Python objects.
-pub fn whole<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAny>, Failure> {
+pub fn whole<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAny>, DecodeFailure> {
     let mut scanner = Scanner::of(text)?;
     scanner.blanks();
     let value = read(py, &mut scanner, 0)?;
@@ -46,7 +46,7 @@ fn read<'py>(
     py: Python<'py>,
     scanner: &mut Scanner<'_>,
     depth: usize,
-) -> Result<Bound<'py, PyAny>, Failure> {
+) -> Result<Bound<'py, PyAny>, DecodeFailure> {
     match scanner.peek() {
         Some(b'{') => {
             let dict = PyDict::new(py);

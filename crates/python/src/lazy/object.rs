@@ -8,7 +8,7 @@ mod merging;
 mod text;
 mod writing;
 
-use super::open::Source;
+use super::open::OpenValue;
 use super::parts::Parts;
 use super::scan::Member;
 use super::{given, member_name, not_json, plain_text, to_python};
@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use stoatflow_core::{Bytes, Datum, Error, Result};
 use stoatflow_formats::near;
-use text::Text;
+use text::ObjectText;
 
 /// After so many look-ups a dict of all members is the cheaper way.
 const ASKED_OFTEN: u32 = 32;
@@ -39,9 +39,9 @@ pub struct JsonObject {
 }
 
 enum Kind {
-    Text(Text),
+    Text(ObjectText),
     /// What has a schema.
-    Open(Source),
+    Open(OpenValue),
     /// As `front | base | changes` of dicts.
     Over {
         front: Option<Py<PyDict>>,
@@ -63,7 +63,7 @@ impl JsonObject {
 
     fn text_of(bytes: Bytes, whole: bool, members: OnceLock<Vec<Member>>) -> Self {
         Self {
-            kind: Kind::Text(Text {
+            kind: Kind::Text(ObjectText {
                 bytes,
                 whole,
                 members,
@@ -75,7 +75,7 @@ impl JsonObject {
     }
 
     /// Of an object with a schema.
-    pub const fn open(source: Source) -> Self {
+    pub const fn open(source: OpenValue) -> Self {
         Self {
             kind: Kind::Open(source),
             all: OnceLock::new(),

@@ -1,7 +1,8 @@
 //! What a view reads that is no JSON text: values of formats with a schema, and objects of expressions.
 //!
-//! Takes a value that is [`Open`]; gives its parts as Python objects, nested ones as views. The first few are looked for
-//! where they lie; who asks on gets them from a list of all, which is still not decoded beyond this level. Never changes.
+//! Takes a value that is [`Open`]; gives its parts as Python objects, nested ones as views. The first few are
+//! looked for where they lie; who asks on gets them from a list of all, which is still not decoded beyond
+//! this level. Never changes.
 
 use super::parts::Parts;
 use crate::convert::objects;
@@ -18,7 +19,7 @@ use stoatflow_formats::Value;
 /// After so many look-ups a list of all parts is the cheaper way.
 const ASKED_AGAIN: u32 = 3;
 
-pub struct Source {
+pub struct OpenValue {
     value: Arc<dyn Opaque>,
     /// Is it a whole key or value, and no part of one?
     whole: bool,
@@ -28,7 +29,7 @@ pub struct Source {
     asked: AtomicU32,
 }
 
-impl Source {
+impl OpenValue {
     pub fn new(value: Arc<dyn Opaque>, whole: bool) -> Self {
         Self {
             value,

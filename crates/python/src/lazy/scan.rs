@@ -10,12 +10,12 @@ pub const MAX_DEPTH: usize = 200;
 
 /// What is wrong, and at which byte.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct JsonFault {
     pub at: usize,
     pub what: &'static str,
 }
 
-type Scanned<T> = Result<T, Fault>;
+type Scanned<T> = Result<T, JsonFault>;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,13 +106,13 @@ impl<'t> Scanner<'t> {
     /// At the beginning of a text, which is UTF-8.
     pub fn of(text: &'t [u8]) -> Scanned<Self> {
         if let Err(error) = std::str::from_utf8(text) {
-            return Err(Fault {
+            return Err(JsonFault {
                 at: error.valid_up_to(),
                 what: "a byte that is not UTF-8",
             });
         }
         if text.len() > i32::MAX as usize {
-            return Err(Fault {
+            return Err(JsonFault {
                 at: 0,
                 what: "a text of more than 2 GiB",
             });
@@ -124,8 +124,8 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    pub const fn fault(&self, what: &'static str) -> Fault {
-        Fault { at: self.at, what }
+    pub const fn fault(&self, what: &'static str) -> JsonFault {
+        JsonFault { at: self.at, what }
     }
 
     pub fn peek(&self) -> Option<u8> {

@@ -1,8 +1,8 @@
 //! Aggregates that Python code decodes: a serde of the user's, or the class of a store's messages.
 //!
-//! Takes what a function made, or what a key begins with; gives it as the store would give it back, so that a function sees
-//! one kind of aggregate in each of its calls. An object of the type that the serde gives is taken as it is: only what has
-//! another type makes the round through the serde.
+//! Takes what a function made, or what a key begins with; gives it as the store would give it back, so that a
+//! function sees one kind of aggregate in each of its calls. An object of the type that the serde gives is
+//! taken as it is: only what has another type makes the round through the serde.
 
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;

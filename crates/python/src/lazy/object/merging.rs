@@ -1,12 +1,13 @@
 //! What `front | base | changes` is written as.
 //!
-//! Takes the three sides; gives JSON text, or members for a format with a schema, in the order that a dict of them would
-//! have. Members of a base with a schema that no other side names go on as they came. Never decodes them.
+//! Takes the three sides; gives JSON text, or members for a format with a schema, in the order that a dict of
+//! them would have. Members of a base with a schema that no other side names go on as they came. Never
+//! decodes them.
 
-use super::text::Text as JsonText;
+use super::text::ObjectText;
 use super::writing::{self, Side};
 use crate::convert::{json, schema};
-use crate::lazy::open::Source;
+use crate::lazy::open::OpenValue;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stoatflow_core::serde::write_json;
@@ -14,8 +15,8 @@ use stoatflow_core::{Datum, Error, Fields, Result, Text};
 
 /// What others are merged with.
 pub enum Base<'a> {
-    Text(&'a JsonText),
-    Open(&'a Source),
+    Text(&'a ObjectText),
+    Open(&'a OpenValue),
 }
 
 /// The sides, each of which may be missing.

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use stoatflow_core::Bytes;
 
-pub struct Text {
+pub struct ObjectText {
     pub bytes: Bytes,
     /// Is it a whole key or value, and no part of one?
     pub whole: bool,
@@ -21,7 +21,7 @@ pub struct Text {
     pub asked: AtomicU32,
 }
 
-impl Text {
+impl ObjectText {
     pub fn members(&self) -> &[Member] {
         self.members.get_or_init(|| {
             let mut members = Vec::with_capacity(8);

@@ -3,7 +3,7 @@
 //! Takes the three sides; gives what the dict of them would be written as, in its order. Members of the base
 //! that no other side names are copied as they came, neighbours at once. Never decodes them.
 
-use super::text::Text;
+use super::text::ObjectText;
 use crate::convert::json;
 use crate::errors::PyCause;
 use crate::lazy::decode;
@@ -20,7 +20,7 @@ const FEW: usize = 16;
 /// The sides, each of which may be missing.
 type Sides<'a> = (
     Option<&'a Py<PyDict>>,
-    Option<&'a Text>,
+    Option<&'a ObjectText>,
     Option<&'a Py<PyDict>>,
 );
 
@@ -60,7 +60,7 @@ pub fn write(
     Ok(())
 }
 
-pub struct Entry<'py> {
+pub struct ChangedMember<'py> {
     pub name: String,
     pub value: Bound<'py, PyAny>,
     pub written: bool,
@@ -68,7 +68,7 @@ pub struct Entry<'py> {
 
 /// A side that is a dict.
 pub struct Side<'py> {
-    pub entries: Vec<Entry<'py>>,
+    pub entries: Vec<ChangedMember<'py>>,
     /// Where each name is, if they are many.
     places: Option<HashMap<String, usize>>,
 }
@@ -90,7 +90,7 @@ impl<'py> Side<'py> {
                 .to_cow()
                 .map_err(|_| refused("a text with a lone surrogate"))?
                 .into_owned();
-            entries.push(Entry {
+            entries.push(ChangedMember {
                 name,
                 value,
                 written: false,
@@ -171,7 +171,7 @@ impl Writing<'_, '_> {
         Ok(())
     }
 
-    fn members(&mut self, base: &Text, front: &Side<'_>) -> Result<()> {
+    fn members(&mut self, base: &ObjectText, front: &Side<'_>) -> Result<()> {
         let mut run: Option<Range<usize>> = None;
         for member in base.members() {
             let raw = member.name.of(&base.bytes);
@@ -196,7 +196,7 @@ impl Writing<'_, '_> {
         Ok(())
     }
 
-    fn copy(&mut self, base: &Text, run: Option<Range<usize>>) {
+    fn copy(&mut self, base: &ObjectText, run: Option<Range<usize>>) {
         if let Some(run) = run {
             self.comma();
             self.out.extend_from_slice(&base.bytes[run]);
