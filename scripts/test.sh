@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
-#                                    oracle kafka integration spark; and recovery, which takes longer and is not in order
+#                                    oracle kafka integration spark; and recovery, which takes longer
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
@@ -70,8 +70,8 @@ step_kafka() {
     return "$code"
 }
 
-# Three at a time, each with a broker of its own: they mostly wait, for brokers and for time-outs. What the long runs of kills
-# say comes at the end. Those that assert how fast something is come last and alone.
+# Three at a time, each with a broker of its own: they mostly wait, for brokers and for time-outs. What the
+# long runs of kills say comes at the end. Those that assert how fast something is come last and alone.
 step_integration() {
     local code=0
     # Not local: the trap outlives the function. Each step is a shell of its own.

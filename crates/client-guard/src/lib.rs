@@ -1,9 +1,10 @@
 //! A guard around one function of librdkafka, which would end the process otherwise.
 //!
-//! A broker that has just come back tells with an answer to a fetch which partitions have another leader, and of some
-//! that there is none yet. librdkafka 2.12 makes room for all of them, fills in those that have one, and then reads
-//! all: what lies behind is whatever the memory held, a partition's number among it, and a negative one is read far outside of
-//! its array (confluentinc/librdkafka#5280, open). Here each row is that of no partition until it is filled in.
+//! A broker that has just come back tells with an answer to a fetch which partitions have another leader, and
+//! of some that there is none yet. librdkafka 2.12 makes room for all of them, fills in those that have one,
+//! and then reads all: what lies behind is whatever the memory held, a partition's number among it, and a
+//! negative one is read far outside of its array (confluentinc/librdkafka#5280, open). Here each row is that
+//! of no partition until it is filled in.
 //!
 //! The linker has the fetcher call `__wrap_…` instead of the function, and gives us the function as `__real_…`: so it
 //! works where the link is told to (`crates/python/build.rs`, on Linux), and nothing else may use this crate.

@@ -78,8 +78,8 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Serde` if the value has no JSON form.
     fn to_json(&self) -> Result<Bytes>;
-    /// The value as lists, [`crate::Fields`], scalars and what has parts itself, for formats that can hold more than JSON;
-    /// `None`: its JSON text says all of it.
+    /// The value as lists, [`crate::Fields`], scalars and what has parts itself, for formats that can hold
+    /// more than JSON; `None`: its JSON text says all of it.
     ///
     /// # Errors
     /// `Serde` if a part of it has no form.

@@ -1,9 +1,9 @@
 //! Objects whose members JSON has no form for (bytes, for one), and what has parts that are read where they lie.
 //!
-//! `Fields` takes names and datums, gives a value that a format with a schema writes member by member. As JSON text it is
-//! an object, if all its members have a form. Never changes itself, but counts as what may: a store that writes it must
-//! give back what it wrote, and not this. `Open` is what formats with a schema say of their values, so that whoever shows
-//! them needs no word of the format.
+//! `Fields` takes names and datums, gives a value that a format with a schema writes member by member. As
+//! JSON text it is an object, if all its members have a form. Never changes itself, but counts as what may: a
+//! store that writes it must give back what it wrote, and not this. `Open` is what formats with a schema say
+//! of their values, so that whoever shows them needs no word of the format.
 
 use crate::serde::write_json;
 use crate::{Datum, Error, Opaque, Result, Text};

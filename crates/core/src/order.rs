@@ -29,8 +29,8 @@ impl Task {
 
 /// Bits of a path that hold its steps; the rest says how many of them are taken.
 const STEPS: u32 = 58;
-/// Bits of the ordinal that [`Order::at_end`] puts in front (a bit says that one is there), and how many bits of the steps
-/// before it are kept.
+/// Bits of the ordinal that [`Order::at_end`] puts in front (a bit says that one is there), and how many bits
+/// of the steps before it are kept.
 const ORDINAL: u32 = 31;
 const KEPT: u32 = 12;
 /// So far back ordinals tell numbers apart: what waited longer comes first, in no order.
@@ -96,7 +96,8 @@ impl Order {
         (self.number(), self.path)
     }
 
-    /// Of the `nth` record that was made of this one, behind those with a lower `nth`. A path that is full stays as it is.
+    /// Of the `nth` record that was made of this one, behind those with a lower `nth`. A path that is full
+    /// stays as it is.
     #[must_use]
     pub const fn child(self, nth: u64) -> Self {
         let taken = (self.path & 63) as u32;

@@ -1,7 +1,7 @@
 //! A few bytes that lie where they are kept.
 //!
-//! Takes at most 22 bytes and what they are, gives them back; two are compared in three steps, without a look at another
-//! place in memory. What is longer has no such form: its keeper keeps it elsewhere.
+//! Takes at most 22 bytes and what they are, gives them back; two are compared in three steps, without a look
+//! at another place in memory. What is longer has no such form: its keeper keeps it elsewhere.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! Binary formats with a schema: Avro and Protobuf.
 //!
-//! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again. What nobody reads is never
-//! decoded; what nobody changes goes on as the bytes it came in. Never asks a registry, never touches a topic.
+//! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again. What nobody
+//! reads is never decoded; what nobody changes goes on as the bytes it came in. Never asks a registry, never
+//! touches a topic.
 
 pub mod avro;
 pub mod protobuf;

@@ -1,9 +1,9 @@
 //! Protobuf: values of a message type that stay bytes until somebody reads them.
 //!
-//! Takes descriptors (the crate `protox` compiles .proto files, `prost-reflect` knows types, presence and defaults), gives
-//! [`Format`], which is a serde, and [`ProtobufValue`], which is what a record carries. A record is checked from end to end
-//! where it is read; its fields are found by their numbers when they are asked for. What the type doesn't know stays in
-//! the bytes, and goes on with them.
+//! Takes descriptors (the crate `protox` compiles .proto files, `prost-reflect` knows types, presence and
+//! defaults), gives [`Format`], which is a serde, and [`ProtobufValue`], which is what a record carries. A
+//! record is checked from end to end where it is read; its fields are found by their numbers when they are
+//! asked for. What the type doesn't know stays in the bytes, and goes on with them.
 
 mod compile;
 mod encode;

@@ -1,7 +1,7 @@
 //! JSON text as lists, [`Fields`] and scalars, to be written as a schema says.
 //!
-//! Takes text, gives datums. Of a member that occurs twice the first one counts, as where fields are read. A whole number
-//! beyond 64 bits becomes its digits: a decimal takes them.
+//! Takes text, gives datums. Of a member that occurs twice the first one counts, as where fields are read. A
+//! whole number beyond 64 bits becomes its digits: a decimal takes them.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;

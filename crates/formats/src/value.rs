@@ -24,8 +24,9 @@ pub enum Value<'a> {
     Protobuf(&'a ProtobufValue),
 }
 
-/// The parts of what is no text of JSON and no foreign object: a value of a format, as it came or with changes, or an
-/// object that was put together natively. A list, [`Fields`](stoatflow_core::Fields) or a scalar; `None`: it is something else.
+/// The parts of what is no text of JSON and no foreign object: a value of a format, as it came or with
+/// changes, or an object that was put together natively. A list, [`Fields`](stoatflow_core::Fields) or a
+/// scalar; `None`: it is something else.
 #[must_use]
 pub fn parts(datum: &Datum) -> Option<Result<Datum>> {
     let Datum::Opaque(object) = datum else {

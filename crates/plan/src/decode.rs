@@ -52,8 +52,8 @@ impl LogicalPlan {
     }
 }
 
-/// JSON within JSON, at most. The DSL makes four levels of an operation that has a line of its own, and refuses more than
-/// 100 operations within each other.
+/// JSON within JSON, at most. The DSL makes four levels of an operation that has a line of its own, and
+/// refuses more than 100 operations within each other.
 const DEEPEST: usize = 512;
 
 /// JSON that may be nested deeper than `serde_json` takes by itself (128), and not so deep that the stack ends.

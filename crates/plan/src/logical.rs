@@ -68,7 +68,7 @@ pub struct Awaiting {
 }
 
 /// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,
-/// `{"session_windowed": "string"}`, `{"avro": {"schema": "..."}}`, `{"protobuf": {"descriptors": "...", "message": "..."}}`.
+/// `{"session_windowed": "string"}`, `{"avro": {"schema": ...}}`, `{"protobuf": {"descriptors": ..., "message": ...}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum SerdeSpec {

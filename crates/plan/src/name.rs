@@ -1,8 +1,8 @@
 //! Kafka Streams' names.
 //!
-//! Takes the checked plan, gives the names that `InternalStreamsBuilder` gives: one counter for the
-//! whole topology, burnt in the same places (also where the user named the node, and twice for a
-//! count whose materialization has no store name), so that a plan moved here from Java finds its topics and stores again.
+//! Takes the checked plan, gives the names that `InternalStreamsBuilder` gives: one counter for the whole
+//! topology, burnt in the same places (also where the user named the node, and twice for a count whose
+//! materialization has no store name), so that a plan moved here from Java finds its topics and stores again.
 //! Never invents a rule: what is odd here is odd there.
 
 mod joins;

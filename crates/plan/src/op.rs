@@ -231,8 +231,8 @@ pub enum Op {
         key: SerdeSpec,
         old: bool,
     },
-    /// Behind a view of a versioned table that has a `Materialized` of its own, but no store: its updates are versions no
-    /// more, and each counts as the newest.
+    /// Behind a view of a versioned table that has a `Materialized` of its own, but no store: its updates are
+    /// versions no more, and each counts as the newest.
     Unversioned,
     /// `group_by` of a table: gets changes, gives changes under the keys of old and new value.
     TableGroupBy {

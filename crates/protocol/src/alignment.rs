@@ -1,9 +1,9 @@
 //! Alignment: when has every lane finished a stage of a tick?
 //!
-//! Dispatch cuts the stream into ticks; the last one of an epoch is its barrier. Every record of a tick that walks to
-//! another lane is in that lane's queue before the sender arrives here. So once all lanes arrived at (tick, stage), a mark
-//! pushed behind into each queue finds every record of that tick and stage before it. Records of later ticks that fast
-//! lanes sent meanwhile wait at the receiver until theirs.
+//! Dispatch cuts the stream into ticks; the last one of an epoch is its barrier. Every record of a tick that
+//! walks to another lane is in that lane's queue before the sender arrives here. So once all lanes arrived at
+//! (tick, stage), a mark pushed behind into each queue finds every record of that tick and stage before it.
+//! Records of later ticks that fast lanes sent meanwhile wait at the receiver until theirs.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -1,17 +1,17 @@
 //! How long an instance may send on its last proof that it is the one, and how long a newcomer waits.
 //!
-//! Where the broker refuses the records of a fenced producer, none of this is needed. Where it takes them (at-least-once
-//! on Kafka: outputs go through a producer that nothing fences) the instances keep apart by time. Each counts on a
-//! clock of its own that never goes back; clocks need not agree:
+//! Where the broker refuses the records of a fenced producer, none of this is needed. Where it takes them
+//! (at-least-once on Kafka: outputs go through a producer that nothing fences) the instances keep apart by
+//! time. Each counts on a clock of its own that never goes back; clocks need not agree:
 //!
 //! ```text
 //! older     asks ──► "you are the one" ──── sends for `trust` ────► must ask again ──► Fenced: nothing more is sent
 //! newcomer         └─ fences ─────────────────── waits `wait` ───────────────────────► reads changelog ends and input
 //! ```
 //!
-//! The fence comes after the question that was answered well, and `wait` is longer than `trust`: what is left is time
-//! for what was sent to arrive. The newcomer waits only if a mark beside the committed offsets says that somebody may be
-//! at work: it is written before the first record is sent and taken away by a clean end.
+//! The fence comes after the question that was answered well, and `wait` is longer than `trust`: what is left
+//! is time for what was sent to arrive. The newcomer waits only if a mark beside the committed offsets says
+//! that somebody may be at work: it is written before the first record is sent and taken away by a clean end.
 
 use std::time::Duration;
 

@@ -8,7 +8,8 @@
 
 use std::time::Duration;
 
-/// An epoch whose records are asked for at its end asks so long before it is over, or as long as the answer usually takes.
+/// An epoch whose records are asked for at its end asks so long before it is over, or as long as the answer
+/// usually takes.
 const LEAD: Duration = Duration::from_micros(500);
 /// And waits for the answer for so long beyond it, or half of what it usually takes: what comes right behind a barrier
 /// waits for the next one.

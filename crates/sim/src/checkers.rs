@@ -194,8 +194,8 @@ pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
     said.max().unwrap_or(-1)
 }
 
-/// Is all input committed as processed, and nothing left that waits for the clock or for an answer? `healed`: since when
-/// nothing has kept anybody from it.
+/// Is all input committed as processed, and nothing left that waits for the clock or for an answer? `healed`:
+/// since when nothing has kept anybody from it.
 pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdict {
     for topic in job.parts.iter().flat_map(|part| part.sources()) {
         committed(broker, topic)?;

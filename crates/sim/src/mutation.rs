@@ -1,8 +1,8 @@
 //! Faults put into the engine on purpose: tests of the tests.
 //!
-//! Takes a name, gives the broken part: an order of the commit's steps, the times by which instances keep apart, what
-//! operators leave undone, or (in [`crate::world`]) what is no part of a transaction. What isn't broken is as in the product. Each one must be caught by a checker
-//! (`tests/simulation.rs`).
+//! Takes a name, gives the broken part: an order of the commit's steps, the times by which instances keep
+//! apart, what operators leave undone, or (in [`crate::world`]) what is no part of a transaction. What isn't
+//! broken is as in the product. Each one must be caught by a checker (`tests/simulation.rs`).
 
 use std::time::Duration;
 use stoatflow_operators::Flaw;

@@ -1,9 +1,10 @@
 //! Values as a schema says.
 //!
-//! Takes a datum of any origin, gives bytes: what was read with the same schema is copied, everything else is written
-//! field by field. A union takes the branch that fits best, in the order of the schema where several fit alike. A field
-//! that is missing takes its default; one that the schema doesn't have is an error, because nothing is dropped silently.
-//! Never rounds, and never makes a number of a text or a text of a number.
+//! Takes a datum of any origin, gives bytes: what was read with the same schema is copied, everything else is
+//! written field by field. A union takes the branch that fits best, in the order of the schema where several
+//! fit alike. A field that is missing takes its default; one that the schema doesn't have is an error,
+//! because nothing is dropped silently. Never rounds, and never makes a number of a text or a text of a
+//! number.
 
 use super::decimal;
 use super::scan::Cursor;

@@ -1,9 +1,10 @@
 //! The serde: a schema, and what stands before the bytes of a record.
 //!
-//! Takes a [`Spec`](super::Spec)'s parts, gives datums of bytes and bytes of datums. Plain Avro, or behind Confluent's
-//! header: a zero and the id of the writer's schema. What another known schema wrote is resolved by Avro's rules, and is
-//! then a value of this schema. A value that was read with this schema is written as the bytes it came in. Bytes that stand
-//! for a whole record, map or array are taken for an encoded one. Never asks a registry: all schemas are given.
+//! Takes a [`Spec`](super::Spec)'s parts, gives datums of bytes and bytes of datums. Plain Avro, or behind
+//! Confluent's header: a zero and the id of the writer's schema. What another known schema wrote is resolved
+//! by Avro's rules, and is then a value of this schema. A value that was read with this schema is written as
+//! the bytes it came in. Bytes that stand for a whole record, map or array are taken for an encoded one.
+//! Never asks a registry: all schemas are given.
 
 use super::encode;
 use super::resolve;

@@ -1,6 +1,7 @@
 //! A whole value in the terms of another language.
 //!
-//! Takes an [`AvroValue`] and a [`Maker`], gives what the maker makes of it, from the inside out. Decodes everything, once.
+//! Takes an [`AvroValue`] and a [`Maker`], gives what the maker makes of it, from the inside out. Decodes
+//! everything, once.
 
 use super::decimal;
 use super::scan::Cursor;

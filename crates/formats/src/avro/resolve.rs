@@ -1,8 +1,9 @@
 //! What another schema wrote, as bytes of this one, by Avro's rules.
 //!
-//! Takes bytes that were checked with the writer's schema, gives those of the reader's: fields by name or alias, defaults for
-//! what is missing, wider numbers, the branch of a union that fits best. Logical types are what carries them, so that one may
-//! come or go; decimals need the same point. Never makes a value of what it copies.
+//! Takes bytes that were checked with the writer's schema, gives those of the reader's: fields by name or
+//! alias, defaults for what is missing, wider numbers, the branch of a union that fits best. Logical types
+//! are what carries them, so that one may come or go; decimals need the same point. Never makes a value of
+//! what it copies.
 
 use super::encode::put_long;
 use super::scan::Cursor;

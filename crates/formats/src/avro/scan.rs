@@ -1,7 +1,8 @@
 //! Where values lie in Avro's binary form.
 //!
-//! Takes bytes and a node, gives the place behind its value. Everything is checked on the way: bytes that end too early,
-//! numbers that are too long, branches and words that don't exist, texts that are no UTF-8. Never copies.
+//! Takes bytes and a node, gives the place behind its value. Everything is checked on the way: bytes that end
+//! too early, numbers that are too long, branches and words that don't exist, texts that are no UTF-8. Never
+//! copies.
 
 use super::schema::{Node, NodeId, Schema};
 use stoatflow_core::{Error, Result};

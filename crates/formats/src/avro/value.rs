@@ -1,8 +1,9 @@
 //! A value that stays bytes: what a record with an Avro serde carries.
 //!
-//! Takes the bytes of a value that was checked, gives its fields, elements and entries one by one: what lies before them
-//! is skipped, nothing else is decoded. Texts, bytes and inner values share the buffer. Never changes itself, but counts as
-//! what may: a store with another serde must give back what it wrote, and not this.
+//! Takes the bytes of a value that was checked, gives its fields, elements and entries one by one: what lies
+//! before them is skipped, nothing else is decoded. Texts, bytes and inner values share the buffer. Never
+//! changes itself, but counts as what may: a store with another serde must give back what it wrote, and not
+//! this.
 
 mod changed;
 mod open;

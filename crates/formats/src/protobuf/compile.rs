@@ -1,7 +1,7 @@
 //! From descriptors to nodes.
 //!
-//! Takes a `FileDescriptorSet`, gives the nodes that a message needs. Recursive types are finite here: a node is numbered
-//! before its parts are looked at.
+//! Takes a `FileDescriptorSet`, gives the nodes that a message needs. Recursive types are finite here: a node
+//! is numbered before its parts are looked at.
 
 use super::scalar::{Scalar, whole};
 use super::schema::{Default, Enum, Field, List, Map, Message, Node, NodeId};
@@ -206,7 +206,8 @@ impl Compiler {
         }
         let mut by_number = HashMap::new();
         let mut values: Vec<_> = of.values().collect();
-        // As they stand in the file: the first of them is the default, and of two names for a number the first one counts.
+        // As they stand in the file: the first of them is the default, and of two names for a number the
+        // first one counts.
         values.sort_by_key(|value| value.path().last().copied());
         for value in &values {
             by_number

@@ -1,8 +1,8 @@
 //! What a field of a message is, given all pieces that were written for it.
 //!
-//! Takes the bytes of a message, gives each field's [`Slot`]: of values without parts the last one counts, the pieces of a
-//! message are one message, a member of a oneof displaces the others, elements and entries are found between the first and
-//! the last of them. What is in a slot is [`Seen`] as the field's type says.
+//! Takes the bytes of a message, gives each field's [`Slot`]: of values without parts the last one counts,
+//! the pieces of a message are one message, a member of a oneof displaces the others, elements and entries
+//! are found between the first and the last of them. What is in a slot is [`Seen`] as the field's type says.
 
 use super::scalar::Scalar;
 use super::scan::{Cursor, Fault, Piece, Raw, Scanned};

@@ -1,9 +1,9 @@
 //! The serde: a message type, and what stands before the bytes of a record.
 //!
-//! Takes descriptors, gives datums of bytes and bytes of datums. Plain Protobuf, or behind Confluent's header: a zero, the
-//! id of the writer's schema, and where in its file the message stands. Protobuf tells fields by their numbers, so what
-//! another known id wrote needs no resolving. A value that was read with this type is written as the bytes it came in.
-//! Never asks a registry: all ids are given.
+//! Takes descriptors, gives datums of bytes and bytes of datums. Plain Protobuf, or behind Confluent's
+//! header: a zero, the id of the writer's schema, and where in its file the message stands. Protobuf tells
+//! fields by their numbers, so what another known id wrote needs no resolving. A value that was read with
+//! this type is written as the bytes it came in. Never asks a registry: all ids are given.
 
 use super::encode;
 use super::scan::{self, Cursor};
@@ -41,7 +41,8 @@ impl Format {
     /// `Topology` for what are no descriptors, and for a message that they don't have.
     pub fn new(descriptors: &[u8], message: &str, id: Option<u32>, others: &[u32]) -> Result<Self> {
         let schema = Arc::new(Schema::parse(descriptors, message)?);
-        // State that was kept with another type may mean something else with this one, unless its records say their schema.
+        // State that was kept with another type may mean something else with this one, unless its records say
+        // their schema.
         let name = match id {
             None => format!("protobuf({}, {:08x})", schema.title(), schema.form() >> 96),
             Some(_) => format!("protobuf({})", schema.title()),

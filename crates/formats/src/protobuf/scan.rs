@@ -1,8 +1,9 @@
 //! Where fields lie in Protobuf's wire format.
 //!
-//! Takes bytes, gives pieces: the number of a field, and what was written for it. Checks whole values: bytes that end too
-//! early, numbers that are too long, groups that don't close, texts that are no UTF-8. A field that the type doesn't know,
-//! or that was written as something else, is no error: Protobuf keeps it unread. Never copies.
+//! Takes bytes, gives pieces: the number of a field, and what was written for it. Checks whole values: bytes
+//! that end too early, numbers that are too long, groups that don't close, texts that are no UTF-8. A field
+//! that the type doesn't know, or that was written as something else, is no error: Protobuf keeps it unread.
+//! Never copies.
 
 use super::scalar::Scalar;
 use super::schema::{List, Map, Message, Node, NodeId, Schema};

@@ -1,6 +1,7 @@
 //! A format as the plan carries it: texts and numbers.
 //!
-//! Takes the JSON `{"descriptors": "<base64>", "message": "shop.Order", "schema_id": 7, "schema_ids": [3], "decode": "dict"}`,
+//! Takes the JSON
+//! `{"descriptors": "<base64>", "message": "shop.Order", "schema_id": 7, "schema_ids": [3], "decode": "dict"}`,
 //! gives a [`Format`] that is made once, whoever asks.
 
 use super::format::Format;

@@ -1,9 +1,10 @@
 //! A value that stays bytes: what a record with a Protobuf serde carries.
 //!
-//! Takes the bytes of a value that was checked, gives its fields, elements and entries one by one: those before and behind
-//! are passed by, nothing else is decoded. Texts, bytes and inner values share the buffer. The elements of a repeated field
-//! lie among the other fields of their message, so a list holds the stretch from its first to its last. Never changes
-//! itself, but counts as what may: a store with another serde must give back what it wrote, and not this.
+//! Takes the bytes of a value that was checked, gives its fields, elements and entries one by one: those
+//! before and behind are passed by, nothing else is decoded. Texts, bytes and inner values share the buffer.
+//! The elements of a repeated field lie among the other fields of their message, so a list holds the stretch
+//! from its first to its last. Never changes itself, but counts as what may: a store with another serde must
+//! give back what it wrote, and not this.
 
 mod changed;
 mod open;

@@ -26,8 +26,8 @@ impl Cut<'_> {
             unreachable!("an offload was given the names of its parts");
         };
         let records = self.made[o.from].clone();
-        // Records are in the lane of their key's bytes as they came; answers have the bytes that the serde writes. One of
-        // the user's may write others than it reads, so both walk by those.
+        // Records are in the lane of their key's bytes as they came; answers have the bytes that the serde
+        // writes. One of the user's may write others than it reads, so both walk by those.
         let walks = self.shape.rekeyed[o.from] || serdes.key.is_custom();
         let stage = highest(&records) + u16::from(walks);
         let source = self.answers(i, o);

@@ -121,8 +121,8 @@ impl Cut<'_> {
         found
     }
 
-    /// A table is kept in the stage of the streams that look into it, and where foreign keys ask for it, unless who does so
-    /// is made of it.
+    /// A table is kept in the stage of the streams that look into it, and where foreign keys ask for it,
+    /// unless who does so is made of it.
     fn lift_tables(&self, lifted: &mut BTreeMap<usize, u16>) {
         for (i, node) in self.plan.nodes.iter().enumerate() {
             let Some(j) = node.call.joining() else {

@@ -181,7 +181,8 @@ functions! {
     StrExtractAll Method("str.extract_all"), [a(STR), c(STR), c(INT.or(STR))] 3 false, Gives::Is(LIST);
     /// Another text in place of what the pattern finds.
     StrReplaceRegex Method("str.replace_regex"), [a(STR), c(STR), c(STR)] 3 false, TEXT;
-    /// Milliseconds since 1970 of a text in ISO 8601, in a time zone if it names none; not strict: null for what is none.
+    /// Milliseconds since 1970 of a text in ISO 8601, in a time zone if it names none; not strict: null for
+    /// what is none.
     StrToTimestamp Method("str.to_timestamp"), [a(STR), c(STR), c(BOOL)] 3 false, PART;
     /// Texts and everything else as text, one behind the other.
     Format Function("format"), [a(ALL)] 0 true, TEXT;

@@ -1,7 +1,7 @@
 //! Which keys and values are still those that a source read.
 //!
-//! Takes the plan, gives a flag for each side of each node: nothing between the streams and the node gave another key or
-//! value. Never looks at serdes: that bytes are written and read on the way changes nothing.
+//! Takes the plan, gives a flag for each side of each node: nothing between the streams and the node gave
+//! another key or value. Never looks at serdes: that bytes are written and read on the way changes nothing.
 
 use crate::logical::{Call, LogicalPlan};
 

@@ -1,8 +1,8 @@
 //! What a sink writes against the schema it is written with.
 //!
-//! Takes the expression that made a sink's values, if one did, and the schema; adds findings for what fits no record:
-//! fields that the schema doesn't have, fields that are missing, kinds that a field doesn't take. Never refuses what may
-//! fit: what a function gives is seen at run time only.
+//! Takes the expression that made a sink's values, if one did, and the schema; adds findings for what fits no
+//! record: fields that the schema doesn't have, fields that are missing, kinds that a field doesn't take.
+//! Never refuses what may fit: what a function gives is seen at run time only.
 
 use super::Pass;
 use crate::expression::check::{Known, check};

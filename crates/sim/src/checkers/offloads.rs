@@ -1,9 +1,10 @@
 //! What an offload had to do with its records.
 //!
-//! Takes the topics, gives the first promise that they break: each record leaves once, with its answer, with what
-//! stands in for it, or as a dead letter; those of a key in order; with the record's own key, time and headers; after as
-//! many requests as were wanted, each sent once, and all with one correlation that no other record has. Which end a
-//! record has is a matter of its value alone where the clock has no say; where it has, only some are possible.
+//! Takes the topics, gives the first promise that they break: each record leaves once, with its answer, with
+//! what stands in for it, or as a dead letter; those of a key in order; with the record's own key, time and
+//! headers; after as many requests as were wanted, each sent once, and all with one correlation that no other
+//! record has. Which end a record has is a matter of its value alone where the clock has no say; where it
+//! has, only some are possible.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Looking up many keys: what the next ones lie in is on its way while the current one is read.
 //!
-//! Takes keys that will be read soon, gives nothing: it asks the processor to fetch. A store with many keys is mostly outside of
-//! the processor's caches, and a look-up that waits for memory takes several times as long as all the rest of it. Never waits for a
-//! lock, never reads the back end.
+//! Takes keys that will be read soon, gives nothing: it asks the processor to fetch. A store with many keys
+//! is mostly outside of the processor's caches, and a look-up that waits for memory takes several times as
+//! long as all the rest of it. Never waits for a lock, never reads the back end.
 
 use super::shard::Table;
 use super::{KeyValueStore, Stored};

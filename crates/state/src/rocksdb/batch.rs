@@ -31,8 +31,9 @@ impl Loaded {
     }
 }
 
-/// The writes by their keys, of which each occurs once: in a write buffer each row then has its place beside the one
-/// before, which is where RocksDB begins to look for it (see `memtable_insert_with_hint_prefix_extractor` in `options`).
+/// The writes by their keys, of which each occurs once: in a write buffer each row then has its place beside
+/// the one before, which is where RocksDB begins to look for it (see
+/// `memtable_insert_with_hint_prefix_extractor` in `options`).
 pub(super) fn in_order(writes: &[Write]) -> impl Iterator<Item = &Write> {
     let head = |write: &Write| {
         let mut head = [0; 8];

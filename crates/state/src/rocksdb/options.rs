@@ -11,8 +11,8 @@ use ::rocksdb::{
 
 const MIB: usize = 1 << 20;
 
-/// An epoch's rows come in the order of their keys, and look for their place in the write buffer from the one before on:
-/// one hint for all keys, whose first zero bytes are the same. No function of the crate sets it.
+/// An epoch's rows come in the order of their keys, and look for their place in the write buffer from the one
+/// before on: one hint for all keys, whose first zero bytes are the same. No function of the crate sets it.
 pub(super) const HINTS: &str = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0";
 
 /// The memory that all stores share.

@@ -1,7 +1,8 @@
 //! A record with other values in some of its fields.
 //!
-//! Takes a record and members, gives what is written as that record with those members: what lies between them is copied.
-//! For whoever knows nothing of Avro it is its members. Never checks that the fields exist: whoever writes it does.
+//! Takes a record and members, gives what is written as that record with those members: what lies between
+//! them is copied. For whoever knows nothing of Avro it is its members. Never checks that the fields exist:
+//! whoever writes it does.
 
 use super::AvroValue;
 use bytes::Bytes;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Fields, Open, Result, Text};
 
 impl AvroValue {
-    /// Do its bytes say more than its value? The branch of a union is one thing, the text that bytes are in JSON another.
+    /// Do its bytes say more than its value? The branch of a union is one thing, the text that bytes are in
+    /// JSON another.
     fn says_more(&self, node: NodeId) -> bool {
         match self.schema.node(node) {
             Node::Bytes | Node::Fixed(_) => true,

@@ -1,8 +1,8 @@
 //! A message with other values in some of its fields.
 //!
-//! Takes a message and members, gives what is written as that message with those members: all else is copied, with the
-//! fields that its type doesn't know. For whoever knows nothing of Protobuf it is its members. Never checks that the fields
-//! exist: whoever writes it does.
+//! Takes a message and members, gives what is written as that message with those members: all else is copied,
+//! with the fields that its type doesn't know. For whoever knows nothing of Protobuf it is its members. Never
+//! checks that the fields exist: whoever writes it does.
 
 use super::ProtobufValue;
 use bytes::Bytes;

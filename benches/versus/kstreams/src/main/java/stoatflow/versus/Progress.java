@@ -15,8 +15,8 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * How far an application has come, seen from the broker.
  *
- * <p>Takes: an admin client, the application id and its inputs. Gives: what is committed, and what there is. Never: asks
- * the application itself: only what is committed counts.
+ * <p>Takes: an admin client, the application id and its inputs. Gives: what is committed, and what there is.
+ * Never: asks the application itself: only what is committed counts.
  *
  * <p>Repartition topics are looked at too. When the input's offsets are committed, most of its words
  * still wait there to be counted (measured: 100,000 lines are read before the first word is counted), and closing then
