@@ -100,11 +100,11 @@ class KafkaCluster:
             raise BrokerError("The cluster was not started.")
         return self._folder
 
-    def bootstrap(self, listener: str = "PLAINTEXT") -> str:
-        """`127.0.0.1:port` of every node; the same after a restart."""
+    def bootstrap(self, listener: str = "PLAINTEXT", *, without: int | None = None) -> str:
+        """`127.0.0.1:port` of every node, or of all but one; the same after a restart."""
         if not any(each.name == listener for each in LISTENERS):
             raise ValueError(f"there is no listener {listener!r}; there are: {', '.join(e.name for e in LISTENERS)}")
-        return ",".join(f"{HOST}:{node.ports[listener]}" for node in self._nodes)
+        return ",".join(f"{HOST}:{node.ports[listener]}" for node in self._nodes if node.number != without)
 
     def client(self, listener: str, user: str = ALLOWED, mechanism: str | None = None) -> dict[str, str]:
         """The properties of a client that is let in, in the names of librdkafka and StoatFlow."""
@@ -189,6 +189,13 @@ class KafkaCluster:
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads a partition, or -1."""
         return wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic].leaders[partition]
+
+    def wait_until_missed(self, node: int) -> None:
+        """Returns when the others know that a node is gone: clients are not sent to it any more."""
+        self._wait(
+            f"the others still count on node {node}",
+            lambda: node not in wire.metadata(HOST, self._any_port(), [], login=_LOGIN).brokers,
+        )
 
     def wait_until_in_sync(self, topic: str) -> None:
         """Returns when all nodes keep up with a topic that has a replica on each: then any of them may go."""
