@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,16 @@ def test_every_public_name_loads() -> None:
     for name in names:
         assert getattr(sf, name) is not None
         assert name in dir(sf)
+
+
+def test_the_root_holds_public_modules_only() -> None:
+    """Internals are in `_dsl` and `_runtime`. `durations` has the types of arguments that users annotate."""
+    root = Path(sf.__file__).parent
+    modules = {each.stem for each in root.glob("*.py") if not each.stem.startswith("_")}
+    homes = set(vars(sf)["_HOMES"])
+    packages = {each.name for each in root.iterdir() if (each / "__init__.py").exists()}
+    assert homes - packages == modules - {"durations"}
+    assert {"_dsl", "_runtime"} < packages
 
 
 def test_a_name_that_is_not_there() -> None:
