@@ -32,7 +32,7 @@ impl ArrowBatch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        // Whoever asks for another schema casts it: the protocol lets a producer give what it has.
+        // A caller that asks for another schema casts it: the protocol lets a producer give what it has.
         let _unused = requested_schema;
         capsules::give(py, &self.batch)
     }

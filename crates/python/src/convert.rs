@@ -169,7 +169,7 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
 }
 
 /// The datum of a Python object that becomes a key. Equal keys must have equal bytes: a view of a part of a
-/// record is written anew, without the blanks and escapes that its producer chose. A whole key that was read
+/// record is written again, without the blanks and escapes that its producer chose. A whole key that was read
 /// keeps its bytes.
 pub fn key_from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if lazy::is_made(object) {

@@ -58,7 +58,7 @@ pub struct Driver {
 
 struct World {
     engine: Option<Inline>,
-    /// Who reads its stores.
+    /// Readers of its stores.
     readers: StoreReaders,
     spec: EngineSpec,
     clock: Arc<ManualClock>,
@@ -206,7 +206,7 @@ impl World {
             .first()
             .map_or(0, |r| r.stable_end.0);
         self.piped.insert((record.topic.to_string(), end));
-        // A producer of its own: the driver stands for whoever fills the topics.
+        // A producer of its own: the driver stands for the producers of the topics.
         let mode = ProducerMode::Plain {
             id: "stoatflow-test-driver".into(),
             timeout: AT_ONCE,
@@ -320,7 +320,7 @@ impl Driver {
         })
     }
 
-    /// Commits what was piped since `hold`, and goes on with a barrier after each record. Nothing to do
+    /// Commits what was piped since `hold`, and returns to a barrier after each record. Nothing to do
     /// after a crash.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |world| match world.held.take() {

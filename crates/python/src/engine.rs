@@ -45,11 +45,11 @@ impl Engine {
         listener: Option<Py<PyAny>>,
         on_restore: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let Ground {
+        let PreparedRun {
             values,
             settings,
             broker,
-        } = Ground::new(py, plan, &pairs, broker)?;
+        } = PreparedRun::new(py, plan, &pairs, broker)?;
         let group = settings.application_id.clone();
         let engine = stoatflow_engine::Engine::new(
             Arc::clone(&plan.plan),
@@ -84,7 +84,7 @@ impl Engine {
         self.engine.shutdown_timeout().as_secs_f64()
     }
 
-    /// Has it ended while a thread of it goes on?
+    /// Has it ended while one of its threads still runs?
     fn has_left_behind(&self) -> bool {
         self.engine.has_left_behind()
     }
@@ -213,7 +213,7 @@ impl Engine {
 }
 
 /// Checked settings, and the broker that they name.
-pub struct Ground {
+pub struct PreparedRun {
     /// As they were given.
     pub values: Vec<(String, Value)>,
     /// Checked.
@@ -222,7 +222,7 @@ pub struct Ground {
     pub broker: Arc<dyn Broker>,
 }
 
-impl Ground {
+impl PreparedRun {
     /// For a plan; an open broker may be given instead of its address.
     pub fn new(
         py: Python<'_>,
@@ -230,11 +230,11 @@ impl Ground {
         pairs: &Pairs<'_>,
         broker: Option<&EmbeddedBroker>,
     ) -> PyResult<Self> {
-        let ground = Self::open(py, pairs, broker)?;
-        if ground.settings.ensure_explicit_naming {
+        let prepared = Self::open(py, pairs, broker)?;
+        if prepared.settings.ensure_explicit_naming {
             stoatflow_plan::require_explicit_names(&plan.plan).map_err(to_py_err)?;
         }
-        Ok(ground)
+        Ok(prepared)
     }
 
     /// For whatever needs no plan.

@@ -42,7 +42,7 @@ pub fn calls(
     names: &[String],
 ) -> PyResult<BTreeMap<u32, Arc<dyn AsyncUdf>>> {
     let mut calls: BTreeMap<u32, Arc<dyn AsyncUdf>> = BTreeMap::new();
-    // Who has made none has not loaded it, and asyncio with it.
+    // Without an event loop, neither it nor asyncio is loaded.
     let loaded = py.import("sys")?.getattr("modules")?;
     if !loaded.contains("stoatflow._runtime.event_loop")? {
         return Ok(calls);

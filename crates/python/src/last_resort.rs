@@ -33,7 +33,7 @@ pub fn exit_after(code: i32, seconds: f64) -> PyResult<()> {
     })
 }
 
-/// Whoever waits for the end of an application with `run`.
+/// A thread that waits for the end of an application in `run`.
 #[derive(Debug, Default)]
 struct Closed(Mutex<bool>, Condvar);
 
@@ -110,19 +110,19 @@ fn watch_signals(mut signals: PipeReader, engine: &Engines, closed: &Closed) {
     }
 }
 
-/// Does somebody let a thread in?
+/// Does the interpreter let a thread in?
 fn answers() -> bool {
     let (say, hear) = mpsc::channel();
     let asks = move || {
         Python::attach(|_| ());
-        // Nobody listens any more if it took too long.
+        // If it took too long, the receiver is gone.
         let _unheard = say.send(());
     };
     spawn("stoatflow-answers", asks).is_ok() && hear.recv_timeout(ANSWER).is_ok()
 }
 
 fn watch_end(engine: &Engines, closed: &Closed) {
-    // What it failed with is told by whoever waits in Python.
+    // The thread that waits in Python raises its error.
     let _ended = engine.wait(None);
     if engine.has_left_behind() && !closed.wait(PYTHONS_TURN) {
         tracing::error!("a function keeps the interpreter; the process ends without it");
@@ -138,7 +138,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> PyResult<()> {
         .map_err(|e| PyOSError::new_err(format!("the thread '{name}' can't be started: {e}")))
 }
 
-/// At once: handlers of C and C++ libraries for the end of a process would run beside threads that go on.
+/// At once: handlers of C and C++ libraries for the end of a process would run beside threads that still run.
 fn exit(code: i32) -> ! {
     // SAFETY: it may be called at any time from any thread, and doesn't come back.
     unsafe { libc::_exit(code) }

@@ -136,7 +136,7 @@ pub fn datum(object: &Bound<'_, PyAny>) -> Option<Datum> {
     }
 }
 
-/// Is this a view of a part of a record, or has it been changed? As a key, such a one is written anew: equal
+/// Is this a view of a part of a record, or has it been changed? As a key, such a one is written again: equal
 /// keys must have equal bytes, whatever blanks their records had.
 pub fn is_made(object: &Bound<'_, PyAny>) -> bool {
     if let Ok(object) = object.cast_exact::<JsonObject>() {

@@ -18,7 +18,6 @@ mod lazy;
 mod logging;
 mod parked;
 mod plan;
-mod positional;
 mod processor;
 mod profile;
 mod protobuf;
@@ -28,6 +27,7 @@ mod serde;
 mod settings;
 mod steady;
 mod udf;
+mod vectorcall;
 mod worker;
 
 // Linked in, not called: librdkafka calls it (see `build.rs`).

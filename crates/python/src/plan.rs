@@ -1,4 +1,4 @@
-//! The compile door: the plan crosses once, as data plus tables of callables.
+//! The compile scope: the plan crosses once, as data plus tables of callables.
 
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;

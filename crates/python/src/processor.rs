@@ -1,23 +1,23 @@
 //! Processors of the user behind the engine's processor port.
 //!
 //! Takes a supplier (a class, or a callable without arguments), gives one Python object per lane. Attaches
-//! the interpreter once per batch. What an object may do while it is called goes through its [`Door`],
+//! the interpreter once per batch. What an object may do while it is called goes through its [`CallScope`],
 //! which is open during the call only.
 
+mod call_scope;
 mod context;
-mod door;
 mod records;
 mod stores;
 
+pub use call_scope::CallScope;
 pub use context::{Cancellable, ProcessorContext};
-pub use door::Door;
 pub use stores::*;
 
 use crate::convert::{from_py, to_py};
 use crate::errors::raised;
-use crate::positional::call;
 use crate::profile::Profile;
-use door::Moment;
+use crate::vectorcall::call;
+use call_scope::Moment;
 use parking_lot::Mutex;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -81,16 +81,16 @@ impl ProcessorSupplier for PyProcessorSupplier {
                     )
                     .at(|at| at.function = Some(self.name.to_string())));
             }
-            let door = Arc::new(Door::new(role));
+            let scope = Arc::new(CallScope::new(role));
             let name = Arc::clone(&self.name);
-            let context = ProcessorContext::new(Arc::clone(&door), name, address(self));
+            let context = ProcessorContext::new(Arc::clone(&scope), name, address(self));
             let context = Py::new(py, context)
                 .map_err(|e| raised(py, &self.name, "the processor's context", e))?;
             let made: Box<dyn Processor> = Box::new(PyProcessor {
                 name: Arc::clone(&self.name),
                 object,
                 context,
-                door,
+                scope,
                 profile: Arc::clone(&self.profile),
                 callee: address(self),
             });
@@ -108,7 +108,7 @@ struct PyProcessor {
     name: Arc<str>,
     object: Py<PyAny>,
     context: Py<ProcessorContext>,
-    door: Arc<Door>,
+    scope: Arc<CallScope>,
     profile: Arc<Profile>,
     /// The address of who made it.
     callee: usize,
@@ -140,7 +140,7 @@ impl Processor for PyProcessor {
         self.alone(|py| {
             let init = self.method(py, intern!(py, "init"))?;
             let now = host.wall_time();
-            let open = self.door.open(host, Moment::none(now));
+            let open = self.scope.open(host, Moment::none(now));
             let done = init.call1((&self.context,));
             open.close()?;
             done.map(drop)
@@ -153,14 +153,14 @@ impl Processor for PyProcessor {
         profile.batch(self.callee, batch.len(), |py| {
             let at_first = |error| Failed { at: 0, error };
             let process = self.method(py, intern!(py, "process")).map_err(at_first)?;
-            let makes = records::Makes::of(py, self.door.role())
+            let makes = records::Makes::of(py, self.scope.role())
                 .map_err(|e| at_first(raised(py, &self.name, "the record", e)))?;
-            let open = self.door.open(host, Moment::none(0));
+            let open = self.scope.open(host, Moment::none(0));
             for (at, record) in batch.iter().enumerate() {
                 hold(at, &record.origin)?;
                 let called = makes.record(py, record).and_then(|given| {
                     let object = given.object.clone();
-                    self.door.set(Moment::of(record, given));
+                    self.scope.set(Moment::of(record, given));
                     call(&process, [object])
                 });
                 open.check().map_err(|error| Failed { at, error })?;
@@ -178,7 +178,7 @@ impl Processor for PyProcessor {
         note_record(&record.origin);
         profile.call(self.callee, |py| {
             let transform = self.method(py, intern!(py, "transform"))?;
-            let open = self.door.open(host, Moment::at(record));
+            let open = self.scope.open(host, Moment::at(record));
             let value = match &record.value {
                 Datum::Change(change) => &change.new,
                 plain => plain,
@@ -198,7 +198,7 @@ impl Processor for PyProcessor {
             let key = to_py(py, &timer.key).map_err(|e| raised(py, &self.name, "the key", e))?;
             let made = timer_to_py(py, timer.store, &key, timer.at, timer.domain);
             let made = made.map_err(|e| raised(py, &self.name, "the timer", e))?;
-            let open = self.door.open(host, Moment::of_timer(py, timer, key));
+            let open = self.scope.open(host, Moment::of_timer(py, timer, key));
             let done = on_timer.call1((made,));
             open.close()?;
             done.map(drop)
@@ -221,7 +221,7 @@ impl Processor for PyProcessor {
 pub struct PyPunctuator {
     pub name: Arc<str>,
     pub callback: Py<PyAny>,
-    pub door: Arc<Door>,
+    pub scope: Arc<CallScope>,
     /// The address of who made the processor.
     pub callee: usize,
 }
@@ -236,7 +236,7 @@ impl Punctuator for PyPunctuator {
     fn punctuate(&self, time: i64, host: &mut dyn ProcessorHost) -> Result<()> {
         forget_record();
         let attached = |py: Python<'_>| {
-            let open = self.door.open(host, Moment::none(time));
+            let open = self.scope.open(host, Moment::none(time));
             let done = self.callback.call1(py, (time,));
             open.close()?;
             done.map(drop)

@@ -113,7 +113,7 @@ impl Profile {
         self.measured(callee, weight, body)
     }
 
-    /// A call that somebody else has measured, in the thread that made it. `forks`: see [`forks`].
+    /// A call that was measured elsewhere, in the thread that made it. `forks`: see [`forks`].
     pub fn count(&self, py: Python<'_>, inside: Duration, waiting: Duration, forks: u32) {
         if FORKS.load(Relaxed) != forks {
             leave(py);

@@ -3,7 +3,7 @@
 //! Everything that waits runs with the interpreter detached; `agree` is called in between, before anything is changed.
 
 use crate::embedded::EmbeddedBroker;
-use crate::engine::Ground;
+use crate::engine::PreparedRun;
 use crate::errors::{PyCause, to_py_err};
 use crate::plan::Plan;
 use crate::settings::Pairs;
@@ -35,9 +35,9 @@ pub fn reset_application(
         target: target(to, number).map_err(to_py_err)?,
         topics,
     };
-    let Ground {
+    let PreparedRun {
         settings, broker, ..
-    } = Ground::new(py, plan, &pairs, broker)?;
+    } = PreparedRun::new(py, plan, &pairs, broker)?;
     let spec = EngineSpec {
         plan: Arc::clone(&plan.plan),
         foreign: Arc::clone(&plan.foreign),

@@ -10,9 +10,9 @@ mod said;
 use crate::convert::{from_py, key_from_py, to_py};
 use crate::errors::{PyCause, raised};
 use crate::lazy;
-use crate::positional::call;
 use crate::profile::Profile;
 use crate::roles::ResultRole;
+use crate::vectorcall::call;
 use arrow_array::RecordBatch;
 use decoded::Decoded;
 use described::{consumed, context};
@@ -29,7 +29,7 @@ pub struct PyUdf {
     name: String,
     callable: Py<PyAny>,
     role: ResultRole,
-    /// Who decodes the aggregates, if that is Python code.
+    /// The Python code that decodes the aggregates, if there is some.
     decoded: Option<Decoded>,
     profile: Profile,
 }

@@ -5,7 +5,7 @@
 //! function: that is Python's (`stoatflow.worker`).
 
 use crate::embedded::EmbeddedBroker;
-use crate::engine::Ground;
+use crate::engine::PreparedRun;
 use crate::errors::to_py_err;
 use crate::settings::Pairs;
 use parking_lot::Mutex;
@@ -70,12 +70,12 @@ impl WorkerClient {
         shares: u32,
         broker: Option<&EmbeddedBroker>,
     ) -> PyResult<Self> {
-        let ground = Ground::open(py, &pairs, broker)?;
+        let prepared = PreparedRun::open(py, &pairs, broker)?;
         let share = Share {
             own: share,
             of: shares,
         };
-        py.detach(|| open(&ground, (requests, responses), share))
+        py.detach(|| open(&prepared, (requests, responses), share))
             .map_err(to_py_err)
     }
 
@@ -207,11 +207,11 @@ fn of(headers: Vec<(String, Option<Vec<u8>>)>) -> Headers {
 }
 
 fn open(
-    ground: &Ground,
+    prepared: &PreparedRun,
     (requests, responses): (&str, &str),
     share: Share,
 ) -> Result<WorkerClient> {
-    let (broker, settings) = (ground.broker.as_ref(), &ground.settings);
+    let (broker, settings) = (prepared.broker.as_ref(), &prepared.settings);
     let patience = settings.broker_wait;
     let infos = broker.topics(&[requests, responses], patience)?;
     let mut found = Vec::new();

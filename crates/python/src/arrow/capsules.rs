@@ -22,7 +22,7 @@ const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 const ARRAY: &std::ffi::CStr = c"arrow_array";
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
-/// Schema and columns of a batch. They free themselves if nobody takes them.
+/// Schema and columns of a batch. They free themselves if they are not taken.
 pub fn give<'py>(
     py: Python<'py>,
     batch: &RecordBatch,
@@ -66,7 +66,7 @@ fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<
 }
 
 /// What the C data interface said is a batch, looked at before anybody reads it: a view of bytes as text is made
-/// without looking at them, and whoever reads text as such relies on it.
+/// without looking at them, and readers of text rely on it.
 fn batch(array: &ArrayRef) -> PyResult<RecordBatch> {
     let Some(columns) = array.as_struct_opt() else {
         return Err(PyTypeError::new_err(format!(

@@ -11,7 +11,7 @@ use pyo3::types::PyCapsule;
 use stoatflow_core::Error;
 use stoatflow_engine::query::StoreRequest;
 
-/// The batches of a store. Whoever drops it lets go of the snapshot that is read.
+/// The batches of a store. Dropping it releases the snapshot that is read.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct StoreBatches {
     batches: Mutex<stoatflow_operators::StoreBatches>,

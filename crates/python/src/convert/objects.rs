@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyList, PyString};
 use stoatflow_core::{Error, Result};
 use stoatflow_formats::{Leaf, Maker, Value};
 
-/// A dict or a list of a value, made anew.
+/// A new dict or list of a value.
 pub fn whole<'py>(py: Python<'py>, value: Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     value.make(&mut Objects(py)).map_err(|Failed(e)| e)
 }

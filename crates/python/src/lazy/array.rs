@@ -1,6 +1,6 @@
 //! `JsonArray`: a sequence over the text of a JSON array, or over a list with a schema.
 //!
-//! Items become Python objects when they are read, all of them when somebody iterates. `v + [x]` gives a
+//! Items become Python objects when they are read, all of them for an iteration. `v + [x]` gives a
 //! list, in which nested objects and arrays stay views. Never changes.
 
 use super::open::OpenValue;
@@ -22,7 +22,7 @@ use stoatflow_core::{Bytes, Datum, Error, Result};
 #[pyclass(frozen, sequence, module = "stoatflow")]
 pub struct JsonArray {
     kind: Kind,
-    /// Its items, once somebody wanted all. Nobody outside ever gets this list itself.
+    /// Its items, once all were asked for. This list itself is never given out.
     all: OnceLock<Py<PyList>>,
 }
 
@@ -277,7 +277,7 @@ impl JsonArray {
                 item.map(|(place, item)| text.item(py, place, item))
             }
             Kind::Open(source) => {
-                // From the beginning nobody needs to know how long it is.
+                // Counted from the beginning, its length is not needed.
                 let count = if at < 0 { source.items()?.len() } else { 0 };
                 let item = place(at, count).map(|place| source.item(py, place));
                 item.and_then(Result::transpose)

@@ -1,7 +1,7 @@
 //! `JsonObject`: a mapping over the text of a JSON object, or over a record with a schema.
 //!
-//! A view finds members where they lie, and makes a dict of all only when somebody iterates or asks often.
-//! `v | {...}` is a view of both sides: written out, the members that nobody replaced are copied as they came.
+//! A view finds members where they lie, and makes a dict of all only for an iteration or many look-ups.
+//! `v | {...}` is a view of both sides: written out, members that were not replaced are copied as they came.
 //! Never changes.
 
 mod merging;
@@ -34,7 +34,7 @@ const ASKED_OFTEN: u32 = 32;
 #[pyclass(frozen, mapping, module = "stoatflow")]
 pub struct JsonObject {
     kind: Kind,
-    /// Its members, once somebody wanted all. Nobody outside ever gets this dict itself.
+    /// Its members, once all were asked for. This dict itself is never given out.
     all: OnceLock<Py<PyDict>>,
 }
 

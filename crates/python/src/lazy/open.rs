@@ -23,7 +23,7 @@ pub struct OpenValue {
     value: Arc<dyn Opaque>,
     /// Is it a whole key or value, and no part of one?
     whole: bool,
-    /// All of its parts, once somebody asked often.
+    /// All of its parts, once it was asked for often.
     split: OnceLock<Datum>,
     parts: Parts,
     asked: AtomicU32,
@@ -52,12 +52,12 @@ impl OpenValue {
         self.value.to_json()
     }
 
-    /// Its members for whoever writes them.
+    /// Its members, to be written.
     pub fn as_written(&self) -> Result<Fields> {
         self.open()?.as_written()
     }
 
-    /// It with other members, for whoever writes it.
+    /// The value with other members, to be written.
     pub fn with_members(&self, changes: Fields) -> Result<Datum> {
         self.open()?.with_members(changes)
     }
@@ -81,7 +81,7 @@ impl OpenValue {
         Ok(self.split.get_or_init(|| split))
     }
 
-    /// Has somebody asked often enough for a list of all?
+    /// Was it asked often enough for a list of all?
     fn is_asked_again(&self) -> bool {
         self.split.get().is_some() || self.asked.fetch_add(1, Relaxed) >= ASKED_AGAIN
     }
@@ -135,7 +135,7 @@ impl OpenValue {
         found.map(|item| self.shown(py, at, &item)).transpose()
     }
 
-    /// A dict or a list of it, made anew, with what is nested.
+    /// A new dict or list of it, with what is nested.
     pub fn plain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         plain(py, &*self.value)
     }
@@ -156,7 +156,7 @@ impl OpenValue {
     }
 }
 
-/// A dict or a list of what is open, made anew, with what is nested.
+/// A new dict or list of what is open, with what is nested.
 pub fn plain<'py>(py: Python<'py>, value: &dyn Opaque) -> PyResult<Bound<'py, PyAny>> {
     if let Some(value) = Value::of_object(value) {
         return objects::whole(py, value);

@@ -5,7 +5,7 @@
 //! that is [`super::decode`]. Strings are passed eight bytes at a time, so that a check costs about as much
 //! as a copy of the text would.
 
-/// Deeper texts are refused: nobody writes them on purpose, and the check is recursive.
+/// Deeper texts are refused: the check is recursive.
 pub const MAX_DEPTH: usize = 200;
 
 /// What is wrong, and at which byte.

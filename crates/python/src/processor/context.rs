@@ -1,7 +1,7 @@
 //! What a processor gets in `init`: the way to forward, to its stores, and to the clocks.
 
 use super::PyPunctuator;
-use super::door::Door;
+use super::call_scope::CallScope;
 use super::records;
 use super::stores::handle;
 use pyo3::exceptions::PyTypeError;
@@ -15,15 +15,19 @@ use stoatflow_operators::{Punctuation, ScheduleId};
 /// See the module. Works during `init`, `process` and punctuations of its processor.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct ProcessorContext {
-    door: Arc<Door>,
+    scope: Arc<CallScope>,
     name: Arc<str>,
     /// The address of who made the processor.
     callee: usize,
 }
 
 impl ProcessorContext {
-    pub const fn new(door: Arc<Door>, name: Arc<str>, callee: usize) -> Self {
-        Self { door, name, callee }
+    pub const fn new(scope: Arc<CallScope>, name: Arc<str>, callee: usize) -> Self {
+        Self {
+            scope,
+            name,
+            callee,
+        }
     }
 }
 
@@ -54,9 +58,9 @@ impl ProcessorContext {
         child: Option<&Bound<'_, PyString>>,
     ) -> PyResult<()> {
         let child = records::text(child)?;
-        let role = self.door.role();
+        let role = self.scope.role();
         let mut wrong = None;
-        let done = self.door.with("the context", |host, moment| {
+        let done = self.scope.with("the context", |host, moment| {
             match records::forwarded(record, role, moment) {
                 Ok(forwarded) => host.forward(forwarded, child.as_deref()),
                 Err(e) => {
@@ -70,7 +74,7 @@ impl ProcessorContext {
 
     /// A store that the processor is connected to.
     fn state_store(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        let found = self.door.with("the context", |host, _| {
+        let found = self.scope.with("the context", |host, _| {
             host.store(name)
                 .map(|at| (at, host.store_kind(at)))
                 .ok_or_else(|| {
@@ -86,7 +90,7 @@ impl ProcessorContext {
                     }
                 })
         })?;
-        handle(py, Arc::clone(&self.door), name, found.0, found.1)
+        handle(py, Arc::clone(&self.scope), name, found.0, found.1)
     }
 
     /// Calls `callback(time)` whenever `interval` has passed on a clock.
@@ -122,40 +126,40 @@ impl ProcessorContext {
         let punctuator = Arc::new(PyPunctuator {
             name: Arc::clone(&self.name),
             callback: callback.clone().unbind(),
-            door: Arc::clone(&self.door),
+            scope: Arc::clone(&self.scope),
             callee: self.callee,
         });
-        let id = self.door.with("the context", |host, _| {
+        let id = self.scope.with("the context", |host, _| {
             host.schedule(interval_ms, kind, start_ms, punctuator)
         })?;
         Ok(Cancellable {
-            door: Arc::clone(&self.door),
+            scope: Arc::clone(&self.scope),
             id,
         })
     }
 
     /// Asks for a commit soon. It doesn't wait for it.
     fn commit(&self) -> PyResult<()> {
-        self.door.ask("the context", |host, _| host.commit())
+        self.scope.ask("the context", |host, _| host.commit())
     }
 
     /// Raises the application's watermark to at least this time, from the next commit on. It stays there.
     fn advance_watermark(&self, timestamp: &Bound<'_, PyAny>) -> PyResult<()> {
         let to = timestamp_ms(timestamp)?;
-        self.door
+        self.scope
             .ask("the context", |host, _| host.advance_watermark(to))
     }
 
     /// The application's watermark as of the last commit; -1: none yet.
     #[getter]
     fn watermark_ms(&self) -> PyResult<i64> {
-        self.door.ask("the context", |host, _| host.watermark())
+        self.scope.ask("the context", |host, _| host.watermark())
     }
 
     /// Where the record that is being processed was read from; `None` in `init` and punctuations.
     #[getter]
     fn record_metadata(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let found = self.door.ask("the context", |host, moment| {
+        let found = self.scope.ask("the context", |host, moment| {
             host.topic(&moment.origin).map(|t| (t, moment.origin))
         })?;
         let Some((topic, origin)) = found else {
@@ -169,26 +173,26 @@ impl ProcessorContext {
     /// The time of events: the highest timestamp read, or the watermark (`time.semantics`); -1: none yet.
     #[getter]
     fn stream_time_ms(&self) -> PyResult<i64> {
-        self.door.ask("the context", |host, _| host.stream_time())
+        self.scope.ask("the context", |host, _| host.stream_time())
     }
 
     /// The machine's clock.
     #[getter]
     fn system_time_ms(&self) -> PyResult<i64> {
-        self.door.ask("the context", |host, _| host.wall_time())
+        self.scope.ask("the context", |host, _| host.wall_time())
     }
 
     /// The setting `application.id`.
     #[getter]
     fn application_id(&self) -> PyResult<String> {
-        self.door
+        self.scope
             .ask("the context", |host, _| host.application_id())
     }
 
     /// The lane that the processor belongs to, for logs.
     #[getter]
     fn lane(&self) -> PyResult<u32> {
-        self.door.ask("the context", |host, _| host.lane())
+        self.scope.ask("the context", |host, _| host.lane())
     }
 
     #[classmethod]
@@ -212,7 +216,7 @@ pub fn generic<'py>(
 /// A schedule that can be ended.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct Cancellable {
-    door: Arc<Door>,
+    scope: Arc<CallScope>,
     id: ScheduleId,
 }
 
@@ -220,7 +224,7 @@ pub struct Cancellable {
 impl Cancellable {
     /// Ends the schedule, for all lanes; more than once is allowed.
     fn cancel(&self) -> PyResult<()> {
-        self.door
+        self.scope
             .ask("the schedule", |host, _| host.cancel(self.id))
     }
 }

@@ -4,7 +4,7 @@
 //! one, slowly); takes what is forwarded apart. What is the very object that came in is not converted back, unless
 //! it may have been changed in place meanwhile.
 
-use super::door::Moment;
+use super::call_scope::Moment;
 use crate::convert::{from_py, key_from_py, to_py};
 use crate::errors::to_py_err;
 use pyo3::exceptions::{PyTypeError, PyValueError};

@@ -17,7 +17,7 @@ pub use timers::{TimerStore, timer_to_py};
 pub use versioned::VersionedKeyValueStore;
 pub use window::WindowStore;
 
-use super::door::Door;
+use super::call_scope::CallScope;
 use super::records::datum;
 use crate::convert::to_py;
 use pyo3::exceptions::PyTypeError;
@@ -29,11 +29,11 @@ use stoatflow_operators::ProcessorHost;
 use stoatflow_plan::StoreKind;
 use stoatflow_state::Stored;
 
-use super::door::Moment;
+use super::call_scope::Moment;
 
 /// A store of a processor.
 pub struct Handle {
-    pub door: Arc<Door>,
+    pub scope: Arc<CallScope>,
     pub at: usize,
     pub name: String,
     /// Does it show a time beside each value?
@@ -50,7 +50,7 @@ impl Handle {
         &self,
         act: impl FnOnce(&mut dyn ProcessorHost, &Moment, usize) -> stoatflow_core::Result<T>,
     ) -> PyResult<T> {
-        self.door
+        self.scope
             .with("a store", |host, moment| act(host, moment, self.at))
     }
 
@@ -97,13 +97,13 @@ pub const fn stored(value: Datum, time: i64) -> Stored {
 /// The handle of a store.
 pub fn handle(
     py: Python<'_>,
-    door: Arc<Door>,
+    scope: Arc<CallScope>,
     name: &str,
     at: usize,
     kind: StoreKind,
 ) -> PyResult<Py<PyAny>> {
     let mut handle = Handle {
-        door,
+        scope,
         at,
         name: name.to_owned(),
         timestamped: false,

@@ -2,8 +2,8 @@
 
 use super::Handle;
 use crate::convert::to_py;
+use crate::processor::call_scope::Moment;
 use crate::processor::context::{generic, timestamp_ms};
-use crate::processor::door::Moment;
 use crate::processor::records::key as record_key;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

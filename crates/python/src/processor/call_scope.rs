@@ -1,8 +1,8 @@
-//! The way from a Python object to the engine, open while the object is called.
+//! What a Python object may reach of the engine while it is called: the context and its stores.
 //!
-//! Takes the host of a call, gives it to the context and the stores that the object keeps. Owns the rule
-//! that nothing of them works outside of the call or in another thread: it raises, it never crashes. An error of
-//! the engine that passes through user code (a full disk) is kept, so that no `except` makes it vanish.
+//! Takes the host of a call, gives it to the context and the stores that the object keeps. Outside of the
+//! call, or in another thread, each of them raises. An error of the engine that passes through user code (a
+//! full disk) is kept, so that no `except` makes it vanish.
 
 use crate::errors::{as_py_err, to_py_err};
 use parking_lot::Mutex;
@@ -92,7 +92,7 @@ struct Open {
     moment: Moment,
 }
 
-// SAFETY: the pointer is taken out of the door by the thread that put it there only (`take` compares).
+// SAFETY: the pointer is taken out of the scope by the thread that put it there only (`take` compares).
 unsafe impl Send for Open {}
 
 #[allow(clippy::large_enum_variant)] // there is one for each processor
@@ -104,18 +104,18 @@ enum State {
 }
 
 /// See the module.
-pub struct Door {
+pub struct CallScope {
     role: Role,
     state: Mutex<State>,
     failed: Mutex<Option<Error>>,
 }
 
-/// An open door; shut when this is dropped.
-pub struct OpenDoor<'d> {
-    door: &'d Door,
+/// An open scope; closed when this is dropped.
+pub struct OpenScope<'d> {
+    scope: &'d CallScope,
 }
 
-impl Door {
+impl CallScope {
     pub const fn new(role: Role) -> Self {
         Self {
             role,
@@ -128,11 +128,11 @@ impl Door {
         self.role
     }
 
-    /// Opens it for one call. The guard must live as long as the borrow of the host: it holds the door only,
+    /// Opens it for one call. The guard must live as long as the borrow of the host: it holds the scope only,
     /// so its user drops it before `host` goes.
-    pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, moment: Moment) -> OpenDoor<'d> {
+    pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, moment: Moment) -> OpenScope<'d> {
         let host: *mut dyn ProcessorHost = host;
-        // SAFETY: only the lifetime changes. The guard shuts the door at the end of the function that
+        // SAFETY: only the lifetime changes. The guard shuts the scope at the end of the function that
         // borrowed the host, also when it unwinds, so the pointer isn't followed later.
         let host: *mut (dyn ProcessorHost + 'static) = unsafe { std::mem::transmute(host) };
         *self.state.lock() = State::Open(Open {
@@ -140,7 +140,7 @@ impl Door {
             thread: std::thread::current().id(),
             moment,
         });
-        OpenDoor { door: self }
+        OpenScope { scope: self }
     }
 
     /// What is processed now.
@@ -159,8 +159,8 @@ impl Door {
         act: impl FnOnce(&mut dyn ProcessorHost, &Moment) -> Result<T>,
     ) -> PyResult<T> {
         let open = self.take(what).map_err(to_py_err)?;
-        // SAFETY: the call that opened the door still runs (its guard shuts the door), on this thread, and the
-        // host was taken out of the door: nobody else follows the pointer until it is put back.
+        // SAFETY: the call that opened the scope still runs (its guard shuts the scope), on this thread, and the
+        // host was taken out of the scope: nothing else follows the pointer until it is put back.
         let result = act(unsafe { &mut *open.host }, &open.moment);
         *self.state.lock() = State::Open(open);
         result.map_err(|e| self.raise(e))
@@ -198,7 +198,7 @@ impl Door {
         }
         match std::mem::replace(&mut *state, State::Busy) {
             State::Open(open) => Ok(open),
-            _ => Err(Error::internal("a door changed under its lock")),
+            _ => Err(Error::internal("a scope changed under its lock")),
         }
     }
 
@@ -216,10 +216,10 @@ impl Door {
     }
 }
 
-impl OpenDoor<'_> {
+impl OpenScope<'_> {
     /// The error of the engine that happened in the call, if one did.
     pub fn check(&self) -> Result<()> {
-        self.door.failed.lock().take().map_or(Ok(()), Err)
+        self.scope.failed.lock().take().map_or(Ok(()), Err)
     }
 
     /// Shuts it.
@@ -228,9 +228,9 @@ impl OpenDoor<'_> {
     }
 }
 
-impl Drop for OpenDoor<'_> {
+impl Drop for OpenScope<'_> {
     fn drop(&mut self) {
-        let open = std::mem::replace(&mut *self.door.state.lock(), State::Shut);
+        let open = std::mem::replace(&mut *self.scope.state.lock(), State::Shut);
         drop(open);
     }
 }
