@@ -128,7 +128,7 @@ class StoatFlow:
                 while not self._wait(_STEP_S):
                     pass
             except BaseException:
-                # An error of ours or an exception of somebody else's signal handler: leave nothing running.
+                # An error of ours or an exception of another signal handler: leave nothing running.
                 self.close()
                 raise
         self._raise()
@@ -272,7 +272,7 @@ class StoatFlow:
         The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
         values tell them. The application goes on meanwhile.
         """
-        from stoatflow._runtime.store_batches import table  # nobody else needs it
+        from stoatflow._runtime.store_batches import table  # only this method needs it
 
         return table(self._engine, store, schema)
 

@@ -169,7 +169,7 @@ OnError: TypeAlias = ErrorHandler | str | Callable[[ErrorContext, Any, BaseExcep
 
 
 def log_and_fail() -> ErrorHandler:
-    """Stop the application; nothing of the epoch is committed. This is what happens if nobody says otherwise."""
+    """Stop the application; nothing of the epoch is committed. This is the default."""
     return _Word("fail")
 
 

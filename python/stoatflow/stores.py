@@ -368,7 +368,7 @@ def _content(node: nodes.StateStore) -> tuple[object, ...]:
 
 
 def _serde(serde: Any) -> object:
-    # A built-in serde may be made anew for each builder; a user's is the object itself.
+    # A built-in serde may be a new object for each builder; a user's is the object itself.
     return serde.name if type(serde).__module__.startswith("stoatflow.") else id(serde)
 
 

@@ -232,7 +232,7 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         A column for each member of the JSON objects (or one column `value`), beside `_key`, `_timestamp` and
         `by_row`. The result has a row for each row, or the column `by_row` says which one a row comes from.
         """
-        from stoatflow.arrow import batches  # nobody else needs it
+        from stoatflow.arrow import batches  # only this method needs it
 
         line = user_line()
         how, failing = (schema, max_rows, max_wait, by_row), handler(on_error, "map_batches", line)
@@ -295,7 +295,7 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         Columns, batches and errors are those of `map_batches`; beside them `_topic`, `_partition` and `_offset` say
         where the record was read that a row comes from. After a crash it may see records again, in other batches.
         """
-        from stoatflow.arrow import batches_to  # nobody else needs it
+        from stoatflow.arrow import batches_to  # only this method needs it
 
         line = user_line()
         how, failing = (schema, max_rows, max_wait), handler(on_error, "foreach_batch", line)

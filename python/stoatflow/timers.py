@@ -44,7 +44,7 @@ class Timer(_Timer, Generic[K]):
 
 
 def check_on_timer(plan: Sequence[Node]) -> None:
-    """Raise `TopologyError` for a processor with timers that nobody could call."""
+    """Raise `TopologyError` for a processor with timers that has no `on_timer`."""
     timed = {node.store for node in plan if isinstance(node, nodes.StateStore) and node.kind.type == "timers"}
     for node in plan:
         if not isinstance(node, nodes.Process | nodes.ProcessValues) or node.processor.on_timer:

@@ -214,7 +214,7 @@ class Topology:
 
     @property
     def event_loop(self) -> EventLoop | None:
-        """Where its async functions and its resources live, if it has any; for whoever runs it."""
+        """Where its async functions and its resources live, if it has any; for the application that runs it."""
         return self._checked()[2]
 
     def custom_serde(self, index: int) -> Serde[Any]:

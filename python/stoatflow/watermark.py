@@ -56,18 +56,18 @@ class Watermark:
 
     @classmethod
     def none(cls) -> Watermark:
-        """The source says nothing about event time, and holds nobody back."""
+        """The source says nothing about event time, and holds no other back."""
         return cls("none")
 
     def idle(self, after: Duration) -> Watermark:
-        """A partition without records for so long (of wall time) holds nobody back until it has one again."""
+        """A partition without records for so long (of wall time) holds no other back until it has one again."""
         self._some("idle")
         return replace(self, _idle_ms=span_ms(after, "Watermark.idle(after)", least=1))
 
     def aligned(self, group: str, max_drift: Duration) -> Watermark:
         """Partitions that are more than `max_drift` ahead of the group's last one wait for it.
 
-        The group is all sources with this name. One that is idle, or has had no record yet, holds nobody up.
+        The group is all sources with this name. One that is idle, or has had no record yet, holds no other up.
         """
         self._some("aligned")
         if not isinstance(group, str) or not group:

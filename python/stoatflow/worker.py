@@ -174,7 +174,7 @@ class Worker:
         def open_it() -> None:
             try:
                 opened.set_result(self._open())
-            except BaseException as error:  # told to whoever waits
+            except BaseException as error:  # raised in `wait`
                 opened.set_exception(error)
 
         threading.Thread(target=open_it, name="stoatflow-worker-opening", daemon=True).start()
@@ -198,7 +198,7 @@ class Worker:
     def _run_in_thread(self, client: WorkerClient) -> None:
         try:
             asyncio.run(self._work(client))
-        except BaseException as error:  # told to whoever stops it
+        except BaseException as error:  # raised where it is stopped
             self._error = error
             _log.exception("the worker of %s failed", self._topics[0])
         finally:

@@ -152,7 +152,7 @@ class Folding(Handle):
         )
         if not native.has_state:
             return table
-        # The store goes on from its state; whoever reads the table, by update or by key, gets the result.
+        # The store keeps the state; readers of the table, by update or by key, get the result.
         result = None if name is None else f"{name}-result"
         at = self._plan.add(nodes.MapValues(line=line, name=result, parent=table._at, function=native.result()))
         return KTable(self._plan, at)

@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class StreamOffload(Handle, Generic[K, V]):
-    """What a stream has somebody else work on."""
+    """The method `offload` of a stream."""
 
     __slots__ = ()
 

@@ -112,7 +112,7 @@ class Caller:
     # On the loop.
 
     def begin_anew(self) -> None:
-        """There is a new loop: calls that one before it has left are nobody's."""
+        """There is a new loop: calls of an earlier loop are dropped."""
         self._waiting, self._running, self._pausing = deque(), {}, {}
 
     def running(self) -> tuple[asyncio.Task[None], ...]:
@@ -253,7 +253,7 @@ async def _settled(made: Any) -> Any:
 
 
 class EventLoop:
-    """The event loop of a topology: a thread that is there for as long as somebody runs it."""
+    """The event loop of a topology: a thread that lives while an application runs it."""
 
     def __init__(self, resources: Sequence[Resource[Any]] = ()) -> None:
         """Start nothing yet."""
@@ -307,7 +307,7 @@ class EventLoop:
     def run(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> Future[Any]:
         """Begin something there, from another thread.
 
-        It is made there too: of a loop that ends at this moment nothing is left that nobody has awaited.
+        It is made there too: a loop that ends at this moment leaves no coroutine that was never awaited.
         """
         loop, life = self._loop, self._life
         if loop is None or life is None or threading.current_thread() is self._thread:
@@ -333,7 +333,7 @@ class EventLoop:
         loop.call_soon_threadsafe(what, *arguments)
 
     def has_died(self) -> bool:
-        """Did it end though nobody has asked it to?"""
+        """Did it end without being asked to?"""
         return self._life is not None and self._life.has_died()
 
     def ends(self) -> bool:
@@ -355,7 +355,7 @@ class EventLoop:
         return self._loop is loop
 
     def cancel(self) -> None:
-        """Cancel all calls of a run that nobody waits for any more.
+        """Cancel all calls of a run that are not waited for any more.
 
         Beside other runs of the topology nothing is done: lanes that end give their own calls up, and a lane that waits
         for one has the time limit of that.
@@ -376,7 +376,7 @@ class EventLoop:
         life = Life()
         try:
             asyncio.run(self._live(life, opened))
-        except BaseException as error:  # told to whoever started it
+        except BaseException as error:  # raised where it was started
             if not opened.done():
                 opened.set_exception(error)
             elif life.has_died():

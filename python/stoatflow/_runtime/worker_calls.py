@@ -109,7 +109,7 @@ class Calls:
     def _returned(self, thread: asyncio.Future[Any]) -> None:
         self.overdue.discard(thread)
         if not thread.cancelled():
-            thread.exception()  # nobody else asks for it
+            thread.exception()  # retrieved here, or asyncio warns
 
 
 class _Left(NamedTuple):

@@ -74,7 +74,7 @@ class Delivery:
         self._positions.begin(request.partition, request.offset)
 
     def skip(self, request: Request) -> None:
-        """Nobody waits for an answer to this one."""
+        """No answer to this one is waited for."""
         self._positions.end(request.partition, request.offset)
 
     def put(self, answer: Answer) -> None:

@@ -111,7 +111,7 @@ def _reads(expression: Expression) -> bool:
 
 def _tried(plan: Sequence[Node], at: int, field: str, suggestion: Suggestion) -> Suggestion | None:
     """Give the suggestion if the plan compiles with it: types fit, and an expression may stand there."""
-    from stoatflow._runtime.bridge import compile_plan  # whoever only translates needs no engine
+    from stoatflow._runtime.bridge import compile_plan  # translating alone needs no engine
 
     node = plan[at]
     native = suggestion.native

@@ -529,7 +529,7 @@ class Deduplicate(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Offload(Node):
-    """Records are parked while somebody else works on them."""
+    """Records are parked while a worker answers their requests."""
 
     op = "offload"
     parent: int

@@ -211,7 +211,7 @@ class Serdes:
 
 
 class PlainJsonSerde(Serde[Any]):
-    """The bytes of the JSON serde; the engine shows them as dicts and lists, made anew for each call."""
+    """The bytes of the JSON serde; the engine shows them as dicts and lists, made fresh for each call."""
 
     @property
     def name(self) -> str:

@@ -169,7 +169,7 @@ class TopologyTestDriver:
         The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
         values tell them. As `StoatFlow.to_arrow`.
         """
-        from stoatflow._runtime.store_batches import table  # nobody else needs it
+        from stoatflow._runtime.store_batches import table  # only this method needs it
 
         return table(self._native, store, schema)
 

@@ -22,7 +22,7 @@ Input: TypeAlias = "tuple[str, Any, Any, Timestamp]"
 _Raw: TypeAlias = "Record[bytes, bytes]"
 _Rows: TypeAlias = "dict[str, list[str]]"
 
-# Others hold what waits for a time, in rows that are nobody's business.
+# Others hold what waits for a time, in rows that are internal.
 _SHOWN = {"key_value", "timestamped_key_value", "window", "session", "versioned"}
 
 
