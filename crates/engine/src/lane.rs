@@ -29,7 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{End, Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
 use stoatflow_operators::{
-    Chain, Context, Effects, Flaw, Judge, LaneClocks, LaneStore, Share, Steps, Times,
+    Chain, Context, Effects, ErrorPolicy, FaultInjection, LaneClocks, LaneStore, Share, Steps,
+    Times,
 };
 use stoatflow_plan::{Fork, Op, PhysicalPlan};
 use stoatflow_protocol::Rendezvous;
@@ -58,7 +59,7 @@ pub struct OutputLimits {
     /// The largest record that the producer accepts, if a policy decides about larger ones.
     pub largest: Option<usize>,
     /// The policy, by sink.
-    pub judges: Arc<[Option<Arc<Judge>>]>,
+    pub judges: Arc<[Option<Arc<ErrorPolicy>>]>,
 }
 
 /// What a lane is built from.
@@ -83,8 +84,8 @@ pub struct LaneParts {
     pub batch_max: usize,
     /// Clocks and how time is kept.
     pub timing: Arc<Timing>,
-    /// Injected faults; [`Flaw::None`] except in mutation tests.
-    pub flaw: Flaw,
+    /// Injected faults; [`FaultInjection::None`] except in mutation tests.
+    pub fault: FaultInjection,
 }
 
 /// See the module.
@@ -145,7 +146,7 @@ pub struct LaneRoom {
     /// At the end of an epoch, and in which part of it.
     moment: Option<(End, u64)>,
     to_seal: Vec<(StoreId, Dirty)>,
-    flaw: Flaw,
+    fault: FaultInjection,
     /// Per node: records already added to the status.
     reported: Vec<u64>,
 }
@@ -165,7 +166,7 @@ impl LaneRoom {
             limits,
             batch_max,
             timing,
-            flaw,
+            fault,
         } = parts;
         let stages = stage_states(&plan, &timing);
         let exchanges = exchanges(&plan);
@@ -212,7 +213,7 @@ impl LaneRoom {
             stages,
             gathering: (0..)
                 .zip(&chains)
-                .filter_map(|(stage, chain)| chain.gathers().then_some(StageId(stage)))
+                .filter_map(|(stage, chain)| chain.buffers().then_some(StageId(stage)))
                 .collect(),
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
             routes: exchanges
@@ -251,7 +252,7 @@ impl LaneRoom {
             sinks,
             limits,
             batch_max,
-            flaw,
+            fault,
         }
     }
 
@@ -292,7 +293,7 @@ impl LaneRoom {
         for at in 0..self.gathering.len() {
             let stage = self.gathering[at];
             self.run(stage, |chain, context| {
-                chain.rest(context);
+                chain.on_idle(context);
                 Ok(())
             })?;
         }

@@ -230,7 +230,7 @@ impl EngineSpec {
             partitions: Some(self.partition_counts()),
             largest: self.largest(),
             tasks: timing.tasks.clone().into(),
-            flaw: self.components.flaw,
+            fault: self.components.fault,
         };
         let lanes = (0..settings.lanes)
             .map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing, &options));
@@ -378,7 +378,7 @@ impl EngineSpec {
                 .collect(),
             batch_max: self.settings.batch_max_records,
             timing: Arc::clone(timing),
-            flaw: self.components.flaw,
+            fault: self.components.fault,
         }))
     }
 }

@@ -2,4 +2,4 @@
 
 pub(crate) mod clocks;
 pub(crate) mod operator;
-pub(crate) mod run;
+pub(crate) mod run_coordinator;

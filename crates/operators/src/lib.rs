@@ -18,9 +18,9 @@ pub use api::clocks::{
     ClockRule, GroupSteps, LaneClocks, Share, Step, Steps, Time, Times, merge_times,
 };
 pub use api::operator::*;
-pub use api::run::Run;
+pub use api::run_coordinator::RunCoordinator;
 pub use exec::chain::{Chain, ChainOptions};
-pub use ops::async_ops::{CallCounts, Line, Load, Tally};
+pub use ops::async_ops::{CallCounts, CallQueue, CallsInFlight, Tally};
 pub use ops::batches::store_batches::{OpenSnapshot, StoreBatches, StoreQuery};
 pub use ops::offload;
 pub use port::async_udf::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
@@ -31,8 +31,8 @@ pub use port::processor::*;
 pub use port::runtime::{Raised, Runtime};
 pub use port::udf::*;
 pub use support::dropped;
-pub use support::error_policy::{self, Judge};
-pub use support::fault_injection::Flaw;
+pub use support::error_policy::{self, ErrorPolicy};
+pub use support::fault_injection::FaultInjection;
 pub use support::function::{check_partitions, check_topic};
 pub use support::lane_hash::{jump_hash, key_hash};
 pub use support::late::{self, LatePolicy};

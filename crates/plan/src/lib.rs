@@ -37,7 +37,7 @@ pub use columns::{Column, ColumnType, TimeUnit, columns_problem, rows_problem};
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
 pub use expression::{Expression, Literal, Scalar};
 pub use logical::LogicalPlan;
-pub use measure::{Aggregation, Kind as MeasureKind, Measure};
+pub use measure::{Aggregation, Kind as AggregationKind, Measure};
 pub use offloading::{Offloading, Patience};
 pub use pattern::topic_pattern;
 pub use physical::*;

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::Error;
-use stoatflow_operators::{AsyncUdf, Call, Cost, Line, Load};
+use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost};
 use tally::CallTally;
 
 /// What calls a function on an event loop. By its class: a mock has every attribute that is asked for.
@@ -28,7 +28,7 @@ static CALLER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 pub struct PyCalls {
     name: Arc<str>,
     caller: Py<PyAny>,
-    load: Arc<Load>,
+    load: Arc<CallsInFlight>,
     profile: Arc<Profile>,
 }
 
@@ -53,7 +53,7 @@ pub fn calls(
         if !function.bind(py).get_type().is_subclass(caller)? {
             continue;
         }
-        let load: Arc<Load> = Arc::default();
+        let load: Arc<CallsInFlight> = Arc::default();
         let tally = CallTally::new(Arc::clone(&load.tally));
         function.call_method1(py, intern!(py, "count_in"), (tally,))?;
         let made = PyCalls {
@@ -68,12 +68,12 @@ pub fn calls(
 }
 
 /// Tells lines apart in Python.
-fn number(line: &Line) -> usize {
+fn number(line: &CallQueue) -> usize {
     std::ptr::from_ref(line) as usize
 }
 
 impl PyCalls {
-    fn submit(&self, calls: Vec<Call>, line: &Arc<Line>, pause: Duration) {
+    fn submit(&self, calls: Vec<Call>, line: &Arc<CallQueue>, pause: Duration) {
         let tickets: Vec<u64> = calls.iter().map(|call| call.ticket).collect();
         let begun = Python::attach(|py| {
             let calls = calls.into_iter();
@@ -103,7 +103,7 @@ impl AsyncUdf for PyCalls {
         &self.name
     }
 
-    fn load(&self) -> &Arc<Load> {
+    fn in_flight(&self) -> &Arc<CallsInFlight> {
         &self.load
     }
 
@@ -111,15 +111,15 @@ impl AsyncUdf for PyCalls {
         Some(self.profile.cost())
     }
 
-    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+    fn begin(&self, calls: Vec<Call>, line: &Arc<CallQueue>) {
         self.submit(calls, line, Duration::ZERO);
     }
 
-    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<Line>) {
+    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<CallQueue>) {
         self.submit(calls, line, pause);
     }
 
-    fn cancel(&self, line: &Line) {
+    fn cancel(&self, line: &CallQueue) {
         Python::attach(|py| {
             // A loop that has ended has no calls.
             let _ended = self

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Datum, Error, Result};
-use stoatflow_operators::{Answer, AsyncUdf, Call, Line, Load, Wait};
+use stoatflow_operators::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight, Wait};
 
 /// Who says nothing until then, never will.
 const LIMIT: Duration = Duration::from_millis(700);
@@ -28,7 +28,7 @@ pub(crate) struct Caller {
     process: u32,
     function: &'static str,
     asking: Asking,
-    load: Arc<Load>,
+    load: Arc<CallsInFlight>,
     state: Mutex<State>,
 }
 
@@ -67,7 +67,7 @@ struct LetIn {
 #[derive(Debug)]
 struct Asked {
     call: Call,
-    line: Arc<Line>,
+    line: Arc<CallQueue>,
     key: Option<String>,
     began: Duration,
     again: bool,
@@ -80,7 +80,7 @@ fn text(datum: Option<&Datum>) -> Option<String> {
     }
 }
 
-fn number(line: &Line) -> usize {
+fn number(line: &CallQueue) -> usize {
     std::ptr::from_ref(line) as usize
 }
 
@@ -196,7 +196,7 @@ impl Caller {
     }
 
     /// A call is to run as soon as there is room.
-    fn take(&self, state: &mut State, call: Call, line: &Arc<Line>, now: Duration) {
+    fn take(&self, state: &mut State, call: Call, line: &Arc<CallQueue>, now: Duration) {
         let key = text(call.arguments.first());
         let again = state.failed.contains(&(number(line), call.ticket));
         if let Some(key) = &key
@@ -219,7 +219,7 @@ impl Caller {
     }
 
     /// Has the lane let in more than it may?
-    fn count(&self, state: &mut State, line: &Line) {
+    fn count(&self, state: &mut State, line: &CallQueue) {
         let (open, again) = (line.open(), state.again);
         let (roomless, turns) = (state.roomless, state.turns_without);
         let let_in = state.lines.entry(number(line)).or_default();
@@ -252,7 +252,7 @@ impl Caller {
         }
     }
 
-    fn is_over(&self, what: Wait, line: &Line) -> bool {
+    fn is_over(&self, what: Wait, line: &CallQueue) -> bool {
         match what {
             Wait::Room(bound) => self.load.count() < bound,
             Wait::Fresh => line.fresh() == 0,
@@ -288,11 +288,11 @@ impl AsyncUdf for Caller {
         self.function
     }
 
-    fn load(&self) -> &Arc<Load> {
+    fn in_flight(&self) -> &Arc<CallsInFlight> {
         &self.load
     }
 
-    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+    fn begin(&self, calls: Vec<Call>, line: &Arc<CallQueue>) {
         let now = self.world.clock.monotonic();
         let mut state = self.state.lock();
         for call in calls {
@@ -302,7 +302,7 @@ impl AsyncUdf for Caller {
         self.fill(&mut state, now);
     }
 
-    fn wait(&self, what: Wait, line: &Line, most: Duration) {
+    fn wait(&self, what: Wait, line: &CallQueue, most: Duration) {
         let until = self.world.clock.monotonic() + most;
         let move_to = |at: Duration| {
             let now = self.world.clock.monotonic();
@@ -332,7 +332,7 @@ impl AsyncUdf for Caller {
         }
     }
 
-    fn cancel(&self, line: &Line) {
+    fn cancel(&self, line: &CallQueue) {
         let mut state = self.state.lock();
         // Another line may come to stand where this one stood.
         state.failed.retain(|(of, _)| *of != number(line));

@@ -5,7 +5,7 @@
 //! broken is as in the product. Each one must be caught by a checker (`tests/simulation.rs`).
 
 use std::time::Duration;
-use stoatflow_operators::Flaw;
+use stoatflow_operators::FaultInjection;
 use stoatflow_protocol::{CommitOrder, Lease, Step};
 
 /// See the module.
@@ -85,20 +85,20 @@ impl Mutation {
         })
     }
 
-    pub(crate) const fn flaw(self) -> Flaw {
+    pub(crate) const fn fault(self) -> FaultInjection {
         match self {
-            Self::CallsUnparked => Flaw::CallsUnparked,
-            Self::CallsParkedForever => Flaw::CallsParkedForever,
-            Self::CallsOvertaken => Flaw::CallsOvertaken,
-            Self::BatchesKept => Flaw::BatchesKept,
-            Self::JoinedAsAnswered => Flaw::JoinedAsAnswered,
-            Self::AnswersTwice => Flaw::AnswersTwice,
-            Self::ParkedForever => Flaw::ParkedForever,
-            Self::AnswersOvertake => Flaw::AnswersOvertake,
-            Self::AnswersUnread => Flaw::AnswersUnread,
-            Self::TakenAsSent => Flaw::TakenAsSent,
-            Self::TimeFromLater => Flaw::TimeOfTick,
-            _ => Flaw::None,
+            Self::CallsUnparked => FaultInjection::CallsUnparked,
+            Self::CallsParkedForever => FaultInjection::CallsParkedForever,
+            Self::CallsOvertaken => FaultInjection::CallsOvertaken,
+            Self::BatchesKept => FaultInjection::BatchesKept,
+            Self::JoinedAsAnswered => FaultInjection::JoinedAsAnswered,
+            Self::AnswersTwice => FaultInjection::AnswersTwice,
+            Self::ParkedForever => FaultInjection::ParkedForever,
+            Self::AnswersOvertake => FaultInjection::AnswersOvertake,
+            Self::AnswersUnread => FaultInjection::AnswersUnread,
+            Self::TakenAsSent => FaultInjection::TakenAsSent,
+            Self::TimeFromLater => FaultInjection::TimeOfTick,
+            _ => FaultInjection::None,
         }
     }
 

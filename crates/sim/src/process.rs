@@ -68,7 +68,7 @@ impl Process {
             on_restore: None,
             align_barriers: mutation != Mutation::Unaligned,
             lease: mutation.lease(),
-            flaw: mutation.flaw(),
+            fault: mutation.fault(),
         };
         let caller = job
             .asking()

@@ -161,7 +161,7 @@ impl FunctionCalls {
                 Callee::Function(udf) => (udf.name(), udf.cost(), None),
                 Callee::Async(udf, awaited) => {
                     let cost = both(udf.cost(), awaited.cost());
-                    (udf.name(), cost, Some(awaited.load().counts()))
+                    (udf.name(), cost, Some(awaited.in_flight().counts()))
                 }
                 Callee::Processor(supplier) => (supplier.name(), supplier.cost(), None),
             };

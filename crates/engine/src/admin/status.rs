@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, Timestamp};
-use stoatflow_operators::current_call::AtHand;
+use stoatflow_operators::current_call::CurrentCall;
 use stoatflow_operators::offload::Occupancy;
-use stoatflow_operators::{Foreign, Run};
+use stoatflow_operators::{Foreign, RunCoordinator};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Step};
 
@@ -40,7 +40,7 @@ pub struct LaneStatus {
     /// The stage of its current batch, plus one; 0 while idle.
     pub stage_plus_one: AtomicU64,
     /// The user function that it is in.
-    pub at_hand: Arc<AtHand>,
+    pub at_hand: Arc<CurrentCall>,
 }
 
 /// A source held back this long by an open transaction makes the application not ready.
@@ -176,7 +176,7 @@ pub struct Status {
     /// Per lane.
     pub lanes: Vec<LaneStatus>,
     /// The user function that intake is in: an extractor, a watermark, a late policy.
-    pub intake: Arc<AtHand>,
+    pub intake: Arc<CurrentCall>,
     /// Records that entered each node.
     pub nodes: Vec<AtomicU64>,
     /// User functions, and what they cost.
@@ -204,7 +204,7 @@ pub struct Status {
     /// Is time the watermark (`time.semantics`)?
     pub by_watermark: AtomicBool,
     /// The current run, which knows how much offloads have parked.
-    run: Mutex<Weak<Run>>,
+    run: Mutex<Weak<RunCoordinator>>,
     /// Did the broker not answer the last request?
     pub broker_away: AtomicBool,
     /// How often the epochs of a producer id were used up.
@@ -296,13 +296,13 @@ impl Status {
     }
 
     /// A run begins.
-    pub fn watch(&self, run: &Arc<Run>) {
-        self.at_hand().for_each(AtHand::begin);
+    pub fn watch(&self, run: &Arc<RunCoordinator>) {
+        self.at_hand().for_each(CurrentCall::begin);
         *self.run.lock() = Arc::downgrade(run);
     }
 
     /// Of all threads that call user functions.
-    pub fn at_hand(&self) -> impl Iterator<Item = &AtHand> {
+    pub fn at_hand(&self) -> impl Iterator<Item = &CurrentCall> {
         let lanes = self.lanes.iter().map(|lane| &*lane.at_hand);
         lanes.chain(std::iter::once(&*self.intake))
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, Lane, Offset, Partition};
-use stoatflow_operators::current_call::{AtHand, Running};
+use stoatflow_operators::current_call::{CurrentCall, Running};
 
 /// Name prefix of lane threads.
 const LANE: &str = "stoatflow-lane-";
@@ -118,7 +118,7 @@ impl Status {
         }
     }
 
-    fn in_function(&self, thread: &str, at_hand: &AtHand, now_ms: u64) -> ThreadActivity {
+    fn in_function(&self, thread: &str, at_hand: &CurrentCall, now_ms: u64) -> ThreadActivity {
         let mut found = ThreadActivity {
             thread: thread.to_owned(),
             id: at_hand.thread(),

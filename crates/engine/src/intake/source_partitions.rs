@@ -10,7 +10,7 @@ use stoatflow_core::{
     NodeId, Offset, Order, Origin, Record, Result, Serde, SourceId, Task, TopicPartition,
 };
 use stoatflow_log::ConsumerRecord;
-use stoatflow_operators::{Judge, LatePolicy};
+use stoatflow_operators::{ErrorPolicy, LatePolicy};
 
 /// One source of a partition.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub struct SourceBinding {
     /// Serde of values.
     pub value: Serde,
     /// The policy for records that can't be decoded.
-    pub judge: Option<Arc<Judge>>,
+    pub judge: Option<Arc<ErrorPolicy>>,
     /// The policy for records older than the watermark; without one all are processed.
     pub late: Option<Arc<LatePolicy>>,
 }

@@ -17,7 +17,7 @@ use stoatflow_core::{
     Datum, Error, Header, Headers, Origin, Record, Result, StageId, Timestamp, TopicPartition,
 };
 use stoatflow_log::{ConsumerRecord, ProducerRecord};
-use stoatflow_operators::error_policy::{Handled, Letter, Outcome, Place, Raw};
+use stoatflow_operators::error_policy::{DeadLetter, ErrorOrigin, Handled, Outcome, Raw};
 use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
 
 impl LaneRoom {
@@ -97,7 +97,7 @@ impl LaneRoom {
         let place = self.place(StageId(0));
         for attempt in 1.. {
             let handled = &mut self.effects.handled;
-            match judge.judge(error, &shown, Some(raw), attempt, place, handled)? {
+            match judge.handle(error, &shown, Some(raw), attempt, place, handled)? {
                 Outcome::Gone => break,
                 Outcome::Again => match again() {
                     Ok(found) => return Ok(found),
@@ -108,8 +108,8 @@ impl LaneRoom {
         Ok(None)
     }
 
-    pub(super) fn place(&self, stage: StageId) -> Place {
-        Place {
+    pub(super) fn place(&self, stage: StageId) -> ErrorOrigin {
+        ErrorOrigin {
             lane: self.id,
             epoch: self.stages[usize::from(stage.0)].epoch,
         }
@@ -134,7 +134,7 @@ impl LaneRoom {
                     for attempt in 1.. {
                         let error = self.too_large(&output, largest);
                         let handled = &mut self.effects.handled;
-                        let outcome = judge.judge(error, &shown, None, attempt, place, handled)?;
+                        let outcome = judge.handle(error, &shown, None, attempt, place, handled)?;
                         if outcome == Outcome::Gone {
                             break;
                         }
@@ -246,7 +246,7 @@ impl LaneRoom {
     }
 
     /// A dead letter without key and value.
-    pub(super) fn bare(&self, letter: Letter) -> ProducerRecord {
+    pub(super) fn bare(&self, letter: DeadLetter) -> ProducerRecord {
         let application = Header {
             name: "__stoatflow.errors.application".into(),
             value: Some(self.shared.status.application_id.clone().into()),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId};
-use stoatflow_operators::{Chain, Context, Flaw, Steps};
+use stoatflow_operators::{Chain, Context, FaultInjection, Steps};
 
 /// Records of one sender through one exchange.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl LaneRoom {
         let view = self.view(stage);
         let moved = steps.is_some();
         self.views[view].begin_tick(steps);
-        if self.flaw == Flaw::TimeOfTick {
+        if self.fault == FaultInjection::TimeOfTick {
             self.views[view].end_tick();
         }
         if !arrived.is_empty() {
@@ -214,7 +214,9 @@ impl LaneRoom {
     fn take_in_order(&mut self, stage: StageId, mut arrived: Vec<Arrived>) -> Result<()> {
         let mut taken = Taken::default();
         let fits = |one: &Arrived| one.batch.len() <= self.batch_max;
-        if self.flaw == Flaw::TakenAsSent || arrived.iter().all(fits) && in_order(&arrived) {
+        if self.fault == FaultInjection::TakenAsSent
+            || arrived.iter().all(fits) && in_order(&arrived)
+        {
             for one in &mut arrived {
                 self.take_batch(stage, one.via, (&mut one.batch, one.bytes), &mut taken)?;
             }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use stoatflow_core::{Clock, Epoch, Error, ErrorKind, StageId};
-use stoatflow_operators::current_call::AtHand;
-use stoatflow_operators::{Run, Steps};
+use stoatflow_operators::current_call::CurrentCall;
+use stoatflow_operators::{RunCoordinator, Steps};
 use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;
 
@@ -61,7 +61,7 @@ pub struct Shared {
     /// Intake admits more once `in_flight` is below this; before, waking it is useless.
     pub opens_below: AtomicI64,
     /// Timers, batches and async calls of all lanes.
-    pub run: Arc<Run>,
+    pub run: Arc<RunCoordinator>,
     /// Armed failpoints; none outside of crash tests.
     pub failpoints: Failpoints,
     /// How long the last commit took, microseconds.
@@ -101,7 +101,7 @@ impl Shared {
         } else {
             Alignment::broken_unaligned(lanes, stages + 1)
         };
-        let run = Arc::new(Run::new(&status.application_id));
+        let run = Arc::new(RunCoordinator::new(&status.application_id));
         for node in &status.plan.nodes {
             if let Op::Offload { max_parked, .. } = node.op {
                 run.has_room_for(node.id, lanes, max_parked);
@@ -267,7 +267,7 @@ impl Shared {
 
     /// Requests a clean stop.
     pub fn stop(&self) {
-        self.status.at_hand().for_each(AtHand::stop);
+        self.status.at_hand().for_each(CurrentCall::stop);
         self.leave();
     }
 
@@ -297,7 +297,7 @@ impl Shared {
     pub fn abort(&self) {
         self.aborting.store(true, Ordering::Release);
         self.run.end();
-        self.status.at_hand().for_each(AtHand::abort);
+        self.status.at_hand().for_each(CurrentCall::abort);
         self.leave();
         let now = self.clock.monotonic();
         self.ending.0.lock().aborted.get_or_insert(now);

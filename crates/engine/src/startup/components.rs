@@ -5,7 +5,7 @@ use crate::restore::RestoreListener;
 use std::sync::Arc;
 use stoatflow_core::{Clock, SystemClock};
 use stoatflow_log::Broker;
-use stoatflow_operators::Flaw;
+use stoatflow_operators::FaultInjection;
 use stoatflow_protocol::{CommitOrder, Lease};
 use stoatflow_state::Backend;
 
@@ -27,8 +27,8 @@ pub struct Components {
     /// How instances without transactional fencing keep apart. Mutation tests change it; otherwise
     /// [`Lease::STANDARD`].
     pub lease: Lease,
-    /// Faults injected into operators. Mutation tests set it; otherwise [`Flaw::None`].
-    pub flaw: Flaw,
+    /// Faults injected into operators. Mutation tests set it; otherwise [`FaultInjection::None`].
+    pub fault: FaultInjection,
 }
 
 impl Components {
@@ -43,7 +43,7 @@ impl Components {
             on_restore: None,
             align_barriers: true,
             lease: Lease::STANDARD,
-            flaw: Flaw::None,
+            fault: FaultInjection::None,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stoatflow_core::settings::{BrokerAddress, ClientRole};
 use stoatflow_core::{Error, Failing, Result};
 use stoatflow_log::Broker;
-use stoatflow_operators::{Judge, LatePolicy, PartitionCounts};
+use stoatflow_operators::{ErrorPolicy, LatePolicy, PartitionCounts};
 use stoatflow_plan::{Op, Source};
 
 /// librdkafka's default of `message.max.bytes`.
@@ -23,12 +23,12 @@ impl EngineSpec {
     }
 
     /// The policy for records of a source that can't be decoded.
-    pub(super) fn reading(&self, source: &Source) -> Result<Option<Arc<Judge>>> {
+    pub(super) fn reading(&self, source: &Source) -> Result<Option<Arc<ErrorPolicy>>> {
         let own = self.plan.nodes[source.entry.0 as usize].on_error.as_ref();
         let handler = own.or(self.plan.handlers.deserialization.as_ref());
         let place = (source.entry, source.name.as_str());
         let counts = self.partition_counts();
-        Judge::new(
+        ErrorPolicy::new(
             Failing::Deserialization,
             handler,
             place,
@@ -53,7 +53,7 @@ impl EngineSpec {
                 let handler = node.on_error.as_ref();
                 let handler = handler.or(self.plan.handlers.production.as_ref());
                 let place = (node.id, node.name.as_str());
-                judges[usize::from(sink.0)] = Judge::new(
+                judges[usize::from(sink.0)] = ErrorPolicy::new(
                     Failing::Production,
                     handler,
                     place,

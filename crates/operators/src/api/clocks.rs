@@ -19,7 +19,7 @@ mod tests;
 
 pub use steps::{GroupSteps, Name, Step, Steps};
 
-use crate::Run;
+use crate::RunCoordinator;
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
@@ -107,7 +107,7 @@ pub struct LaneClocks {
     /// Records before this time are not expected any more: one that comes is late. -1: not known yet.
     pub watermark: i64,
     /// What all lanes of the run share: when punctuations are due. The engine gives all lanes the same.
-    pub run: Arc<Run>,
+    pub run: Arc<RunCoordinator>,
     /// The store that times are kept in, and what its rows are called, by clock.
     pub rows: Option<(StoreId, Arc<[Bytes]>)>,
 }

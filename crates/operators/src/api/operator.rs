@@ -1,7 +1,7 @@
 //! The contract of an operator, and what it may touch while it runs.
 
 use crate::api::clocks::{LaneClocks, Share};
-use crate::support::error_policy::{Handled, Place};
+use crate::support::error_policy::{ErrorOrigin, Handled};
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{
@@ -101,8 +101,8 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Where errors of this moment happen.
-    pub(crate) const fn place(&self) -> Place {
-        Place {
+    pub(crate) const fn error_origin(&self) -> ErrorOrigin {
+        ErrorOrigin {
             lane: Lane(self.share.lane),
             epoch: self.epoch,
         }
@@ -142,14 +142,14 @@ pub trait Operator: Send {
         false
     }
 
-    /// Does it hold back what need not wait for the barrier (see [`Self::rest`])?
-    fn gathers(&self) -> bool {
+    /// Does it hold back what need not wait for the barrier (see [`Self::on_idle`])?
+    fn buffers(&self) -> bool {
         false
     }
 
     /// Nothing waits in front of the lane: what was held back only because more of it might come goes to other
     /// lanes. Of operators that gather.
-    fn rest(&mut self, context: &mut Context<'_>) {
+    fn on_idle(&mut self, context: &mut Context<'_>) {
         let _unused = context;
     }
 

@@ -16,10 +16,10 @@ use super::chain::{Chain, ChainOptions, Scope, Step};
 use crate::ops::aggregates::fold::Fold;
 use crate::ops::windows::idle::{ClosesWhenIdle, TooLate};
 use crate::support::function::Function;
-use crate::support::node_context::Site;
-use crate::support::table_writer::{Keeper, Sending};
-use crate::support::update_cache::SharedHeld;
-use crate::{Args, Foreign, Judge, Operator};
+use crate::support::node_context::NodeContext;
+use crate::support::table_writer::{Sending, TableWriter};
+use crate::support::update_cache::SharedUpdateCache;
+use crate::{Args, ErrorPolicy, Foreign, Operator};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -52,9 +52,9 @@ impl Chain {
                 .get_mut(id.0 as usize)
                 .ok_or_else(|| Error::internal(format!("the plan has no node {id}")))? = Some(at);
         }
-        let topics = Site::topics(plan);
+        let topics = NodeContext::topics(plan);
         let shared = joins::Shared::default();
-        let held = RefCell::default();
+        let cache = RefCell::default();
         let mut steps = Vec::with_capacity(stage.nodes.len());
         for (at, id) in stage.nodes.iter().enumerate() {
             let node = &plan.nodes[id.0 as usize];
@@ -71,15 +71,16 @@ impl Chain {
                     },
                 )
                 .collect::<Result<SmallVec<_>>>()?;
-            let judge = judge(Failing::Processing, plan, node, foreign, &options)?;
-            let site = Site::new(*id, &node.name, topics.clone()).judged_by(judge);
+            let policy = error_policy(Failing::Processing, plan, node, foreign, &options)?;
+            let node_context =
+                NodeContext::new(*id, &node.name, topics.clone()).with_policy(policy);
             let operator = Builder {
                 plan,
                 foreign,
                 options: options.clone(),
-                site,
+                node_context,
                 shared: &shared,
-                held: &held,
+                cache: &cache,
             }
             .operator(node)
             .map_err(|e| {
@@ -137,20 +138,20 @@ fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
 }
 
 /// Who decides about records that fail at a node; the nearest handler wins.
-fn judge(
+fn error_policy(
     failing: Failing,
     plan: &PhysicalPlan,
     node: &Node,
     foreign: &Foreign,
     options: &ChainOptions,
-) -> Result<Option<Arc<Judge>>> {
+) -> Result<Option<Arc<ErrorPolicy>>> {
     let far = match failing {
         Failing::Production => &plan.handlers.production,
         _ => &plan.handlers.processing,
     };
     let handler = node.on_error.as_ref().or(far.as_ref());
     let place = (node.id, node.name.as_str());
-    Judge::new(
+    ErrorPolicy::new(
         failing,
         handler,
         place,
@@ -265,13 +266,13 @@ struct Builder<'a> {
     plan: &'a PhysicalPlan,
     foreign: &'a Foreign,
     options: ChainOptions,
-    site: Site,
+    node_context: NodeContext,
     shared: &'a joins::Shared,
-    held: &'a RefCell<HashMap<StoreId, SharedHeld>>,
+    cache: &'a RefCell<HashMap<StoreId, SharedUpdateCache>>,
 }
 
 /// An operator, if the node is of the family that was asked.
-type Made = Result<Option<Box<dyn Operator>>>;
+type Built = Result<Option<Box<dyn Operator>>>;
 
 impl Builder<'_> {
     fn operator(&self, node: &Node) -> Result<Box<dyn Operator>> {
@@ -289,7 +290,8 @@ impl Builder<'_> {
             if let Some(operator) = family(self, node)? {
                 return Ok(match (node.idle, node.op.clock()) {
                     (Some(idle), Some(time)) => {
-                        let too_late = TooLate::new(self.plan, self.foreign, self.site.clone())?;
+                        let too_late =
+                            TooLate::new(self.plan, self.foreign, self.node_context.clone())?;
                         Box::new(ClosesWhenIdle::new(operator, time, idle, too_late))
                     }
                     _ => operator,
@@ -301,27 +303,27 @@ impl Builder<'_> {
     }
 
     /// The place of a node that writes: what it can't encode is no matter of processing.
-    fn writing(&self, node: &Node) -> Result<Site> {
+    fn writing(&self, node: &Node) -> Result<NodeContext> {
         let options = &self.options;
-        let judge = judge(Failing::Production, self.plan, node, self.foreign, options)?;
-        Ok(self.site.clone().judged_by(judge))
+        let policy = error_policy(Failing::Production, self.plan, node, self.foreign, options)?;
+        Ok(self.node_context.clone().with_policy(policy))
     }
 
     fn function(&self, spec: &Spec, args: Args) -> Result<Function> {
-        Function::new(spec, args, self.site.clone(), self.foreign)
+        Function::new(spec, args, self.node_context.clone(), self.foreign)
     }
 
     /// How a node keeps its result; `old`: its children need what was before.
-    fn keeper(&self, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Keeper> {
+    fn writer(&self, store: StoreId, key: &SerdeSpec, old: bool) -> Result<TableWriter> {
         let kept = self.kept(store)?;
         let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
         let sending = Sending {
             old,
-            held: self.held(kept, true),
+            cache: self.cache(kept, true),
             versions: versioned.then(|| lookups::clock(kept)).transpose()?,
         };
-        Ok(Keeper::new(
-            self.site.clone(),
+        Ok(TableWriter::new(
+            self.node_context.clone(),
             store,
             self.foreign.serde(key)?,
             self.foreign.serde(&kept.value)?,
@@ -330,17 +332,17 @@ impl Builder<'_> {
     }
 
     /// Where a store's updates wait for the barrier, unless nothing is held back: each version of a key is one to be seen.
-    fn held(&self, store: &Store, may: bool) -> Option<SharedHeld> {
+    fn cache(&self, store: &Store, may: bool) -> Option<SharedUpdateCache> {
         let versioned = matches!(store.kind, StoreKind::Versioned { .. });
         (may && !versioned && self.options.cached && store.cached)
-            .then(|| Arc::clone(self.held.borrow_mut().entry(store.id).or_default()))
+            .then(|| Arc::clone(self.cache.borrow_mut().entry(store.id).or_default()))
     }
 
     fn fold(&self, node: &Node, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Fold> {
         let leaves_lane = below(self.plan, node)
             .iter()
             .any(|node| matches!(node.op, Op::Exchange { .. }));
-        Ok(Fold::new(self.keeper(store, key, old)?, leaves_lane))
+        Ok(Fold::new(self.writer(store, key, old)?, leaves_lane))
     }
 
     fn kept(&self, store: StoreId) -> Result<&Store> {

@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::support::function::in_turn;
-use crate::{Context, Flaw, Operator, PartitionCounts, ProcessorSupplier, Udf};
+use crate::{Context, FaultInjection, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub struct ChainOptions {
     pub largest: Option<usize>,
     /// By node: of an exchange that stands for a topic of Kafka Streams, how many partitions that would have.
     pub tasks: Arc<[Option<u16>]>,
-    /// Anything but [`Flaw::None`] is a test of the tests.
-    pub flaw: Flaw,
+    /// Anything but [`FaultInjection::None`] is a test of the tests.
+    pub fault: FaultInjection,
 }
 
 // A line of a million words must not keep its buffer for ever.
@@ -124,14 +124,14 @@ impl Chain {
 
     /// Has it operators that hold back what need not wait for the barrier?
     #[must_use]
-    pub fn gathers(&self) -> bool {
-        self.steps.iter().any(|step| step.operator.gathers())
+    pub fn buffers(&self) -> bool {
+        self.steps.iter().any(|step| step.operator.buffers())
     }
 
     /// Nothing waits in front of the lane: what was held back for more of it to come goes to other lanes.
-    pub fn rest(&mut self, context: &mut Context<'_>) {
+    pub fn on_idle(&mut self, context: &mut Context<'_>) {
         for step in &mut self.steps {
-            step.operator.rest(context);
+            step.operator.on_idle(context);
         }
     }
 

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use state::{Cells, Measuring, Shape};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_plan::{Aggregation as Spec, Expression, Measure, MeasureKind};
+use stoatflow_plan::{Aggregation as Spec, AggregationKind, Expression, Measure};
 
 /// What a record gives to each measure.
 pub(crate) type Inputs = SmallVec<[Given; 2]>;
@@ -191,7 +191,7 @@ fn input(measure: &Measure) -> Result<Input> {
     let compiled = |e: &Expression| Compiled::new(e);
     Ok(match (&measure.of, &measure.by) {
         _ if measure.elsewhere => Input::None,
-        (None, _) if measure.kind == MeasureKind::Count => Input::Every,
+        (None, _) if measure.kind == AggregationKind::Count => Input::Every,
         (None, _) => {
             let what = measure.kind.name();
             return Err(Error::topology(format!("{what} has nothing to measure"))

@@ -19,18 +19,18 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use call_queue::{Line, Load};
-pub(crate) use overload::Crowd;
+pub use call_queue::{CallQueue, CallsInFlight};
+pub(crate) use overload::Overload;
 pub(crate) use side_by_side::{SideBySide, order};
 pub use tally::{CallCounts, Tally};
 
-use crate::support::attach_scope::{Guest, is_foreign};
+use crate::support::attach_scope::{AttachScope, is_foreign};
 use crate::support::error_policy::Outcome;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use crate::{
-    Answer, Answered, Args, Arguments, AsyncUdf, Call, Context, Flaw, LaneStore, Operator, Run,
-    Wait,
+    Answer, Answered, Args, Arguments, AsyncUdf, Call, Context, FaultInjection, LaneStore,
+    Operator, RunCoordinator, Wait,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use smallvec::smallvec;
@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     pub value: Serde,
     /// Barriers wait for everything.
     pub patient: bool,
-    pub flaw: Flaw,
+    pub fault: FaultInjection,
 }
 
 /// Calls that may begin, by how long they are to wait before.
@@ -85,12 +85,12 @@ struct Entry {
 }
 
 /// See the module.
-pub(crate) struct Calls {
-    site: Site,
+pub(crate) struct AsyncCalls {
+    node_context: NodeContext,
     settings: Settings,
     codec: Codec,
     udf: Arc<dyn AsyncUdf>,
-    line: Arc<Line>,
+    queue: Arc<CallQueue>,
     /// Records whose calls are under way, by the number of the call.
     entries: HashMap<u64, Entry>,
     /// Calls that began since the last barrier, in their order.
@@ -104,27 +104,27 @@ pub(crate) struct Calls {
     answers: VecDeque<Answered>,
 }
 
-impl fmt::Debug for Calls {
+impl fmt::Debug for AsyncCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls")
+        f.debug_struct("AsyncCalls")
             .field("udf", &self.udf)
             .field("under_way", &self.entries.len())
             .finish_non_exhaustive()
     }
 }
 
-impl Calls {
-    pub fn new(site: Site, settings: Settings, udf: Arc<dyn AsyncUdf>) -> Self {
-        let load = Arc::clone(udf.load());
+impl AsyncCalls {
+    pub fn new(node_context: NodeContext, settings: Settings, udf: Arc<dyn AsyncUdf>) -> Self {
+        let in_flight = Arc::clone(udf.in_flight());
         Self {
-            line: Line::new(settings.form, load),
+            queue: CallQueue::new(settings.form, in_flight),
             codec: Codec {
                 key: settings.key.clone(),
                 value: settings.value.clone(),
-                site: site.clone(),
+                node_context: node_context.clone(),
                 who: "an async call",
             },
-            site,
+            node_context,
             settings,
             udf,
             entries: HashMap::new(),
@@ -137,9 +137,9 @@ impl Calls {
     }
 
     /// The run that it belongs to hears of it.
-    fn attend(&self, run: &Arc<Run>) {
-        if self.line.hear(run) {
-            run.crowd.join(self.udf.load(), self.bound());
+    fn attend(&self, run: &Arc<RunCoordinator>) {
+        if self.queue.hear(run) {
+            run.overload.join(self.udf.in_flight(), self.bound());
         }
     }
 
@@ -162,11 +162,11 @@ impl Calls {
         input: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<Vec<(Written, Record)>> {
-        let guest = Guest::of(&*input);
+        let scope = AttachScope::of(&*input);
         let mut records = Vec::with_capacity(input.len());
         let mut left = input.drain(..);
         loop {
-            let failed = guest.inside(|| {
+            let failed = scope.inside(|| {
                 for record in left.by_ref() {
                     match self.write(&record) {
                         Ok(written) => records.push((written, record)),
@@ -179,7 +179,7 @@ impl Calls {
                 break;
             };
             let again = |_: &mut Context<'_>| self.write(&record);
-            if let Some(written) = self.site.rescue(error, &record, context, again)? {
+            if let Some(written) = self.node_context.rescue(error, &record, context, again)? {
                 records.push((written, record));
             }
         }
@@ -191,7 +191,7 @@ impl Calls {
     fn begin(&mut self, records: impl Iterator<Item = (Option<Row>, Written, Record)>) {
         let (entries, fresh, next) = (&mut self.entries, &mut self.fresh, &mut self.next);
         let args = self.settings.args;
-        let ready = self.line.submit(records.map(|(row, written, record)| {
+        let ready = self.queue.submit(records.map(|(row, written, record)| {
             let call = Call {
                 ticket: *next,
                 arguments: arguments(args, &record),
@@ -211,23 +211,23 @@ impl Calls {
             (key, call)
         }));
         if !ready.is_empty() {
-            self.udf.begin(ready, &self.line);
+            self.udf.begin(ready, &self.queue);
         }
     }
 
     /// Gives what has been answered.
     fn collect(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        self.line.take(&mut self.answers);
+        self.queue.take(&mut self.answers);
         let mut ready = Ready::new();
         while let Some(answered) = self.answers.pop_front() {
             self.give(answered, &mut ready, out, context)?;
         }
         for (pause, calls) in ready {
             if pause.is_zero() {
-                self.udf.begin(calls, &self.line);
+                self.udf.begin(calls, &self.queue);
             } else {
                 // The lane has others to serve meanwhile.
-                self.udf.begin_later(pause, calls, &self.line);
+                self.udf.begin_later(pause, calls, &self.queue);
             }
         }
         Ok(())
@@ -254,10 +254,12 @@ impl Calls {
             }
             Err(error) => {
                 let name = Some(self.udf.name());
-                let error = self.site.locate_call(error, &entry.record.origin, name);
-                let decided = self
-                    .site
-                    .decide(error, &entry.record, entry.attempts, context)?;
+                let error = self
+                    .node_context
+                    .locate_call(error, &entry.record.origin, name);
+                let decided =
+                    self.node_context
+                        .decide(error, &entry.record, entry.attempts, context)?;
                 match decided {
                     (Outcome::Again, pause) => {
                         entry.attempts += 1;
@@ -271,11 +273,11 @@ impl Calls {
                             arguments: arguments(self.settings.args, &entry.record),
                         });
                         self.entries.insert(ticket, entry);
-                        self.line.again(ticket);
+                        self.queue.again(ticket);
                     }
                     (Outcome::Gone, _) => {
                         self.unpark(&entry, context)?;
-                        if let Some(next) = self.line.go_on(ticket) {
+                        if let Some(next) = self.queue.go_on(ticket) {
                             ready.entry(Duration::ZERO).or_default().push(next);
                         }
                     }
@@ -312,7 +314,7 @@ impl Calls {
             (form, answer) => {
                 let method = form.method();
                 let error = Error::internal(format!("{method} was answered {answer:?}"));
-                return Err(self.site.locate(error, &record.origin));
+                return Err(self.node_context.locate(error, &record.origin));
             }
         }
         Ok(())
@@ -322,23 +324,23 @@ impl Calls {
         let Some(row) = &entry.row else {
             return Ok(());
         };
-        if self.settings.flaw == Flaw::CallsParkedForever {
+        if self.settings.fault == FaultInjection::CallsParkedForever {
             return Ok(());
         }
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.settings.store);
         store
             .put(epoch, dirty, &row.key, None)
-            .map_err(|e| self.site.name_node(e))
+            .map_err(|e| self.node_context.name_node(e))
     }
 
     /// Writes down what is under way and not written yet.
     fn park(&mut self, context: &mut Context<'_>) -> Result<()> {
-        if self.settings.flaw == Flaw::CallsUnparked {
+        if self.settings.fault == FaultInjection::CallsUnparked {
             self.fresh.clear();
         }
         let epoch = context.epoch;
-        let tally = Arc::clone(&self.udf.load().tally);
+        let tally = Arc::clone(&self.udf.in_flight().tally);
         let LaneStore { store, dirty } = context.store(self.settings.store);
         for ticket in self.fresh.drain(..) {
             let Some(entry) = self.entries.get_mut(&ticket) else {
@@ -350,16 +352,16 @@ impl Calls {
                 None => self.codec.encode(&entry.record),
             };
             let stored = Stored {
-                value: Datum::Bytes(bytes.map_err(|e| self.site.locate(e, origin))?),
+                value: Datum::Bytes(bytes.map_err(|e| self.node_context.locate(e, origin))?),
                 timestamp: entry.record.timestamp,
             };
             let row = row(ticket, entry);
             store
                 .put(epoch, dirty, &row, Some(stored))
-                .map_err(|e| self.site.name_node(e))?;
+                .map_err(|e| self.node_context.name_node(e))?;
             entry.row = Some(Row::new(row, &tally));
         }
-        self.line.mark(self.next);
+        self.queue.mark(self.next);
         Ok(())
     }
 
@@ -368,7 +370,7 @@ impl Calls {
         let run = Arc::clone(&context.clocks.run);
         if self.settings.patient {
             while !self.entries.is_empty() && !run.has_ended() {
-                self.udf.wait(Wait::Answer, &self.line, SLICE);
+                self.udf.wait(Wait::Answer, &self.queue, SLICE);
                 self.collect(out, context)?;
             }
             return Ok(());
@@ -380,9 +382,9 @@ impl Calls {
         if self.usual > left {
             return Ok(());
         }
-        while !left.is_zero() && self.line.fresh() > 0 && !run.has_ended() {
+        while !left.is_zero() && self.queue.fresh() > 0 && !run.has_ended() {
             let slice = left.min(SLICE);
-            self.udf.wait(Wait::Fresh, &self.line, slice);
+            self.udf.wait(Wait::Fresh, &self.queue, slice);
             left -= slice;
         }
         self.collect(out, context)
@@ -435,7 +437,7 @@ fn place(record: &Record) -> [u8; 16] {
     place
 }
 
-impl Operator for Calls {
+impl Operator for AsyncCalls {
     fn process(
         &mut self,
         input: &mut Vec<Record>,
@@ -449,16 +451,16 @@ impl Operator for Calls {
         self.collect(out, context)?;
         let mut records = records.into_iter();
         while records.len() > 0 {
-            let mut room = self.udf.load().take(records.len(), bound);
+            let mut room = self.udf.in_flight().take(records.len(), bound);
             if room == 0 {
                 // At its end nobody will ask for the results.
                 if !run.has_ended() && !run.is_hurried() {
-                    self.udf.wait(Wait::Room(bound), &self.line, SLICE);
+                    self.udf.wait(Wait::Room(bound), &self.queue, SLICE);
                     self.collect(out, context)?;
                     continue;
                 }
                 room = records.len();
-                self.udf.load().force(room);
+                self.udf.in_flight().force(room);
             }
             let taken = records.by_ref().take(room);
             self.begin(taken.map(|(written, record)| (None, written, record)));
@@ -472,7 +474,7 @@ impl Operator for Calls {
         let LaneStore { store, .. } = context.store(self.settings.store);
         let found = store
             .scan(epoch, &KeyRange::default(), usize::MAX)
-            .map_err(|e| self.site.name_node(e))?;
+            .map_err(|e| self.node_context.name_node(e))?;
         let mut parked = Vec::new();
         for (row, stored) in found {
             let Some(at) = row.len().checked_sub(8).filter(|at| *at > 0) else {
@@ -493,18 +495,18 @@ impl Operator for Calls {
             }
         }
         parked.sort_unstable_by_key(|(ticket, ..)| *ticket);
-        self.udf.load().force(parked.len());
-        if self.settings.flaw == Flaw::CallsOvertaken {
+        self.udf.in_flight().force(parked.len());
+        if self.settings.fault == FaultInjection::CallsOvertaken {
             parked.iter_mut().for_each(|(_, _, key, _)| *key = None);
         }
         let rows = parked.into_iter();
         // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
-        let tally = Arc::clone(&self.udf.load().tally);
+        let tally = Arc::clone(&self.udf.in_flight().tally);
         self.begin(rows.map(|(_, row, key, record)| {
             let written = Written { key, parked: None };
             (Some(Row::new(row, &tally)), written, record)
         }));
-        self.line.mark(self.next);
+        self.queue.mark(self.next);
         Ok(())
     }
 
@@ -519,14 +521,14 @@ impl Operator for Calls {
     }
 
     fn close(&mut self) {
-        self.line.close();
-        self.udf.cancel(&self.line);
+        self.queue.close();
+        self.udf.cancel(&self.queue);
     }
 }
 
-impl Drop for Calls {
+impl Drop for AsyncCalls {
     fn drop(&mut self) {
-        if !self.line.is_closed() {
+        if !self.queue.is_closed() {
             self.close();
         }
     }

@@ -7,20 +7,20 @@
 //! known of a parked record is in its row, in the epoch in which it happens. Never waits, and never sends a
 //! request outside of the epoch that has parked its record.
 
-mod batches;
 mod headers;
 mod lane;
 mod listing;
+mod parking_lots;
 mod processor;
 mod row;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use batches::Lots;
-pub use batches::Occupancy;
 pub use headers::{ATTEMPT, CORRELATION, ERROR};
 pub use listing::{Listing, Parked, parked};
-pub(crate) use processor::{Desk, Settings};
+pub use parking_lots::Occupancy;
+pub(crate) use parking_lots::ParkingLots;
+pub(crate) use processor::{OffloadProcessor, Settings};
 
 use crate::{Context, Operator};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use stoatflow_core::{Record, Result};
 
 /// What the two nodes of an offload share in one lane.
-pub(crate) type Shared = Arc<Mutex<Desk>>;
+pub(crate) type Shared = Arc<Mutex<OffloadProcessor>>;
 
 /// The side of the records: parks them, and does what is due by the clock.
 #[derive(Debug)]

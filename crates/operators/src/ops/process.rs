@@ -12,15 +12,15 @@ mod tests;
 pub(crate) mod timers;
 
 pub(crate) use host::Host;
-pub(crate) use processor_env::Seat;
+pub(crate) use processor_env::ProcessorEnv;
 use timers::Due;
 pub(crate) use timers::LaneTimers;
 
 use crate::support::error_policy::{Handled, header};
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{
-    Context, LaneStore, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role, Run,
-    Timer,
+    Context, LaneStore, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role,
+    RunCoordinator, Timer,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use stoatflow_state::{TimerView, split_timer, timer_key};
 
 /// See the module.
 pub(crate) struct Process {
-    seat: Seat,
+    env: ProcessorEnv,
     supplier: Arc<dyn ProcessorSupplier>,
     role: Role,
     processor: Option<Box<dyn Processor>>,
-    run: Arc<Run>,
+    run: Arc<RunCoordinator>,
     /// If it is connected to stores of timers.
     timers: Option<LaneTimers>,
 }
@@ -47,9 +47,9 @@ impl fmt::Debug for Process {
 }
 
 impl Process {
-    pub fn new(seat: Seat, supplier: Arc<dyn ProcessorSupplier>, role: Role) -> Self {
+    pub fn new(env: ProcessorEnv, supplier: Arc<dyn ProcessorSupplier>, role: Role) -> Self {
         Self {
-            seat,
+            env,
             supplier,
             role,
             processor: None,
@@ -70,20 +70,20 @@ impl Process {
         let Some(processor) = self.processor.as_mut() else {
             return Ok(());
         };
-        let (seat, supplier) = (&self.seat, &self.supplier);
+        let (env, supplier) = (&self.env, &self.supplier);
         let mut lost = false;
         // Should a port ever forget to run the body, updates must not vanish.
         let mut done = Err(Error::internal("a transformer's scope did not run"));
         supplier.scope(&mut || {
             done = asked.iter().try_for_each(|record| {
                 let transform = |context: &mut Context<'_>| {
-                    let made = processor.transform(record, &mut Host::new(seat, context, None));
-                    made.map_err(|e| seat.locate(e, &record.origin, supplier.name()))
+                    let made = processor.transform(record, &mut Host::new(env, context, None));
+                    made.map_err(|e| env.locate(e, &record.origin, supplier.name()))
                 };
                 if lost {
                     return Ok(());
                 }
-                match seat.site.attempt(record, context, transform)? {
+                match env.node_context.attempt(record, context, transform)? {
                     Some(made) => results.push(made),
                     None => lost = true,
                 }
@@ -95,21 +95,21 @@ impl Process {
 
     /// May records that fail be left out?
     pub fn is_lenient(&self) -> bool {
-        self.seat.site.is_lenient()
+        self.env.node_context.is_lenient()
     }
 
     /// The instance; the first one to ask has it made.
     fn opened(&mut self, context: &mut Context<'_>) -> Result<&mut dyn Processor> {
         if self.processor.is_none() {
             self.run = Arc::clone(&context.clocks.run);
-            self.timers = LaneTimers::open(&self.seat, context)?;
+            self.timers = LaneTimers::open(&self.env, context)?;
             let timers = self.timers.as_mut();
             let made = self.supplier.create(self.role).and_then(|mut made| {
-                made.init(&mut Host::for_init(&self.seat, context).with_timers(timers))?;
+                made.init(&mut Host::for_init(&self.env, context).with_timers(timers))?;
                 Ok(made)
             });
             let name = self.supplier.name();
-            let made = made.map_err(|e| self.seat.locate(e, &NO_ORIGIN, name))?;
+            let made = made.map_err(|e| self.env.locate(e, &NO_ORIGIN, name))?;
             self.processor = Some(made);
         }
         Ok(self
@@ -132,18 +132,18 @@ impl Process {
         let Some(processor) = self.processor.as_mut() else {
             return Ok(());
         };
-        let (seat, supplier, timers) = (&self.seat, &self.supplier, &mut self.timers);
+        let (env, supplier, timers) = (&self.env, &self.supplier, &mut self.timers);
         // Should a port ever forget to run the body, records must not vanish.
         let mut done = Err(Error::internal("a processor's scope did not run"));
         supplier.scope(&mut || {
             done = input.drain(..).try_for_each(|record| {
                 let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
-                    let mut host = Host::new(seat, context, Some(out)).with_timers(timers.as_mut());
+                    let mut host = Host::new(env, context, Some(out)).with_timers(timers.as_mut());
                     processor
                         .process(std::slice::from_ref(&record), &mut host)
-                        .map_err(|f| seat.locate(f.error, &record.origin, supplier.name()))
+                        .map_err(|f| env.locate(f.error, &record.origin, supplier.name()))
                 };
-                undoing(&seat.site, &record, out, context, act)
+                undoing(&env.node_context, &record, out, context, act)
             });
         });
         done
@@ -159,14 +159,14 @@ impl Process {
         if !timers.begin(context) {
             return Ok(());
         }
-        let (seat, supplier) = (&self.seat, &self.supplier);
+        let (env, supplier) = (&self.env, &self.supplier);
         // Should a port ever forget to run the body, timers must not vanish.
         let mut done = Err(Error::internal("a timer's scope did not run"));
         supplier.scope(&mut || {
             done = (|| {
                 while let Some(due) = timers.next() {
                     let at = timers.store(&due);
-                    let store = &seat.stores[at];
+                    let store = &env.stores[at];
                     let (epoch, wall) = (context.epoch, context.clocks.wall);
                     let LaneStore { store: kept, dirty } = context.store(store.id);
                     // First: it may register itself again.
@@ -188,13 +188,13 @@ impl Process {
                     };
                     let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
                         let mut host =
-                            Host::new(seat, context, Some(out)).with_timers(Some(&mut *timers));
+                            Host::new(env, context, Some(out)).with_timers(Some(&mut *timers));
                         processor
                             .on_timer(&timer, &mut host)
-                            .map_err(|e| seat.locate(e, &NO_ORIGIN, supplier.name()))
+                            .map_err(|e| env.locate(e, &NO_ORIGIN, supplier.name()))
                     };
                     let before = context.effects.handled.len();
-                    undoing(&seat.site, &nobody, out, context, act)?;
+                    undoing(&env.node_context, &nobody, out, context, act)?;
                     name_key(&mut context.effects.handled[before..], &due);
                 }
                 Ok(())
@@ -214,20 +214,21 @@ fn name_key(handled: &mut [Handled], due: &Due) {
 
 /// Tries something that forwards; what a failed try has forwarded is taken back.
 fn undoing(
-    site: &Site,
+    node_context: &NodeContext,
     record: &Record,
     out: &mut Vec<Record>,
     context: &mut Context<'_>,
     mut act: impl FnMut(&mut Context<'_>, &mut Vec<Record>) -> Result<()>,
 ) -> Result<()> {
     let before = (out.len(), context.effects.routes.len());
-    site.attempt(record, context, |context| {
-        act(context, out).inspect_err(|_| {
-            out.truncate(before.0);
-            context.effects.routes.truncate(before.1);
+    node_context
+        .attempt(record, context, |context| {
+            act(context, out).inspect_err(|_| {
+                out.truncate(before.0);
+                context.effects.routes.truncate(before.1);
+            })
         })
-    })
-    .map(drop)
+        .map(drop)
 }
 
 impl Operator for Process {
@@ -241,14 +242,13 @@ impl Operator for Process {
         let Some(processor) = self.processor.as_mut() else {
             return Ok(());
         };
-        if self.seat.site.is_lenient() {
+        if self.env.node_context.is_lenient() {
             return self.process_singly(input, out, context);
         }
-        let mut host = Host::new(&self.seat, context, Some(out)).with_timers(self.timers.as_mut());
+        let mut host = Host::new(&self.env, context, Some(out)).with_timers(self.timers.as_mut());
         processor.process(input, &mut host).map_err(|failed| {
             let origin = input.get(failed.at).map_or(NO_ORIGIN, |r| r.origin);
-            self.seat
-                .locate(failed.error, &origin, self.supplier.name())
+            self.env.locate(failed.error, &origin, self.supplier.name())
         })?;
         input.clear();
         Ok(())
@@ -259,15 +259,15 @@ impl Operator for Process {
     }
 
     fn routes(&self) -> bool {
-        self.seat.children.len() > 1
+        self.env.children.len() > 1
     }
 
     fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         self.opened(context)?;
-        let node = self.seat.site.node;
+        let node = self.env.node_context.node;
         for kind in [Punctuation::StreamTime, Punctuation::WallClock] {
             let now = match kind {
-                Punctuation::StreamTime => context.clocks.event_time(self.seat.clock),
+                Punctuation::StreamTime => context.clocks.event_time(self.env.clock),
                 Punctuation::WallClock => context.clocks.wall.0,
             };
             if kind == Punctuation::StreamTime && now < 0 {
@@ -282,19 +282,19 @@ impl Operator for Process {
                     ..Record::default()
                 };
                 let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
-                    let mut host = Host::new(&self.seat, context, forwards.then_some(out))
+                    let mut host = Host::new(&self.env, context, forwards.then_some(out))
                         .with_timers(self.timers.as_mut());
                     punctuator
                         .punctuate(now, &mut host)
-                        .map_err(|e| self.seat.locate(e, &NO_ORIGIN, self.supplier.name()))
+                        .map_err(|e| self.env.locate(e, &NO_ORIGIN, self.supplier.name()))
                 };
-                undoing(&self.seat.site, &nobody, out, context, act)?;
+                undoing(&self.env.node_context, &nobody, out, context, act)?;
             }
         }
-        let time = context.clocks.event_time(self.seat.clock);
-        context.clocks.set_mark(self.seat.clock, Task(0), time);
+        let time = context.clocks.event_time(self.env.clock);
+        context.clocks.set_mark(self.env.clock, Task(0), time);
         if let Some(timers) = &self.timers {
-            timers.cut(&self.seat, context)?;
+            timers.cut(&self.env, context)?;
             if context.clocks.is_alone() && context.clocks.moves_with_records() {
                 return self.fire(out, context);
             }
@@ -307,7 +307,7 @@ impl Operator for Process {
     }
 
     fn next_punctuation(&self) -> Option<i64> {
-        self.run.next_wall(self.seat.site.node)
+        self.run.next_wall(self.env.node_context.node)
     }
 
     fn close(&mut self) {

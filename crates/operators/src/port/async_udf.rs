@@ -1,10 +1,10 @@
 //! The port to async functions that the engine doesn't own.
 //!
-//! Takes calls in batches, gives each one's answer back through the [`Line`] it came with, later, from any
+//! Takes calls in batches, gives each one's answer back through the [`CallQueue`] it came with, later, from any
 //! thread. Can be implemented without an interpreter: tests drive one by hand, the simulator by a seed.
 
 use crate::port::current_call;
-use crate::{Cost, Line, Load};
+use crate::{CallQueue, CallsInFlight, Cost};
 use smallvec::SmallVec;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub enum Answer {
 pub enum Wait {
     /// Fewer calls than this, of all lanes.
     Room(usize),
-    /// No call that began on this line since [`Line::mark`].
+    /// No call that began on this line since [`CallQueue::mark`].
     Fresh,
     /// Any answer on this line.
     Answer,
@@ -57,34 +57,34 @@ pub trait AsyncUdf: Send + Sync + Debug {
     fn name(&self) -> &str;
 
     /// How much all lanes have asked of it.
-    fn load(&self) -> &Arc<Load>;
+    fn in_flight(&self) -> &Arc<CallsInFlight>;
 
     /// What its calls have cost so far, if that is known: their time, and the time that they waited in line.
     fn cost(&self) -> Option<Cost> {
         None
     }
 
-    /// Begins calls: each is answered once, with [`Line::answer`], which may name another one that is to begin
+    /// Begins calls: each is answered once, with [`CallQueue::answer`], which may name another one that is to begin
     /// then. Never waits.
-    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>);
+    fn begin(&self, calls: Vec<Call>, queue: &Arc<CallQueue>);
 
     /// The same after a pause: calls that have failed. Without a clock of its own, at once.
-    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<Line>) {
+    fn begin_later(&self, pause: Duration, calls: Vec<Call>, queue: &Arc<CallQueue>) {
         let _unused = pause;
-        self.begin(calls, line);
+        self.begin(calls, queue);
     }
 
     /// Waits, at most this long. May come back early, or late.
-    fn wait(&self, what: Wait, line: &Line, most: Duration) {
+    fn wait(&self, what: Wait, queue: &CallQueue, most: Duration) {
         current_call::within(current_call::address(self), true, || match what {
-            Wait::Room(bound) => self.load().wait_below(bound, most),
-            Wait::Fresh => line.wait_fresh(most),
-            Wait::Answer => line.wait_answer(most),
+            Wait::Room(bound) => self.in_flight().wait_below(bound, most),
+            Wait::Fresh => queue.wait_fresh(most),
+            Wait::Answer => queue.wait_answer(most),
         });
     }
 
     /// Nobody will ask for the answers of this line any more: its calls may be given up.
-    fn cancel(&self, line: &Line);
+    fn cancel(&self, queue: &CallQueue);
 }
 
 /// What came of a call, and how long it took from [`AsyncUdf::begin`] on.

@@ -17,7 +17,7 @@ mod tests;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct AtHand {
+pub struct CurrentCall {
     /// The address of who is called; 0: nobody.
     callee: AtomicUsize,
     /// Monotonic milliseconds.
@@ -50,7 +50,7 @@ const ABORT: u8 = 2;
 
 #[derive(Debug)]
 struct Mine {
-    at: Arc<AtHand>,
+    at: Arc<CurrentCall>,
     clock: Arc<dyn Clock>,
 }
 
@@ -65,7 +65,7 @@ pub fn address<T: ?Sized>(callee: &T) -> usize {
 }
 
 /// From now on this thread notes there what it is at; times are of this clock. Kept for good: a thread has it once.
-pub fn note_at(at: Arc<AtHand>, clock: Arc<dyn Clock>) {
+pub fn note_at(at: Arc<CurrentCall>, clock: Arc<dyn Clock>) {
     MINE.set(Some(Box::leak(Box::new(Mine { at, clock }))));
 }
 
@@ -128,13 +128,13 @@ pub fn within<T>(callee: usize, timed: bool, call: impl FnOnce() -> T) -> T {
 pub fn pause(time: Duration) -> bool {
     match MINE.get() {
         Some(mine) => mine.at.wait(time),
-        None => AtHand::default().wait(time),
+        None => CurrentCall::default().wait(time),
     }
 }
 
 /// A function may have another one called: then the outer one goes on.
 struct Left {
-    at: &'static AtHand,
+    at: &'static CurrentCall,
     before: usize,
 }
 
@@ -144,7 +144,7 @@ impl Drop for Left {
     }
 }
 
-impl AtHand {
+impl CurrentCall {
     /// What runs.
     pub fn running(&self) -> Option<Running> {
         let callee = self.callee.load(Relaxed);

@@ -8,9 +8,9 @@ use stoatflow_core::{Datum, Opaque, Record};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Guest(Option<Arc<dyn Opaque>>);
+pub(crate) struct AttachScope(Option<Arc<dyn Opaque>>);
 
-impl Guest {
+impl AttachScope {
     /// All foreign values of a batch are of one runtime.
     pub fn of<'a>(batch: impl IntoIterator<Item = &'a Record>) -> Self {
         let batch = batch.into_iter();

@@ -51,7 +51,7 @@ pub struct Raw<'a> {
 
 /// Where it happens.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct ErrorOrigin {
     /// The lane.
     pub lane: Lane,
     /// Its open epoch.
@@ -77,12 +77,12 @@ pub struct Handled {
     /// For the log.
     pub error: Error,
     /// For the dead-letter topic.
-    pub letter: Option<Letter>,
+    pub letter: Option<DeadLetter>,
 }
 
 /// A dead letter without its body: the engine adds the bytes of the input record.
 #[derive(Debug)]
-pub struct Letter {
+pub struct DeadLetter {
     /// The topic.
     pub topic: Arc<str>,
     /// The input record; [`crate::NO_ORIGIN`]: none.
@@ -108,7 +108,7 @@ enum Decision {
 
 /// See the module. There is none where records must not fail: that costs nothing.
 #[derive(Debug)]
-pub struct Judge {
+pub struct ErrorPolicy {
     failing: Failing,
     decision: Decision,
     node: NodeId,
@@ -117,7 +117,7 @@ pub struct Judge {
     counts: Option<Arc<dyn PartitionCounts>>,
 }
 
-impl Judge {
+impl ErrorPolicy {
     /// The judge of a node; `None` if its handler is to fail.
     ///
     /// # Errors
@@ -148,13 +148,13 @@ impl Judge {
     /// # Errors
     /// The error, if the handler says so or can't be asked; an interruption, if the application is asked to end
     /// meanwhile.
-    pub fn judge(
+    pub fn handle(
         &self,
         error: Error,
         record: &Record,
         raw: Option<Raw<'_>>,
         attempt: u32,
-        place: Place,
+        place: ErrorOrigin,
         handled: &mut Vec<Handled>,
     ) -> Result<Outcome> {
         let (outcome, pause) = self.decide(error, record, raw, attempt, place, handled)?;
@@ -169,14 +169,14 @@ impl Judge {
     /// The same without a wait: says how long it is to be.
     ///
     /// # Errors
-    /// As [`Self::judge`].
+    /// As [`Self::handle`].
     pub fn decide(
         &self,
         error: Error,
         record: &Record,
         raw: Option<Raw<'_>>,
         attempt: u32,
-        place: Place,
+        place: ErrorOrigin,
         handled: &mut Vec<Handled>,
     ) -> Result<(Outcome, Duration)> {
         let gone = (Outcome::Gone, Duration::ZERO);
@@ -250,7 +250,7 @@ impl Judge {
         Decision::of(&handler, &Foreign::default())
     }
 
-    fn handled(&self, error: Error, letter: Option<Letter>) -> Handled {
+    fn handled(&self, error: Error, letter: Option<DeadLetter>) -> Handled {
         Handled {
             node: self.node,
             reason: self.failing.reason(letter.is_some()),
@@ -265,8 +265,8 @@ impl Judge {
         error: &Error,
         record: &Record,
         attempt: u32,
-        place: Place,
-    ) -> Letter {
+        place: ErrorOrigin,
+    ) -> DeadLetter {
         let at = error.coordinates();
         let raised = self.runtime.as_ref().and_then(|r| r.exception(error));
         let (exception, message, traceback) = match raised {
@@ -292,7 +292,7 @@ impl Judge {
         put("lane", Some(place.lane.0.to_string()));
         put("epoch", Some(place.epoch.0.to_string()));
         put("attempts", Some(attempt.to_string()));
-        Letter {
+        DeadLetter {
             topic,
             origin: record.origin,
             timestamp: record.timestamp,

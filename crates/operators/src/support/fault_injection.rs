@@ -4,7 +4,7 @@
 
 /// What is left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flaw {
+pub enum FaultInjection {
     /// Nothing: the operators as they are.
     #[default]
     None,

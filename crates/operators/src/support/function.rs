@@ -11,7 +11,7 @@ mod tests;
 use crate::expr::Compiled;
 use crate::expr::combiner::{Combiner, Takes};
 use crate::support::error_policy::Outcome;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Args, Context, Failed, Foreign, Partitions, Udf};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -45,13 +45,18 @@ pub(crate) fn in_turn(
 pub(crate) struct Function {
     pub callee: Callee,
     args: Args,
-    pub site: Site,
+    pub node_context: NodeContext,
     /// Do several calls belong to one record, and none of them counts if one fails?
     together: bool,
 }
 
 impl Function {
-    pub fn new(spec: &Spec, args: Args, site: Site, foreign: &Foreign) -> Result<Self> {
+    pub fn new(
+        spec: &Spec,
+        args: Args,
+        node_context: NodeContext,
+        foreign: &Foreign,
+    ) -> Result<Self> {
         let callee = match spec {
             Spec::Udf(index) | Spec::Async(Awaiting { udf: index, .. }) => {
                 Callee::Foreign(foreign.udf(*index)?)
@@ -66,7 +71,7 @@ impl Function {
         Ok(Self {
             callee,
             args,
-            site,
+            node_context,
             together: false,
         })
     }
@@ -79,7 +84,7 @@ impl Function {
 
     /// Must records come one at a time, so that what is left out is one whole record?
     pub fn singly(&self, records: usize) -> bool {
-        self.together && self.site.is_lenient() && records > 1
+        self.together && self.node_context.is_lenient() && records > 1
     }
 
     /// One verdict per record.
@@ -243,7 +248,9 @@ impl Function {
             context,
             |_| {},
             |rest, _, out| match &self.callee {
-                Callee::Foreign(udf) => udf.topics(rest, &|origin| self.site.topic_of(origin), out),
+                Callee::Foreign(udf) => {
+                    udf.topics(rest, &|origin| self.node_context.topic_of(origin), out)
+                }
                 Callee::Native(expr) => each(rest, |record| {
                     let topic: Arc<str> = match expr.eval(record)? {
                         Datum::Str(topic) => topic.as_str().into(),
@@ -364,7 +371,10 @@ impl Function {
         }
         trial.from = at;
         let error = self.locate(failed.error, record);
-        match self.site.judge(error, record, trial.attempts, context)? {
+        match self
+            .node_context
+            .handle(error, record, trial.attempts, context)?
+        {
             Outcome::Again => trial.attempts += 1,
             Outcome::Gone => {
                 trial.attempts = 0;
@@ -402,7 +412,8 @@ impl Function {
             Callee::Foreign(udf) => udf.name(),
             Callee::Native(expr) => expr.text(),
         };
-        self.site.locate_call(error, &record.origin, Some(name))
+        self.node_context
+            .locate_call(error, &record.origin, Some(name))
     }
 
     // What crosses a border is counted: a result too few would give every later record its neighbour's.

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::support::error_policy::{Letter, Place, header};
+use crate::support::error_policy::{DeadLetter, ErrorOrigin, header};
 use crate::{Failed, Foreign, PartitionCounts, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Error, ErrorKind, Late, Origin, Record, Result, Timestamp};
@@ -166,7 +166,7 @@ impl LatePolicy {
 
     /// A dead letter, whose body the engine adds.
     #[must_use]
-    pub fn letter(&self, to: Arc<str>, late: LateRecord<'_>, place: Place) -> Letter {
+    pub fn letter(&self, to: Arc<str>, late: LateRecord<'_>, place: ErrorOrigin) -> DeadLetter {
         let LateRecord {
             origin,
             topic,
@@ -189,7 +189,7 @@ impl LatePolicy {
             header("lane", place.lane.0.to_string()),
             header("epoch", place.epoch.0.to_string()),
         ];
-        Letter {
+        DeadLetter {
             topic: to,
             origin,
             timestamp,

@@ -3,7 +3,7 @@
 //! Takes an error and the origin of a record, gives the error with node, function, topic, partition
 //! and offset. Never swallows and never decides.
 
-use crate::support::error_policy::{Judge, Outcome};
+use crate::support::error_policy::{ErrorPolicy, Outcome};
 use crate::{Context, NO_ORIGIN};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,48 +15,48 @@ pub(crate) type Topics = Arc<[Vec<String>]>;
 
 /// Node, name and topics, and who decides about records that fail here.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct NodeContext {
     pub node: NodeId,
     name: Arc<str>,
     topics: Topics,
-    judge: Option<Arc<Judge>>,
+    policy: Option<Arc<ErrorPolicy>>,
 }
 
-impl Site {
+impl NodeContext {
     pub fn new(node: NodeId, name: &str, topics: Topics) -> Self {
         Self {
             node,
             name: name.into(),
             topics,
-            judge: None,
+            policy: None,
         }
     }
 
     /// The same place with another judge.
-    pub fn judged_by(mut self, judge: Option<Arc<Judge>>) -> Self {
-        self.judge = judge;
+    pub fn with_policy(mut self, policy: Option<Arc<ErrorPolicy>>) -> Self {
+        self.policy = policy;
         self
     }
 
     /// May records that fail be left out?
     pub fn is_lenient(&self) -> bool {
-        self.judge.is_some()
+        self.policy.is_some()
     }
 
     /// Decides about a record that failed; `attempts` failed before. The error has its coordinates.
-    pub fn judge(
+    pub fn handle(
         &self,
         error: Error,
         record: &Record,
         attempts: u32,
         context: &mut Context<'_>,
     ) -> Result<Outcome> {
-        let Some(judge) = &self.judge else {
+        let Some(policy) = &self.policy else {
             return Err(error);
         };
-        let place = context.place();
+        let at = context.error_origin();
         let handled = &mut context.effects.handled;
-        judge.judge(error, record, None, attempts + 1, place, handled)
+        policy.handle(error, record, None, attempts + 1, at, handled)
     }
 
     /// The same without a wait before it is tried again: says how long that is to be.
@@ -67,12 +67,12 @@ impl Site {
         attempts: u32,
         context: &mut Context<'_>,
     ) -> Result<(Outcome, Duration)> {
-        let Some(judge) = &self.judge else {
+        let Some(policy) = &self.policy else {
             return Err(error);
         };
-        let place = context.place();
+        let at = context.error_origin();
         let handled = &mut context.effects.handled;
-        judge.decide(error, record, None, attempts + 1, place, handled)
+        policy.decide(error, record, None, attempts + 1, at, handled)
     }
 
     /// Tries something with a record until it is done, or the record is given up: then `None`.
@@ -100,7 +100,7 @@ impl Site {
         let mut attempts = 0;
         loop {
             let located = self.locate(error, &record.origin);
-            match self.judge(located, record, attempts, context)? {
+            match self.handle(located, record, attempts, context)? {
                 Outcome::Again => attempts += 1,
                 Outcome::Gone => return Ok(None),
             }

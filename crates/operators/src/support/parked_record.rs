@@ -8,7 +8,7 @@
 //! JSON that comes back as objects of that language (rows of before show it as JSON that was read).
 
 use crate::ops::tables::suppress::codec::{Reader, put, put_headers};
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use stoatflow_core::{
     Datum, Error, Offset, Origin, Partition, PlainJson, Record, Result, Serde, SourceId, Text,
@@ -34,7 +34,7 @@ const PLAIN: u8 = 10;
 pub(crate) struct Codec {
     pub key: Serde,
     pub value: Serde,
-    pub site: Site,
+    pub node_context: NodeContext,
     /// Who parks it, for messages: "an async call".
     pub who: &'static str,
 }
@@ -47,7 +47,7 @@ impl Codec {
         let origin = &record.origin;
         out.put_u16(origin.source.0);
         out.put_u16(origin.topic);
-        let topic = self.site.topic_of(origin).unwrap_or_default();
+        let topic = self.node_context.topic_of(origin).unwrap_or_default();
         put(&mut out, Some(topic.as_bytes()));
         out.put_i32(origin.partition.0);
         out.put_i64(origin.offset.0);
@@ -74,7 +74,7 @@ impl Codec {
             let offset = Offset(read.i64()?);
             let headers = read.headers()?;
             // The topics of a source may stand in another order by now; one that matched a pattern has no name here.
-            let (source, topic) = self.site.find_topic(&topic).unwrap_or(known);
+            let (source, topic) = self.node_context.find_topic(&topic).unwrap_or(known);
             let key = datum(&self.key, &mut read)?;
             let value = datum(&self.value, &mut read)?;
             let origin = Origin {
@@ -95,7 +95,7 @@ impl Codec {
             }))
         };
         let read = read().unwrap_or_else(|| Err(self.corrupt()));
-        read.map_err(|e| self.site.name_node(e))
+        read.map_err(|e| self.node_context.name_node(e))
     }
 
     /// Writes something else that is parked with a record.
@@ -111,7 +111,7 @@ impl Codec {
 
     pub fn corrupt(&self) -> Error {
         let error = Error::state_corrupt(format!("what {} has parked can't be read", self.who));
-        self.site
+        self.node_context
             .name_node(error.hint("check that nothing else writes to its changelog topic"))
     }
 }

@@ -6,8 +6,8 @@
 use crate::expr::aggregation::State;
 use crate::ops::tables::table_update;
 use crate::support::dropped;
-use crate::support::node_context::Site;
-use crate::support::update_cache::SharedHeld;
+use crate::support::node_context::NodeContext;
+use crate::support::update_cache::SharedUpdateCache;
 use crate::{Context, LaneStore};
 use bytes::Bytes;
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
@@ -15,15 +15,15 @@ use stoatflow_state::{PutResult, Stored, VersionedView};
 
 /// Store, key serde and held updates of one operator.
 #[derive(Debug)]
-pub(crate) struct Keeper {
-    pub site: Site,
+pub(crate) struct TableWriter {
+    pub node_context: NodeContext,
     pub store: StoreId,
     key: Serde,
     value: Serde,
     old: bool,
     /// Of a versioned store: its clock.
     versions: Option<ClockId>,
-    held: Option<SharedHeld>,
+    cache: Option<SharedUpdateCache>,
 }
 
 /// How updates go on.
@@ -32,7 +32,7 @@ pub(crate) struct Sending {
     /// With the value before?
     pub old: bool,
     /// Where they wait for the barrier, if there is to be one per key and epoch.
-    pub held: Option<SharedHeld>,
+    pub cache: Option<SharedUpdateCache>,
     /// Of a versioned store: the clock of what it has taken.
     pub versions: Option<ClockId>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Sending {
 pub(crate) struct Update {
     /// Had the store a value before?
     pub existed: bool,
-    /// What the store has now, as the children get it (see [`Keeper::update`]).
+    /// What the store has now, as the children get it (see [`TableWriter::update`]).
     pub value: Datum,
     /// And since when.
     pub timestamp: Timestamp,
@@ -59,21 +59,27 @@ pub(crate) enum Before {
     Given(Datum),
 }
 
-impl Keeper {
-    pub fn new(site: Site, store: StoreId, key: Serde, value: Serde, sending: Sending) -> Self {
+impl TableWriter {
+    pub fn new(
+        node_context: NodeContext,
+        store: StoreId,
+        key: Serde,
+        value: Serde,
+        sending: Sending,
+    ) -> Self {
         Self {
-            site,
+            node_context,
             store,
             key,
             value,
             old: sending.old,
             versions: sending.versions,
-            held: sending.held,
+            cache: sending.cache,
         }
     }
 
     pub fn is_cached(&self) -> bool {
-        self.held.is_some()
+        self.cache.is_some()
     }
 
     /// Does its store keep versions?
@@ -121,7 +127,10 @@ impl Keeper {
         } else {
             return true;
         };
-        context.effects.dropped.push((self.site.node, reason));
+        context
+            .effects
+            .dropped
+            .push((self.node_context.node, reason));
         false
     }
 
@@ -249,8 +258,8 @@ impl Keeper {
             record.timestamp = timestamp;
         }
         record.value = value;
-        match &mut self.held {
-            Some(held) => held.lock().hold(key, existed, record),
+        match &mut self.cache {
+            Some(cache) => cache.lock().hold(key, existed, record),
             None => out.push(record),
         }
     }
@@ -292,19 +301,19 @@ impl Keeper {
     pub fn check(&self, value: &Datum) -> Result<()> {
         // What a native aggregate holds was asked when it came: to write all of it for each record would be too much.
         let asked = matches!(self.value, Serde::Json) && State::of(value).is_some();
-        if self.site.is_lenient() && !asked {
+        if self.node_context.is_lenient() && !asked {
             self.value.encode(value)?;
         }
         Ok(())
     }
 
     pub fn barrier(&mut self, out: &mut Vec<Record>) {
-        if let Some(held) = &mut self.held {
-            held.lock().release(out);
+        if let Some(cache) = &mut self.cache {
+            cache.lock().release(out);
         }
     }
 
     pub fn locate(&self, error: Error, record: &Record) -> Error {
-        self.site.locate(error, &record.origin)
+        self.node_context.locate(error, &record.origin)
     }
 }

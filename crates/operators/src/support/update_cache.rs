@@ -43,17 +43,17 @@ enum Key {
 
 /// Of all operators of a lane that write one store, as those of a cogroup do: what one holds and another
 /// has overtaken must not come out beside it.
-pub(crate) type SharedHeld = Arc<Mutex<Held>>;
+pub(crate) type SharedUpdateCache = Arc<Mutex<UpdateCache>>;
 
 /// One update per key.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct UpdateCache {
     index: HashTable<usize>,
     entries: Vec<Entry>,
     updates: u64,
 }
 
-impl Held {
+impl UpdateCache {
     /// Holds `record` instead of an earlier update of the same key. `existed`: had the store a value
     /// before this update? What is born and deleted within the epoch isn't held on to: nobody below ever
     /// hears of it (as Kafka Streams), and a session that grows leaves one such key per record behind.

@@ -1,7 +1,7 @@
 //! An async function whose calls end when the test says so.
 
 use crate::testing::{Rig, into_sink, plan, raised, serde, word};
-use crate::{Answer, AsyncUdf, Call, Foreign, Line, Load, Udf, Wait};
+use crate::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight, Foreign, Udf, Wait};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use stoatflow_plan::{Awaiting, Form, Op, PhysicalPlan, Store};
 
 #[derive(Debug, Default)]
 pub struct Hand {
-    load: Arc<Load>,
+    in_flight: Arc<CallsInFlight>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    running: Vec<(Call, Arc<Line>)>,
+    running: Vec<(Call, Arc<CallQueue>)>,
     most: usize,
     answers: Option<Answers>,
     fails: Vec<String>,
@@ -62,14 +62,14 @@ impl Hand {
 
     /// Room for up to so many calls of another lane.
     pub fn take_room(&self, wanted: usize, bound: usize) -> usize {
-        self.load.take(wanted, bound)
+        self.in_flight.take(wanted, bound)
     }
 
     /// Answers all calls that run.
     pub fn all(&self, result: impl Fn(&Call) -> Result<Answer>) {
         let running = std::mem::take(&mut self.state.lock().running);
-        for (call, line) in running {
-            line.answer(call.ticket, result(&call), Duration::ZERO);
+        for (call, queue) in running {
+            queue.answer(call.ticket, result(&call), Duration::ZERO);
         }
     }
 
@@ -80,13 +80,13 @@ impl Hand {
 
     pub fn finish(&self, value: &str, result: Result<Answer>) {
         let mut state = self.state.lock();
-        let is = |(call, _): &(Call, Arc<Line>)| word(self::value(call)) == value;
+        let is = |(call, _): &(Call, Arc<CallQueue>)| word(self::value(call)) == value;
         let at = state.running.iter().position(is).expect("such a call");
-        let (call, line) = state.running.remove(at);
+        let (call, queue) = state.running.remove(at);
         let took = state.took;
-        if let Some(next) = line.answer(call.ticket, result, took) {
+        if let Some(next) = queue.answer(call.ticket, result, took) {
             state.begun.push(word(self::value(&next)));
-            state.running.push((next, line));
+            state.running.push((next, queue));
         }
     }
 
@@ -116,7 +116,7 @@ impl Hand {
     }
 
     pub fn load(&self) -> usize {
-        self.load.count()
+        self.in_flight.count()
     }
 
     pub fn waits(&self) -> usize {
@@ -138,25 +138,25 @@ impl AsyncUdf for Hand {
         "app.py:7 hand"
     }
 
-    fn load(&self) -> &Arc<Load> {
-        &self.load
+    fn in_flight(&self) -> &Arc<CallsInFlight> {
+        &self.in_flight
     }
 
-    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+    fn begin(&self, calls: Vec<Call>, queue: &Arc<CallQueue>) {
         let mut state = self.state.lock();
         let values = calls.iter().map(|call| word(value(call)));
         state.begun.extend(values);
-        let calls = calls.into_iter().map(|call| (call, Arc::clone(line)));
+        let calls = calls.into_iter().map(|call| (call, Arc::clone(queue)));
         state.running.extend(calls);
-        state.most = state.most.max(self.load.count());
+        state.most = state.most.max(self.in_flight.count());
     }
 
-    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<Line>) {
+    fn begin_later(&self, pause: Duration, calls: Vec<Call>, queue: &Arc<CallQueue>) {
         self.state.lock().pauses.push(pause);
-        self.begin(calls, line);
+        self.begin(calls, queue);
     }
 
-    fn wait(&self, what: Wait, _line: &Line, _most: Duration) {
+    fn wait(&self, what: Wait, _queue: &CallQueue, _most: Duration) {
         let (chosen, fails) = {
             let mut state = self.state.lock();
             state.waits += 1;
@@ -175,7 +175,7 @@ impl AsyncUdf for Hand {
         }
     }
 
-    fn cancel(&self, _line: &Line) {
+    fn cancel(&self, _queue: &CallQueue) {
         self.state.lock().cancelled += 1;
     }
 }

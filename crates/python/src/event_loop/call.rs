@@ -9,21 +9,21 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Error, Result};
-use stoatflow_operators::{Answer, Call, Line};
+use stoatflow_operators::{Answer, Call, CallQueue};
 use stoatflow_plan::Form;
 
 /// A call. Answered once, on the event loop; who answers begins what is given back.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct AsyncCall {
     call: Call,
-    line: Arc<Line>,
+    line: Arc<CallQueue>,
     name: Arc<str>,
     profile: Arc<Profile>,
     forks: u32,
 }
 
 impl AsyncCall {
-    pub fn new(call: Call, line: &Arc<Line>, name: &Arc<str>, profile: &Arc<Profile>) -> Self {
+    pub fn new(call: Call, line: &Arc<CallQueue>, name: &Arc<str>, profile: &Arc<Profile>) -> Self {
         Self {
             call,
             line: Arc::clone(line),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::SourceId;
-use stoatflow_operators::{AsyncUdf, Call, Cost, Foreign, Line, Load, Udf};
+use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost, Foreign, Udf};
 use stoatflow_plan::{Function, Op};
 
 /// Reads OpenMetrics text strictly: declared families, no sample twice, an end.
@@ -244,14 +244,14 @@ fn functions_tell_their_cost_by_node() {
 }
 
 #[derive(Debug, Default)]
-struct Awaited(Arc<Load>);
+struct Awaited(Arc<CallsInFlight>);
 
 impl AsyncUdf for Awaited {
     fn name(&self) -> &str {
         "app.py:12 fetch"
     }
 
-    fn load(&self) -> &Arc<Load> {
+    fn in_flight(&self) -> &Arc<CallsInFlight> {
         &self.0
     }
 
@@ -263,9 +263,9 @@ impl AsyncUdf for Awaited {
         })
     }
 
-    fn begin(&self, _calls: Vec<Call>, _line: &Arc<Line>) {}
+    fn begin(&self, _calls: Vec<Call>, _queue: &Arc<CallQueue>) {}
 
-    fn cancel(&self, _line: &Line) {}
+    fn cancel(&self, _queue: &CallQueue) {}
 }
 
 #[test]

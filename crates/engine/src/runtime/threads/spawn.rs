@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use stoatflow_core::{Error, Result};
 use stoatflow_operators::Runtime;
-use stoatflow_operators::current_call::{AtHand, note_at};
+use stoatflow_operators::current_call::{CurrentCall, note_at};
 
 #[allow(clippy::disallowed_methods)] // the one place that makes threads
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
@@ -21,7 +21,7 @@ pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
 /// function it is in.
 pub(super) fn hosted(
     guest: Option<&dyn Runtime>,
-    (at, shared): (&Arc<AtHand>, &Shared),
+    (at, shared): (&Arc<CurrentCall>, &Shared),
     body: impl FnOnce() + Send,
 ) {
     note_at(Arc::clone(at), Arc::clone(&shared.clock));

@@ -1,6 +1,6 @@
 //! Operators of joins by foreign key.
 
-use super::{Builder, Made};
+use super::{Builder, Built};
 use crate::Args::{KeyValue, Value};
 use crate::ops::joins::foreign_key::answer::{self, ForeignAnswer};
 use crate::ops::joins::foreign_key::join::ForeignJoin;
@@ -9,7 +9,7 @@ use crate::ops::joins::foreign_key::subscribe::{ForeignSubscribe, Serdes};
 use stoatflow_plan::{JoinKind, Node, Op};
 
 impl Builder<'_> {
-    pub(super) fn foreign_keys(&self, node: &Node) -> Made {
+    pub(super) fn foreign_keys(&self, node: &Node) -> Built {
         Ok(Some(match &node.op {
             Op::ForeignSubscribe {
                 kind,
@@ -34,7 +34,7 @@ impl Builder<'_> {
                 foreign,
                 ..
             } => Box::new(ForeignAnswer::new(
-                self.site.clone(),
+                self.node_context.clone(),
                 *store,
                 self.view(node, right)?,
                 answer::Serdes {
@@ -48,7 +48,7 @@ impl Builder<'_> {
                 key,
                 foreign,
             } => Box::new(ForeignNotify::new(
-                self.site.clone(),
+                self.node_context.clone(),
                 *store,
                 self.foreign.serde(key)?,
                 self.foreign.serde(foreign)?,
@@ -61,7 +61,7 @@ impl Builder<'_> {
                 value,
                 ..
             } => Box::new(ForeignJoin::new(
-                self.site.clone(),
+                self.node_context.clone(),
                 self.view(node, left)?,
                 self.joiner(function, *with_key)?,
                 self.foreign.serde(value)?,

@@ -1,6 +1,6 @@
 //! Joins of two streams, and what the two sides of a join (or of an offload) share.
 
-use super::{Builder, Made};
+use super::{Builder, Built};
 use crate::ops::joins::epoch_updates;
 use crate::ops::joins::stream_join::{Kept, Parts, Rows, Shape, Side, StreamJoin, Waiting};
 use std::cell::RefCell;
@@ -15,20 +15,20 @@ pub(super) struct Shared {
     /// Of a left or outer join of streams, by the store of it.
     waiting: RefCell<HashMap<StoreId, Arc<Mutex<Waiting>>>>,
     /// Of a join of tables, by the node where they meet.
-    told: RefCell<HashMap<NodeId, epoch_updates::Shared>>,
+    updates: RefCell<HashMap<NodeId, epoch_updates::Shared>>,
     /// Of an offload, by the node of its records.
-    pub(super) desks: RefCell<HashMap<NodeId, crate::ops::offload::Shared>>,
+    pub(super) processors: RefCell<HashMap<NodeId, crate::ops::offload::Shared>>,
 }
 
 impl Shared {
-    pub fn told(&self, merge: NodeId) -> epoch_updates::Shared {
-        let mut told = self.told.borrow_mut();
-        Arc::clone(told.entry(merge).or_default())
+    pub fn updates(&self, merge: NodeId) -> epoch_updates::Shared {
+        let mut updates = self.updates.borrow_mut();
+        Arc::clone(updates.entry(merge).or_default())
     }
 }
 
 impl Builder<'_> {
-    pub(super) fn joins(&self, node: &Node) -> Made {
+    pub(super) fn joins(&self, node: &Node) -> Built {
         let Op::StreamJoin {
             left,
             kind,
@@ -57,7 +57,7 @@ impl Builder<'_> {
             (window.after_ms, window.before_ms)
         };
         let parts = Parts {
-            site: self.site.clone(),
+            node_context: self.node_context.clone(),
             side: if *left { Side::Left } else { Side::Right },
             outer: match kind {
                 JoinKind::Inner => false,

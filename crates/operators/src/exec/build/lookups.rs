@@ -1,6 +1,6 @@
 //! Operators that read tables by key: joins of tables, and of streams with tables.
 
-use super::{Builder, Made};
+use super::{Builder, Built};
 use crate::Args::{KeyValue, Value};
 use crate::ops::async_ops::SideBySide;
 use crate::ops::joins::global_join::GlobalJoin;
@@ -13,7 +13,7 @@ use stoatflow_core::{ClockId, Error, Result, Serde, StoreId};
 use stoatflow_plan::{Function as Spec, JoinKind, Node, Op, SerdeSpec, Store, StoreKind, View};
 
 impl Builder<'_> {
-    pub(super) fn lookups(&self, node: &Node) -> Made {
+    pub(super) fn lookups(&self, node: &Node) -> Built {
         Ok(Some(match &node.op {
             Op::TableJoin {
                 left,
@@ -25,7 +25,7 @@ impl Builder<'_> {
                 apart,
                 old,
             } => Box::new(TableJoin::new(
-                self.site.clone(),
+                self.node_context.clone(),
                 *left,
                 Needs::of(*kind),
                 self.view(node, other)?,
@@ -36,8 +36,8 @@ impl Builder<'_> {
             Op::TableMerge { store, key, old } => {
                 let waits = self.options.at_barrier && store.is_none();
                 let waits = waits.then(|| self.foreign.serde(key)).transpose()?;
-                let keeper = self.keeper_if(*store, key, *old)?;
-                Box::new(TableMerge::new(keeper, waits, self.site.clone()))
+                let writer = self.writer_if(*store, key, *old)?;
+                Box::new(TableMerge::new(writer, waits, self.node_context.clone()))
             }
             Op::StreamTableJoin {
                 kind,
@@ -53,7 +53,7 @@ impl Builder<'_> {
                 let joiner = self.joiner(function, *with_key)?;
                 let waiting = match (grace_ms, buffer, clock) {
                     (Some(grace_ms), Some(store), Some(clock)) => Some(Waiting::new(Room {
-                        site: self.site.clone(),
+                        node_context: self.node_context.clone(),
                         store: *store,
                         clock: *clock,
                         grace_ms: *grace_ms,
@@ -93,7 +93,7 @@ impl Builder<'_> {
         };
         Ok(Some(Late {
             key: self.foreign.serde(key)?,
-            told: self.shared.told(*merge),
+            updates: self.shared.updates(*merge),
         }))
     }
 
@@ -103,7 +103,7 @@ impl Builder<'_> {
             Some(awaiting) => {
                 let patient = self.foreign.runtime.as_ref().is_some_and(|r| r.patient());
                 let udf = self.foreign.call(awaiting.udf)?;
-                Some(SideBySide::new(udf, awaiting, patient, self.options.flaw))
+                Some(SideBySide::new(udf, awaiting, patient, self.options.fault))
             }
         };
         Ok(Joiner::new(
@@ -115,7 +115,7 @@ impl Builder<'_> {
 
     fn lookup(&self, node: &Node, kind: JoinKind, table: &View, joiner: Joiner) -> Result<Lookup> {
         Ok(Lookup {
-            site: self.site.clone(),
+            node_context: self.node_context.clone(),
             outer: kind != JoinKind::Inner,
             table: self.view(node, table)?,
             joiner,
@@ -128,9 +128,9 @@ impl Builder<'_> {
             plan: self.plan,
             foreign: self.foreign,
             options: self.options.clone(),
-            site: self.site.clone().judged_by(None),
+            node_context: self.node_context.clone().with_policy(None),
             shared: self.shared,
-            held: self.held,
+            cache: self.cache,
         };
         strict.part(node, view)
     }

@@ -1,9 +1,9 @@
 //! Offloads: the side of the records makes the desk, that of the answers finds it.
 
-use super::{Builder, Made};
+use super::{Builder, Built};
 use crate::Args::Value;
-use crate::Judge;
-use crate::ops::offload::{Desk, Offload, OffloadAnswers, Settings};
+use crate::ErrorPolicy;
+use crate::ops::offload::{Offload, OffloadAnswers, OffloadProcessor, Settings};
 use crate::support::schema_ids::SchemaIds;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use stoatflow_core::{Error, Failing, Result};
 use stoatflow_plan::{Function as Spec, Node, Op};
 
 impl Builder<'_> {
-    pub(super) fn offloads(&self, node: &Node) -> Made {
+    pub(super) fn offloads(&self, node: &Node) -> Built {
         match &node.op {
             Op::Offload { .. } => {
-                let desk = Arc::new(Mutex::new(Desk::new(self.desk(node)?)));
-                let mut desks = self.shared.desks.borrow_mut();
-                desks.insert(node.id, Arc::clone(&desk));
-                Ok(Some(Box::new(Offload(desk))))
+                let processor = Arc::new(Mutex::new(OffloadProcessor::new(self.processor(node)?)));
+                let mut processors = self.shared.processors.borrow_mut();
+                processors.insert(node.id, Arc::clone(&processor));
+                Ok(Some(Box::new(Offload(processor))))
             }
             Op::OffloadAnswers { of, .. } => {
-                let desks = self.shared.desks.borrow();
-                let desk = desks.get(of).cloned();
-                let desk = desk.ok_or_else(|| {
+                let processors = self.shared.processors.borrow();
+                let processor = processors.get(of).cloned();
+                let processor = processor.ok_or_else(|| {
                     Error::internal(format!("node {of} must come before its answers"))
                 })?;
-                Ok(Some(Box::new(OffloadAnswers(desk))))
+                Ok(Some(Box::new(OffloadAnswers(processor))))
             }
             _ => Ok(None),
         }
     }
 
-    fn desk(&self, node: &Node) -> Result<Settings> {
+    fn processor(&self, node: &Node) -> Result<Settings> {
         let Op::Offload {
             store,
             key,
@@ -61,10 +61,10 @@ impl Builder<'_> {
         let handler = handler.or(self.plan.handlers.processing.as_ref());
         let place = (node.id, node.name.as_str());
         let counts = self.options.partitions.as_ref();
-        let judge = Judge::new(Failing::Processing, handler, place, self.foreign, counts)?;
-        let timeouts = self.site.clone().judged_by(judge);
+        let policy = ErrorPolicy::new(Failing::Processing, handler, place, self.foreign, counts)?;
+        let timeouts = self.node_context.clone().with_policy(policy);
         Ok(Settings {
-            site: self.site.clone(),
+            node_context: self.node_context.clone(),
             timeouts,
             name: node.name.as_str().into(),
             store: *store,
@@ -83,7 +83,7 @@ impl Builder<'_> {
             instead_of_error: instead(instead_of_error)?,
             patience: *patience,
             max_parked: *max_parked,
-            flaw: self.options.flaw,
+            fault: self.options.fault,
         })
     }
 }

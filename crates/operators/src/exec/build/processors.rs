@@ -1,8 +1,8 @@
 //! Operators that the user wrote.
 
-use super::{Builder, Made};
+use super::{Builder, Built};
 use crate::Role;
-use crate::ops::process::{Process, Seat};
+use crate::ops::process::{Process, ProcessorEnv};
 use crate::ops::tables::transform_values::TransformValues;
 use stoatflow_core::{ClockId, ProcessorId, Result, StoreId};
 use stoatflow_plan::{Node, Op};
@@ -11,7 +11,7 @@ use stoatflow_plan::{Node, Op};
 const APPLICATION: ClockId = ClockId(0);
 
 impl Builder<'_> {
-    pub(super) fn processors(&self, node: &Node) -> Made {
+    pub(super) fn processors(&self, node: &Node) -> Built {
         Ok(Some(match &node.op {
             Op::Process {
                 processor,
@@ -24,10 +24,11 @@ impl Builder<'_> {
                 } else {
                     Role::Process
                 };
-                let site = self.site.clone();
-                let seat = Seat::new(self.plan, node, stores, *clock, site, self.foreign)?;
+                let node_context = self.node_context.clone();
+                let env =
+                    ProcessorEnv::new(self.plan, node, stores, *clock, node_context, self.foreign)?;
                 let supplier = self.foreign.processor(*processor)?;
-                Box::new(Process::new(seat, supplier, role))
+                Box::new(Process::new(env, supplier, role))
             }
             Op::TransformValues {
                 processor,
@@ -37,7 +38,7 @@ impl Builder<'_> {
                 old,
             } => Box::new(TransformValues::new(
                 self.transformer(node, *processor, stores)?,
-                self.keeper_if(*store, key, *old)?,
+                self.writer_if(*store, key, *old)?,
                 *old,
             )),
             _ => return Ok(None),
@@ -51,9 +52,16 @@ impl Builder<'_> {
         processor: ProcessorId,
         stores: &[StoreId],
     ) -> Result<Process> {
-        let site = self.site.clone();
-        let seat = Seat::new(self.plan, node, stores, APPLICATION, site, self.foreign)?;
+        let node_context = self.node_context.clone();
+        let env = ProcessorEnv::new(
+            self.plan,
+            node,
+            stores,
+            APPLICATION,
+            node_context,
+            self.foreign,
+        )?;
         let supplier = self.foreign.processor(processor)?;
-        Ok(Process::new(seat, supplier, Role::TransformValues))
+        Ok(Process::new(env, supplier, Role::TransformValues))
     }
 }

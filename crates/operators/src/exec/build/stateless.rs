@@ -1,6 +1,6 @@
 //! Operators that keep nothing: sources, stateless steps, exchanges and sinks.
 
-use super::{Builder, Made};
+use super::{Builder, Built};
 use crate::Args::{KeyValue, Value};
 use crate::Operator;
 use crate::ops::async_ops;
@@ -14,7 +14,7 @@ use stoatflow_core::{Error, Result};
 use stoatflow_plan::{Fork, Function, Node, Op, SerdeSpec, Sink};
 
 impl Builder<'_> {
-    pub(super) fn stateless(&self, node: &Node) -> Made {
+    pub(super) fn stateless(&self, node: &Node) -> Built {
         let args = |with_key: bool| if with_key { KeyValue } else { Value };
         Ok(Some(match &node.op {
             Op::Source { .. } => Box::new(source::Source),
@@ -54,7 +54,7 @@ impl Builder<'_> {
                     max_wait_ms: *max_wait_ms,
                     by_row: by_row.clone(),
                     sink: false,
-                    flaw: self.options.flaw,
+                    fault: self.options.fault,
                 },
             )?,
             Op::ForeachBatch {
@@ -70,7 +70,7 @@ impl Builder<'_> {
                     max_wait_ms: *max_wait_ms,
                     by_row: stoatflow_plan::columns::ROW.to_owned(),
                     sink: true,
-                    flaw: self.options.flaw,
+                    fault: self.options.fault,
                 },
             )?,
             Op::SelectKey { function } => Box::new(select_key::SelectKey::new(
@@ -87,8 +87,8 @@ impl Builder<'_> {
                 store,
                 key,
                 value,
-            } => Box::new(async_ops::Calls::new(
-                self.site.clone(),
+            } => Box::new(async_ops::AsyncCalls::new(
+                self.node_context.clone(),
                 async_ops::Settings {
                     form: *form,
                     args: args(*with_key),
@@ -97,7 +97,7 @@ impl Builder<'_> {
                     key: self.foreign.serde(key)?,
                     value: self.foreign.serde(value)?,
                     patient: self.foreign.runtime.as_ref().is_some_and(|r| r.patient()),
-                    flaw: self.options.flaw,
+                    fault: self.options.fault,
                 },
                 self.foreign.call(awaiting.udf)?,
             )),
@@ -161,7 +161,7 @@ impl Builder<'_> {
                 .hint("give a function of whole batches"));
         };
         Ok(Box::new(map_batches::MapBatches::new(
-            self.site.clone(),
+            self.node_context.clone(),
             self.foreign.udf(*index)?,
             settings,
         )))

@@ -1,6 +1,6 @@
 //! Operators that keep a table, and those between tables.
 
-use super::{Builder, Made};
+use super::{Builder, Built};
 use crate::Args::{KeyValue, Value};
 use crate::expr::aggregation::Aggregation;
 use crate::ops::aggregates::fold::Fold;
@@ -9,19 +9,19 @@ use crate::ops::aggregates::{aggregate, count, reduce};
 use crate::ops::tables::table_aggregate::TableAggregate;
 use crate::ops::tables::table_filter::{Filtering, TableFilter};
 use crate::ops::tables::{table, table_group_by, table_map_values, to_stream, unversioned};
-use crate::support::table_writer::Keeper;
+use crate::support::table_writer::TableWriter;
 use stoatflow_core::{Error, NodeId, Result, StoreId};
 use stoatflow_plan::{Fold as FoldSpec, Function as Spec, Node, Op, SerdeSpec, StoreKind};
 
 impl Builder<'_> {
-    pub(super) fn tables(&self, node: &Node) -> Made {
+    pub(super) fn tables(&self, node: &Node) -> Built {
         Ok(Some(match &node.op {
             Op::TableSource { store, key, old } => {
-                Box::new(table::Table::new(self.keeper(*store, key, *old)?))
+                Box::new(table::Table::new(self.writer(*store, key, *old)?))
             }
             Op::Count { store, key, old } => {
-                let keeper = self.keeper(*store, key, *old)?;
-                Box::new(count::Count::new(keeper, self.counted_ahead(node)))
+                let writer = self.writer(*store, key, *old)?;
+                Box::new(count::Count::new(writer, self.counted_ahead(node)))
             }
             Op::Reduce {
                 store,
@@ -39,7 +39,7 @@ impl Builder<'_> {
                 old,
                 ..
             } => Box::new(NativeAggregate::new(
-                self.keeper(*store, key, *old)?,
+                self.writer(*store, key, *old)?,
                 Aggregation::new(aggregation)?,
             )),
             Op::Aggregate {
@@ -61,7 +61,7 @@ impl Builder<'_> {
                 old,
             } => Box::new(TableFilter::new(
                 self.function(function, KeyValue)?,
-                self.keeper_if(*store, key, *old)?,
+                self.writer_if(*store, key, *old)?,
                 Filtering {
                     not: *not,
                     old: *old,
@@ -76,7 +76,7 @@ impl Builder<'_> {
                 old,
             } => Box::new(table_map_values::TableMapValues::new(
                 self.function(function, if *with_key { KeyValue } else { Value })?,
-                self.keeper_if(*store, key, *old)?,
+                self.writer_if(*store, key, *old)?,
                 *old,
             )),
             Op::TableGroupBy { function, key } => Box::new(table_group_by::TableGroupBy::new(
@@ -99,13 +99,13 @@ impl Builder<'_> {
         }))
     }
 
-    pub(super) fn keeper_if(
+    pub(super) fn writer_if(
         &self,
         store: Option<StoreId>,
         key: &SerdeSpec,
         old: bool,
-    ) -> Result<Option<Keeper>> {
-        store.map(|store| self.keeper(store, key, old)).transpose()
+    ) -> Result<Option<TableWriter>> {
+        store.map(|store| self.writer(store, key, old)).transpose()
     }
 
     fn table_aggregate(
@@ -157,9 +157,9 @@ impl Builder<'_> {
                 return false;
             };
             let kept = self.kept(*store);
-            let held = kept.is_ok_and(|kept| self.held(kept, true).is_some());
+            let cache = kept.is_ok_and(|kept| self.cache(kept, true).is_some());
             let read = self.plan.sources.iter().any(|s| s.entry == node.id);
-            held && !read && self.above(node).count() == 1
+            cache && !read && self.above(node).count() == 1
         };
         !keep_null && !to.is_empty() && to.iter().all(counts)
     }

@@ -1,6 +1,6 @@
 //! Windowed aggregations, and what waits for a time.
 
-use super::{Builder, FoldSpec, Made, below};
+use super::{Builder, Built, FoldSpec, below};
 use crate::Args::KeyValue;
 use crate::expr::aggregation::Aggregation;
 use crate::ops::aggregates::deduplicate::Deduplicate;
@@ -10,12 +10,12 @@ use crate::ops::windows::session_aggregate::SessionAggregate;
 use crate::ops::windows::sliding_aggregate::SlidingAggregate;
 use crate::ops::windows::window::{Assign, Folder, Kept};
 use crate::ops::windows::window_aggregate::{WindowAggregate, Windowing};
-use crate::support::table_writer::{Keeper, Sending};
+use crate::support::table_writer::{Sending, TableWriter};
 use stoatflow_core::{ClockId, Error, Result, StoreId};
 use stoatflow_plan::{Emit, Function as Spec, Node, Op, SerdeSpec, Store, StoreKind, Window};
 
 impl Builder<'_> {
-    pub(super) fn windows(&self, node: &Node) -> Made {
+    pub(super) fn windows(&self, node: &Node) -> Built {
         Ok(Some(match &node.op {
             Op::WindowAggregate {
                 store,
@@ -97,7 +97,7 @@ impl Builder<'_> {
                 clock,
                 old,
             } => Box::new(Suppress::new(
-                self.site.clone(),
+                self.node_context.clone(),
                 suppress::Settings {
                     store: *store,
                     key: self.foreign.serde(key)?,
@@ -117,7 +117,7 @@ impl Builder<'_> {
                 within_ms,
                 clock,
             } => Box::new(Deduplicate::new(
-                self.site.clone(),
+                self.node_context.clone(),
                 (*store, retention_clock(self.kept(*store)?)?),
                 self.foreign.serde(key)?,
                 function
@@ -173,13 +173,19 @@ impl Builder<'_> {
         let sending = Sending {
             old,
             // Final results are not held back any longer.
-            held: self.held(spec, emit == Emit::OnWindowUpdate),
+            cache: self.cache(spec, emit == Emit::OnWindowUpdate),
             versions: None,
         };
         let key = self.foreign.serde(key)?;
         let value = self.foreign.serde(&spec.value)?;
         Ok(Kept {
-            keeper: Keeper::new(self.site.clone(), store, key.clone(), value, sending),
+            writer: TableWriter::new(
+                self.node_context.clone(),
+                store,
+                key.clone(),
+                value,
+                sending,
+            ),
             key,
             clock,
             retention_ms,

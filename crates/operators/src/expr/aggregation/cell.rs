@@ -14,7 +14,7 @@ use crate::expr::number::Number;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result};
-use stoatflow_plan::MeasureKind as Kind;
+use stoatflow_plan::AggregationKind as Kind;
 
 /// What a record gives to a measure.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::expr::{canonical, compare, json};
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Bytes, Datum, Result};
-use stoatflow_plan::MeasureKind as Kind;
+use stoatflow_plan::AggregationKind as Kind;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use std::any::Any;
 use std::sync::Arc;
 use stoatflow_core::serde::check_json;
 use stoatflow_core::{Bytes, Datum, Error, Opaque, Result};
-use stoatflow_plan::{Aggregation as Spec, MeasureKind as Kind};
+use stoatflow_plan::{Aggregation as Spec, AggregationKind as Kind};
 
 /// One for each measure.
 pub(super) type Cells = SmallVec<[Cell; 2]>;

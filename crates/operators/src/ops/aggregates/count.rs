@@ -2,16 +2,16 @@
 //!
 //! Takes records at their key's lane, gives the count after each. Null keys and null values are not
 //! counted (but counted as dropped). The result's time is the highest the key has seen. What comes from
-//! an exchange that has counted already ([`Ahead`]) stands for as many records as its value says.
+//! an exchange that has counted already ([`Preaggregate`]) stands for as many records as its value says.
 
 mod preaggregate;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use preaggregate::Ahead;
+pub(crate) use preaggregate::Preaggregate;
 
 use crate::ops::aggregates::fold::{Steps, fold_versions};
-use crate::support::table_writer::{Keeper, Update};
+use crate::support::table_writer::{TableWriter, Update};
 use crate::{Context, LaneStore, Operator, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
@@ -20,15 +20,15 @@ use stoatflow_state::Stored;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Count {
-    keeper: Keeper,
+    writer: TableWriter,
     /// Has the exchange above counted?
     ahead: bool,
 }
 
 impl Count {
     /// `ahead`: what comes stands for as many records as it says.
-    pub fn new(keeper: Keeper, ahead: bool) -> Self {
-        Self { keeper, ahead }
+    pub fn new(writer: TableWriter, ahead: bool) -> Self {
+        Self { writer, ahead }
     }
 }
 
@@ -39,21 +39,21 @@ impl Operator for Count {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.keeper.is_versioned() {
-            return fold_versions(&mut self.keeper, &mut Counting, input, out, context);
+        if self.writer.is_versioned() {
+            return fold_versions(&mut self.writer, &mut Counting, input, out, context);
         }
         let epoch = context.epoch;
         for record in input.drain(..) {
-            if !self.keeper.admits(&record, context) {
+            if !self.writer.admits(&record, context) {
                 continue;
             }
             let by = if self.ahead {
-                preaggregate::records(&record.value).map_err(|e| self.keeper.locate(e, &record))?
+                preaggregate::records(&record.value).map_err(|e| self.writer.locate(e, &record))?
             } else {
                 1
             };
-            let key = self.keeper.key(&record)?;
-            let LaneStore { store, dirty } = context.store(self.keeper.store);
+            let key = self.writer.key(&record)?;
+            let LaneStore { store, dirty } = context.store(self.writer.store);
             // Written from within: a result would be copied on its way through the store.
             let (mut existed, mut now, mut time) = (false, 0, record.timestamp);
             store
@@ -73,11 +73,11 @@ impl Operator for Count {
                     };
                     Ok((Some(stored), ()))
                 })
-                .map_err(|e| self.keeper.locate(e, &record))?;
-            let value = if self.keeper.sends_old() {
+                .map_err(|e| self.writer.locate(e, &record))?;
+            let value = if self.writer.sends_old() {
                 // A count that starts was 0 before, not null.
                 let before = Datum::Int(now - by);
-                self.keeper.update(existed, before, Datum::Int(now))
+                self.writer.update(existed, before, Datum::Int(now))
             } else {
                 Datum::Int(now)
             };
@@ -86,13 +86,13 @@ impl Operator for Count {
                 value,
                 timestamp: time,
             };
-            self.keeper.forward(&key, record, update, out);
+            self.writer.forward(&key, record, update, out);
         }
         Ok(())
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.keeper.barrier(out);
+        self.writer.barrier(out);
         Ok(())
     }
 }

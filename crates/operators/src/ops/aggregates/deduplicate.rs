@@ -17,7 +17,7 @@ mod tests;
 
 use crate::support::dropped;
 use crate::support::function::Function;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, LaneStore, Operator};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ use stoatflow_state::{Stored, WindowView};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Deduplicate {
-    site: Site,
+    node_context: NodeContext,
     store: StoreId,
     /// Of the store's retention.
     kept: ClockId,
@@ -41,7 +41,7 @@ pub(crate) struct Deduplicate {
 
 impl Deduplicate {
     pub fn new(
-        site: Site,
+        node_context: NodeContext,
         (store, kept): (StoreId, ClockId),
         key: Serde,
         function: Option<Function>,
@@ -49,7 +49,7 @@ impl Deduplicate {
         clock: ClockId,
     ) -> Self {
         Self {
-            site,
+            node_context,
             store,
             kept,
             clock,
@@ -129,7 +129,7 @@ impl Operator for Deduplicate {
                 Ok(id) => id,
                 Err(error) => {
                     let again = |_: &mut Context<'_>| self.id(at, &record);
-                    let Some(id) = self.site.rescue(error, &record, context, again)? else {
+                    let Some(id) = self.node_context.rescue(error, &record, context, again)? else {
                         continue;
                     };
                     id
@@ -140,12 +140,15 @@ impl Operator for Deduplicate {
                 None => None,
                 Some(id) => {
                     let first = self.is_first(&id, &record, context);
-                    let first = first.map_err(|e| self.site.locate(e, &record.origin))?;
+                    let first = first.map_err(|e| self.node_context.locate(e, &record.origin))?;
                     (!first).then_some(dropped::DUPLICATE)
                 }
             };
             match reason {
-                Some(reason) => context.effects.dropped.push((self.site.node, reason)),
+                Some(reason) => context
+                    .effects
+                    .dropped
+                    .push((self.node_context.node, reason)),
                 None => out.push(record),
             }
         }

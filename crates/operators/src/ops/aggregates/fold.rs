@@ -13,7 +13,7 @@
 mod tests;
 
 use crate::ops::aggregates::working_set::WorkingSet;
-use crate::support::table_writer::{Before, Keeper, Update};
+use crate::support::table_writer::{Before, TableWriter, Update};
 use crate::{Context, Operator, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
@@ -55,24 +55,24 @@ impl<S: Steps> Operator for Folding<S> {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let Fold {
-            keeper, working, ..
+            writer, working, ..
         } = &mut self.fold;
-        if keeper.is_versioned() {
-            return fold_versions(keeper, &mut self.steps, input, out, context);
+        if writer.is_versioned() {
+            return fold_versions(writer, &mut self.steps, input, out, context);
         }
-        working.load(keeper, input, context)?;
+        working.load(writer, input, context)?;
         if input.is_empty() {
             return Ok(());
         }
         self.compute(input, out, context)?;
         let Fold {
-            keeper, working, ..
+            writer, working, ..
         } = &mut self.fold;
-        working.store(keeper, context)
+        working.store(writer, context)
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.fold.keeper.barrier(out);
+        self.fold.writer.barrier(out);
         Ok(())
     }
 }
@@ -99,17 +99,17 @@ impl<S: Steps> Folding<S> {
 
 /// Folds record by record into a versioned store: each result is a version, so none may be left out.
 pub(crate) fn fold_versions(
-    keeper: &mut Keeper,
+    writer: &mut TableWriter,
     steps: &mut impl Steps,
     input: &mut Vec<Record>,
     out: &mut Vec<Record>,
     context: &mut Context<'_>,
 ) -> Result<()> {
     for mut record in input.drain(..) {
-        if !keeper.admits(&record, context) {
+        if !writer.admits(&record, context) {
             continue;
         }
-        let kept = keeper.latest(&record, context)?;
+        let kept = writer.latest(&record, context)?;
         if let Some(kept) = &kept {
             record.timestamp = record.timestamp.max(kept.timestamp);
         }
@@ -117,7 +117,7 @@ pub(crate) fn fold_versions(
             Some(kept) => Some(kept.value),
             None => {
                 let start = |_: &mut Context<'_>| steps.start(&record);
-                match keeper.site.attempt(&record, context, start)? {
+                match writer.node_context.attempt(&record, context, start)? {
                     Some(start) => start,
                     None => continue,
                 }
@@ -125,16 +125,16 @@ pub(crate) fn fold_versions(
         };
         // The step may change what it gets; the version before stays what it was.
         let step = |_: &mut Context<'_>| {
-            let so_far = before.as_ref().map(|value| keeper.spare(value, &record));
+            let so_far = before.as_ref().map(|value| writer.spare(value, &record));
             let new = steps.step(so_far.transpose()?, &record)?;
-            keeper.check(&new)?;
+            writer.check(&new)?;
             Ok(new)
         };
-        let Some(new) = keeper.site.attempt(&record, context, step)? else {
+        let Some(new) = writer.node_context.attempt(&record, context, step)? else {
             continue;
         };
         let before = Before::Given(before.unwrap_or_default());
-        keeper.keep(record, new, before, out, context)?;
+        writer.keep(record, new, before, out, context)?;
     }
     Ok(())
 }
@@ -142,16 +142,16 @@ pub(crate) fn fold_versions(
 /// A fold at its place in the topology.
 #[derive(Debug)]
 pub(crate) struct Fold {
-    pub keeper: Keeper,
+    pub writer: TableWriter,
     working: WorkingSet,
     /// Do updates leave the lane before they are encoded?
     leaves_lane: bool,
 }
 
 impl Fold {
-    pub fn new(keeper: Keeper, leaves_lane: bool) -> Self {
+    pub fn new(writer: TableWriter, leaves_lane: bool) -> Self {
         Self {
-            keeper,
+            writer,
             working: WorkingSet::default(),
             leaves_lane,
         }
@@ -164,11 +164,11 @@ impl Fold {
         steps: &mut S,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let lenient = self.keeper.site.is_lenient();
+        let lenient = self.writer.node_context.is_lenient();
         for (at, record) in input.drain(..).enumerate() {
             let entry = self.working.entry(at);
             if let Some(earlier) = entry.passed_on.take() {
-                self.keeper.freeze(&mut out[earlier])?;
+                self.writer.freeze(&mut out[earlier])?;
             }
             // If the function fails, its key stays as it is: it gets a copy then.
             let old = if lenient {
@@ -181,14 +181,14 @@ impl Fold {
                 .as_ref()
                 .map_or(record.timestamp, |old| record.timestamp.max(old.timestamp));
             let existed = old.is_some();
-            let keeper = &self.keeper;
+            let writer = &self.writer;
             let mut one = |old: Option<Datum>| {
                 let so_far = match old {
                     Some(old) => Some(old),
                     None => steps.start(&record)?,
                 };
                 let before = match &so_far {
-                    Some(before) if keeper.sends_old() => keeper.spare(before, &record)?,
+                    Some(before) if writer.sends_old() => writer.spare(before, &record)?,
                     _ => Datum::Null,
                 };
                 Ok((before, steps.step(so_far, &record)?))
@@ -196,12 +196,12 @@ impl Fold {
             let old = old.map(|old| old.value);
             let stepped = if lenient {
                 let again = |_: &mut Context<'_>| {
-                    let old = old.as_ref().map(|old| keeper.spare(old, &record));
+                    let old = old.as_ref().map(|old| writer.spare(old, &record));
                     let (before, value) = one(old.transpose()?)?;
-                    keeper.check(&value)?;
+                    writer.check(&value)?;
                     Ok((before, value))
                 };
-                keeper.site.attempt(&record, context, again)?
+                writer.node_context.attempt(&record, context, again)?
             } else {
                 Some(one(old)?)
             };
@@ -221,16 +221,16 @@ impl Fold {
             });
             let update = Update {
                 existed,
-                value: self.keeper.update(existed, before, value),
+                value: self.writer.update(existed, before, value),
                 timestamp,
             };
-            self.keeper.forward(&entry.key, record, update, out);
-            if self.keeper.is_cached() {
+            self.writer.forward(&entry.key, record, update, out);
+            if self.writer.is_cached() {
                 continue;
             }
             if self.leaves_lane {
                 let last = out.len() - 1;
-                self.keeper.freeze(&mut out[last])?;
+                self.writer.freeze(&mut out[last])?;
             } else {
                 entry.passed_on = Some(out.len() - 1);
             }

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::expr::aggregation::Aggregation;
 use crate::ops::aggregates::fold::{Steps, fold_versions};
-use crate::support::table_writer::{Keeper, Update};
+use crate::support::table_writer::{TableWriter, Update};
 use crate::{Context, LaneStore, Operator, Udf};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use stoatflow_state::Stored;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct NativeAggregate {
-    keeper: Keeper,
+    writer: TableWriter,
     aggregation: Aggregation,
 }
 
 impl NativeAggregate {
-    pub fn new(keeper: Keeper, aggregation: Aggregation) -> Self {
+    pub fn new(writer: TableWriter, aggregation: Aggregation) -> Self {
         Self {
-            keeper,
+            writer,
             aggregation,
         }
     }
@@ -34,16 +34,16 @@ impl NativeAggregate {
 
 /// What a record makes of its key's aggregate.
 fn turn(
-    keeper: &Keeper,
+    writer: &TableWriter,
     aggregation: &Aggregation,
     record: &Record,
     context: &mut Context<'_>,
 ) -> Result<(Bytes, Update)> {
     // Read before the store is locked.
     let inputs = aggregation.read(record)?;
-    let key = keeper.key(record)?;
+    let key = writer.key(record)?;
     let epoch = context.epoch;
-    let LaneStore { store, dirty } = context.store(keeper.store);
+    let LaneStore { store, dirty } = context.store(writer.store);
     let update = store.update(epoch, dirty, &key, |old| {
         let held = old.filter(|held| !held.value.is_null());
         let time = held.map_or(record.timestamp, |held| {
@@ -58,9 +58,9 @@ fn turn(
             }
         };
         let new = aggregation.add(so_far, &inputs)?;
-        keeper.check(&new)?;
+        writer.check(&new)?;
         let existed = held.is_some();
-        let before = if keeper.sends_old() {
+        let before = if writer.sends_old() {
             so_far.clone()
         } else {
             Datum::Null
@@ -76,7 +76,7 @@ fn turn(
         };
         let update = Update {
             existed,
-            value: keeper.update(existed, before, new),
+            value: writer.update(existed, before, new),
             timestamp: time,
         };
         Ok((Some(stored), update))
@@ -92,26 +92,26 @@ impl Operator for NativeAggregate {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let Self {
-            keeper,
+            writer,
             aggregation,
         } = self;
-        if keeper.is_versioned() {
-            return fold_versions(keeper, &mut Adding(aggregation), input, out, context);
+        if writer.is_versioned() {
+            return fold_versions(writer, &mut Adding(aggregation), input, out, context);
         }
         for record in input.drain(..) {
-            if !keeper.admits(&record, context) {
+            if !writer.admits(&record, context) {
                 continue;
             }
-            let one = |context: &mut Context<'_>| turn(keeper, aggregation, &record, context);
-            if let Some((key, update)) = keeper.site.attempt(&record, context, one)? {
-                keeper.forward(&key, record, update, out);
+            let one = |context: &mut Context<'_>| turn(writer, aggregation, &record, context);
+            if let Some((key, update)) = writer.node_context.attempt(&record, context, one)? {
+                writer.forward(&key, record, update, out);
             }
         }
         Ok(())
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.keeper.barrier(out);
+        self.writer.barrier(out);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! read nor a lock of the store ever waits inside the interpreter: a lane that holds a store's lock
 //! and wants the interpreter, and one that has the interpreter and wants the lock, would be a deadlock.
 
-use crate::support::table_writer::Keeper;
+use crate::support::table_writer::TableWriter;
 use crate::{Context, LaneStore, key_hash};
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -36,16 +36,16 @@ impl WorkingSet {
     /// Drops what the operator may not take (counted), and loads the rest's entries.
     pub fn load(
         &mut self,
-        keeper: &Keeper,
+        writer: &TableWriter,
         batch: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
         self.clear();
-        batch.retain(|record| keeper.admits(record, context));
+        batch.retain(|record| writer.admits(record, context));
         let epoch = context.epoch;
-        let LaneStore { store, .. } = context.store(keeper.store);
+        let LaneStore { store, .. } = context.store(writer.store);
         for record in batch.iter() {
-            let key = keeper.key(record)?;
+            let key = writer.key(record)?;
             let hash = key_hash(&key);
             let Self {
                 index,
@@ -58,7 +58,7 @@ impl WorkingSet {
             }
             let current = store
                 .get(epoch, &key)
-                .map_err(|e| keeper.locate(e, record))?;
+                .map_err(|e| writer.locate(e, record))?;
             slots.push(entries.len());
             index.insert_unique(hash, entries.len(), |&at| entries[at].hash);
             entries.push(Loaded {
@@ -78,13 +78,13 @@ impl WorkingSet {
     }
 
     /// Writes every entry that changed: all of them, unless records were left out.
-    pub fn store(&mut self, keeper: &Keeper, context: &mut Context<'_>) -> Result<()> {
+    pub fn store(&mut self, writer: &TableWriter, context: &mut Context<'_>) -> Result<()> {
         let epoch = context.epoch;
-        let LaneStore { store, dirty } = context.store(keeper.store);
+        let LaneStore { store, dirty } = context.store(writer.store);
         for entry in self.entries.drain(..).filter(|entry| entry.changed) {
             store
                 .put(epoch, dirty, &entry.key, entry.current)
-                .map_err(|e| keeper.site.name_node(e))?;
+                .map_err(|e| writer.node_context.name_node(e))?;
         }
         self.clear();
         Ok(())

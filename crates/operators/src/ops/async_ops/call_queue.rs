@@ -8,7 +8,7 @@
 //! interpreter: nothing here touches it, or a value's end, under a lock.
 
 use super::tally::{CallCounts, Tally};
-use crate::Run;
+use crate::RunCoordinator;
 use crate::port::async_udf::{Answer, Answered, Call};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -21,7 +21,7 @@ use stoatflow_plan::Form;
 
 /// How many calls all lanes have under way, running or in line.
 #[derive(Debug, Default)]
-pub struct Load {
+pub struct CallsInFlight {
     /// What becomes of them.
     pub tally: Arc<Tally>,
     count: AtomicUsize,
@@ -30,7 +30,7 @@ pub struct Load {
     freed: Condvar,
 }
 
-impl Load {
+impl CallsInFlight {
     /// Calls that are not answered yet.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -82,11 +82,11 @@ impl Load {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Line {
+pub struct CallQueue {
     /// What becomes of the answers.
     pub form: Form,
-    load: Arc<Load>,
-    run: OnceLock<Arc<Run>>,
+    in_flight: Arc<CallsInFlight>,
+    run: OnceLock<Arc<RunCoordinator>>,
     state: Mutex<State>,
     answered: Condvar,
 }
@@ -108,13 +108,13 @@ struct State {
     closed: bool,
 }
 
-impl Line {
+impl CallQueue {
     /// For a lane of a function.
     #[must_use]
-    pub fn new(form: Form, load: Arc<Load>) -> Arc<Self> {
+    pub fn new(form: Form, in_flight: Arc<CallsInFlight>) -> Arc<Self> {
         Arc::new(Self {
             form,
-            load,
+            in_flight,
             run: OnceLock::new(),
             state: Mutex::default(),
             answered: Condvar::new(),
@@ -122,7 +122,7 @@ impl Line {
     }
 
     /// Whom to tell that there are answers; true at the first time.
-    pub(super) fn hear(&self, run: &Arc<Run>) -> bool {
+    pub(super) fn hear(&self, run: &Arc<RunCoordinator>) -> bool {
         self.run.get().is_none() && self.run.set(Arc::clone(run)).is_ok()
     }
 
@@ -155,7 +155,7 @@ impl Line {
         let key = state.open.remove(&ticket)?;
         state.fresh -= usize::from(ticket >= state.mark);
         if result.is_err() {
-            self.load.tally.failed();
+            self.in_flight.tally.failed();
         }
         let mut room = 1;
         let next = match key {
@@ -175,7 +175,7 @@ impl Line {
         });
         let waiting = state.waiting;
         drop(state);
-        self.load.give(room);
+        self.in_flight.give(room);
         if waiting {
             self.answered.notify_all();
         }
@@ -201,7 +201,7 @@ impl Line {
         let (key, behind) = state.failed.remove(&ticket)?;
         let next = state.next_of(key);
         drop(state);
-        self.load.force(behind);
+        self.in_flight.force(behind);
         next
     }
 
@@ -212,7 +212,7 @@ impl Line {
         state.fresh += usize::from(ticket >= state.mark);
         state.open.insert(ticket, key);
         drop(state);
-        self.load.force(1 + behind.unwrap_or(0));
+        self.in_flight.force(1 + behind.unwrap_or(0));
     }
 
     /// What is open now is fresh no more.
@@ -267,7 +267,7 @@ impl Line {
         state.closed = true;
         drop(state);
         let without_room: usize = gone.failed.values().map(|(_, behind)| behind).sum();
-        self.load.give(gone.open.len() - without_room);
+        self.in_flight.give(gone.open.len() - without_room);
     }
 
     /// Is the lane gone?

@@ -4,27 +4,30 @@
 //! is to be read. Takes from dispatch that a barrier waits for lanes, gives it to lanes that wait for room: they
 //! must not go on with that. Never waits.
 
-use super::call_queue::Load;
+use super::call_queue::CallsInFlight;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct Overload {
     /// What lanes call, and how many calls may be under way.
-    called: Mutex<Vec<(Arc<Load>, usize)>>,
+    called: Mutex<Vec<(Arc<CallsInFlight>, usize)>>,
     /// Does anybody call anything?
     any: AtomicBool,
     hurried: AtomicBool,
 }
 
-impl Crowd {
+impl Overload {
     /// A lane calls this function.
-    pub fn join(&self, load: &Arc<Load>, bound: usize) {
+    pub fn join(&self, in_flight: &Arc<CallsInFlight>, bound: usize) {
         let mut called = self.called.lock();
-        if called.iter().all(|(known, _)| !Arc::ptr_eq(known, load)) {
-            called.push((Arc::clone(load), bound));
+        if called
+            .iter()
+            .all(|(known, _)| !Arc::ptr_eq(known, in_flight))
+        {
+            called.push((Arc::clone(in_flight), bound));
         }
         self.any.store(true, Relaxed);
     }
@@ -33,7 +36,9 @@ impl Crowd {
     pub fn is_over(&self) -> bool {
         self.any.load(Relaxed) && {
             let called = self.called.lock();
-            called.iter().any(|(load, bound)| load.count() > *bound)
+            called
+                .iter()
+                .any(|(in_flight, bound)| in_flight.count() > *bound)
         }
     }
 

@@ -8,11 +8,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::call_queue::Line;
+use super::call_queue::CallQueue;
 use super::{SLICE, bound};
 use crate::port::async_udf::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 use crate::support::error_policy::Outcome;
-use crate::{Flaw, Run};
+use crate::{FaultInjection, RunCoordinator};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ pub(crate) type Row = (Option<Bytes>, Arguments);
 #[derive(Debug)]
 pub(crate) struct SideBySide {
     udf: Arc<dyn AsyncUdf>,
-    line: Arc<Line>,
+    queue: Arc<CallQueue>,
     bound: usize,
     /// Is nobody to wait before a call is made again?
     patient: bool,
     /// The number of the next batch's first call.
     next: u64,
-    flaw: Flaw,
+    fault: FaultInjection,
 }
 
 /// A batch while its calls are under way.
@@ -49,15 +49,20 @@ struct Batch {
 }
 
 impl SideBySide {
-    pub fn new(udf: Arc<dyn AsyncUdf>, awaiting: &Awaiting, patient: bool, flaw: Flaw) -> Self {
-        let load = Arc::clone(udf.load());
+    pub fn new(
+        udf: Arc<dyn AsyncUdf>,
+        awaiting: &Awaiting,
+        patient: bool,
+        fault: FaultInjection,
+    ) -> Self {
+        let in_flight = Arc::clone(udf.in_flight());
         Self {
             // A joiner gives a value, as the function of that method does.
-            line: Line::new(Form::MapValues, load),
+            queue: CallQueue::new(Form::MapValues, in_flight),
             bound: bound(awaiting),
             patient,
             next: 0,
-            flaw,
+            fault,
             udf,
         }
     }
@@ -72,25 +77,25 @@ impl SideBySide {
     pub fn call(
         &mut self,
         rows: Vec<Row>,
-        run: &Run,
+        run: &RunCoordinator,
         decide: impl FnMut(usize, Error, u32) -> Result<(Outcome, Duration)>,
     ) -> Result<Vec<Option<Datum>>> {
         self.call_all(rows, run, decide).inspect_err(|_| {
             // What is still under way is nobody's.
             self.close();
-            self.line = Line::new(self.line.form, Arc::clone(self.udf.load()));
+            self.queue = CallQueue::new(self.queue.form, Arc::clone(self.udf.in_flight()));
         })
     }
 
     fn close(&self) {
-        self.line.close();
-        self.udf.cancel(&self.line);
+        self.queue.close();
+        self.udf.cancel(&self.queue);
     }
 
     fn call_all(
         &mut self,
         rows: Vec<Row>,
-        run: &Run,
+        run: &RunCoordinator,
         mut decide: impl FnMut(usize, Error, u32) -> Result<(Outcome, Duration)>,
     ) -> Result<Vec<Option<Datum>>> {
         let count = rows.len();
@@ -106,7 +111,7 @@ impl SideBySide {
         let mut answers = VecDeque::new();
         while batch.done < count {
             self.begin(&mut batch);
-            self.line.take(&mut answers);
+            self.queue.take(&mut answers);
             if answers.is_empty() {
                 if run.has_ended() {
                     return Err(Error::user(
@@ -119,9 +124,9 @@ impl SideBySide {
                 } else {
                     Wait::Room(self.bound)
                 };
-                self.udf.wait(what, &self.line, SLICE);
+                self.udf.wait(what, &self.queue, SLICE);
                 // What has failed is decided about before others begin: it may need its room again.
-                self.line.take(&mut answers);
+                self.queue.take(&mut answers);
             }
             while let Some(answered) = answers.pop_front() {
                 self.take(answered, &mut batch, &mut decide)?;
@@ -136,7 +141,7 @@ impl SideBySide {
         if left == 0 {
             return;
         }
-        let room = self.udf.load().take(left, self.bound);
+        let room = self.udf.in_flight().take(left, self.bound);
         if room == 0 {
             return;
         }
@@ -147,9 +152,9 @@ impl SideBySide {
             let arguments = arguments.clone();
             (key.clone(), Call { ticket, arguments })
         });
-        let ready = self.line.submit(calls);
+        let ready = self.queue.submit(calls);
         if !ready.is_empty() {
-            self.udf.begin(ready, &self.line);
+            self.udf.begin(ready, &self.queue);
         }
     }
 
@@ -167,8 +172,8 @@ impl SideBySide {
         };
         let (ready, pause) = match answered.result {
             Ok(Answer::One(value)) => {
-                let row = match self.flaw {
-                    Flaw::JoinedAsAnswered => batch.done,
+                let row = match self.fault {
+                    FaultInjection::JoinedAsAnswered => batch.done,
                     _ => row,
                 };
                 batch.results[row] = Some(value);
@@ -181,21 +186,23 @@ impl SideBySide {
             Err(error) => match decide(row, error, batch.attempts[row])? {
                 (Outcome::Again, pause) => {
                     batch.attempts[row] += 1;
-                    self.line.again(ticket);
+                    self.queue.again(ticket);
                     let arguments = batch.rows[row].1.clone();
                     (Some(Call { ticket, arguments }), pause)
                 }
                 (Outcome::Gone, _) => {
                     batch.done += 1;
-                    (self.line.go_on(ticket), Duration::ZERO)
+                    (self.queue.go_on(ticket), Duration::ZERO)
                 }
             },
         };
         match ready {
             None => {}
-            Some(call) if pause.is_zero() || self.patient => self.udf.begin(vec![call], &self.line),
+            Some(call) if pause.is_zero() || self.patient => {
+                self.udf.begin(vec![call], &self.queue)
+            }
             // Others go on meanwhile.
-            Some(call) => self.udf.begin_later(pause, vec![call], &self.line),
+            Some(call) => self.udf.begin_later(pause, vec![call], &self.queue),
         }
         Ok(())
     }

@@ -220,7 +220,7 @@ fn a_record_that_is_left_out_lets_its_key_go_on() {
     rig.barrier();
     assert_eq!(hand.running(), ["a2"]);
     hand.gives("a2", "A2");
-    let counts = crate::AsyncUdf::load(&*hand).counts();
+    let counts = crate::AsyncUdf::in_flight(&*hand).counts();
     assert_eq!(counts.failed, 1);
     rig.barrier();
     assert_eq!(rig.outputs(), ["0:a=A2@2"]);

@@ -27,8 +27,8 @@ pub(crate) use layout::{Layout, Shape, Shared, VALUE, column};
 pub(crate) use waiting::Waiting;
 
 use crate::support::error_policy::Outcome;
-use crate::support::node_context::Site;
-use crate::{Context, Failed, Flaw, Operator, Udf};
+use crate::support::node_context::NodeContext;
+use crate::{Context, Failed, FaultInjection, Operator, Udf};
 use result::{Asked, values};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub by_row: String,
     /// Is the function called for its effects?
     pub sink: bool,
-    pub flaw: Flaw,
+    pub fault: FaultInjection,
 }
 
 /// Why a batch has no result.
@@ -63,7 +63,7 @@ type Called = Result<Vec<(usize, Datum)>, Trouble>;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct MapBatches {
-    site: Site,
+    node_context: NodeContext,
     udf: Arc<dyn Udf>,
     settings: Settings,
     /// What has come and was not given yet.
@@ -76,9 +76,9 @@ pub(crate) struct MapBatches {
 }
 
 impl MapBatches {
-    pub fn new(site: Site, udf: Arc<dyn Udf>, settings: Settings) -> Self {
+    pub fn new(node_context: NodeContext, udf: Arc<dyn Udf>, settings: Settings) -> Self {
         Self {
-            site,
+            node_context,
             udf,
             settings,
             collected: Vec::new(),
@@ -105,7 +105,7 @@ impl MapBatches {
     fn expect(&mut self, due: Option<i64>, context: &Context<'_>) {
         if self.due != due {
             self.due = due;
-            let place = (self.site.node, context.share.lane);
+            let place = (self.node_context.node, context.share.lane);
             context.clocks.run.batches.expect(place, due);
         }
     }
@@ -131,11 +131,11 @@ impl MapBatches {
                     let mut gone = vec![false; rows.len()];
                     for Failed { at, error } in failed {
                         let Some(record) = rows.get(at) else {
-                            return Err(self.site.name_node(error));
+                            return Err(self.node_context.name_node(error));
                         };
                         let error = self.locate(error, record);
                         let before = attempts + own[at];
-                        match self.site.judge(error, record, before, context)? {
+                        match self.node_context.handle(error, record, before, context)? {
                             Outcome::Again => own[at] += 1,
                             Outcome::Gone => gone[at] = true,
                         }
@@ -170,14 +170,22 @@ impl MapBatches {
         let (message, next) = (error.message().to_owned(), error.next_step().to_owned());
         let (kind, count) = (error.kind(), rows.len());
         let first = self.locate(error, &rows[0]);
-        if self.site.judge(first, &rows[0], attempts, context)? == Outcome::Again {
+        if self
+            .node_context
+            .handle(first, &rows[0], attempts, context)?
+            == Outcome::Again
+        {
             return Ok(true);
         }
         let mut again = Vec::new();
         for record in rows.drain(1..) {
             let error = Error::new(kind, format!("the batch of {count} rows failed: {message}"));
             let error = self.locate(error.hint(next.clone()), &record);
-            if self.site.judge(error, &record, attempts, context)? == Outcome::Again {
+            if self
+                .node_context
+                .handle(error, &record, attempts, context)?
+                == Outcome::Again
+            {
                 again.push(record);
             }
         }
@@ -189,7 +197,7 @@ impl MapBatches {
 
     fn locate(&self, error: Error, record: &Record) -> Error {
         let function = error.coordinates().function.clone();
-        self.site
+        self.node_context
             .locate_call(error, &record.origin, function.as_deref())
     }
 
@@ -205,7 +213,7 @@ impl MapBatches {
         let sink = *sink;
         let reader = self.reader.get_or_insert_with(|| {
             let waiting = &context.clocks.run.batches;
-            let shared = waiting.shared(self.site.node, || {
+            let shared = waiting.shared(self.node_context.node, || {
                 Shared::new(Layout {
                     origins: sink,
                     ..Layout::new(schema.as_deref())
@@ -217,8 +225,8 @@ impl MapBatches {
         let plain = foreign::plain(&*self.udf, rows, reader.has_bytes());
         let read = plain.as_deref().unwrap_or(rows);
         let batch = match reader
-            .read(read, Some(&self.site))
-            .map_err(|e| self.site.name_node(e))?
+            .read(read, Some(&self.node_context))
+            .map_err(|e| self.node_context.name_node(e))?
         {
             Ok(batch) => batch,
             Err(failed) => return Ok(Err(Trouble::Rows(failed))),
@@ -313,7 +321,7 @@ impl Operator for MapBatches {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        if self.settings.flaw == Flaw::BatchesKept {
+        if self.settings.fault == FaultInjection::BatchesKept {
             return Ok(());
         }
         self.give_all(out, context)

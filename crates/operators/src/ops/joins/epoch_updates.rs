@@ -20,28 +20,28 @@ type Side = HashMap<Bytes, Option<Stored>>;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct EpochUpdates {
     epoch: Epoch,
     left: Side,
     right: Side,
 }
 
 /// One for both sides.
-pub(crate) type Shared = Arc<Mutex<Told>>;
+pub(crate) type Shared = Arc<Mutex<EpochUpdates>>;
 
 /// What is told in an epoch.
-pub(crate) fn lock(shared: &Shared, epoch: Epoch) -> MutexGuard<'_, Told> {
-    let mut told = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    if told.epoch != epoch {
-        *told = Told {
+pub(crate) fn lock(shared: &Shared, epoch: Epoch) -> MutexGuard<'_, EpochUpdates> {
+    let mut updates = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    if updates.epoch != epoch {
+        *updates = EpochUpdates {
             epoch,
-            ..Told::default()
+            ..EpochUpdates::default()
         };
     }
-    told
+    updates
 }
 
-impl Told {
+impl EpochUpdates {
     fn side(&mut self, left: bool) -> &mut Side {
         if left {
             &mut self.left

@@ -11,7 +11,7 @@ use crate::expr::combiner::Takes;
 use crate::ops::async_ops::{SideBySide, order};
 use crate::support::error_policy::Outcome;
 use crate::support::function::Function;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Arguments, Context, Failed, Udf};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -86,16 +86,16 @@ impl Joiner {
     /// fail.
     pub fn join_for(
         &mut self,
-        site: &Site,
+        node_context: &NodeContext,
         asking: &[&Record],
         context: &mut Context<'_>,
     ) -> Result<Joined<'_>> {
-        self.join_all(Some((site, asking)), context)
+        self.join_all(Some((node_context, asking)), context)
     }
 
     fn join_all(
         &mut self,
-        asker: Option<(&Site, &[&Record])>,
+        asker: Option<(&NodeContext, &[&Record])>,
         context: &mut Context<'_>,
     ) -> Result<Joined<'_>> {
         self.results.clear();
@@ -142,8 +142,8 @@ impl Joiner {
             let call = self.arguments.chunks_exact(arity).nth(from);
             let record = self.record(from, call.unwrap_or_default());
             let error = self.function.locate(error, &record);
-            let site = &self.function.site;
-            let outcome = site.judge(error, &record, attempts, context)?;
+            let node_context = &self.function.node_context;
+            let outcome = node_context.handle(error, &record, attempts, context)?;
             self.results.truncate(from);
             match outcome {
                 Outcome::Again => attempts += 1,
@@ -160,7 +160,7 @@ impl Joiner {
     fn call_side_by_side(
         &mut self,
         calls: &mut SideBySide,
-        asker: Option<(&Site, &[&Record])>,
+        asker: Option<(&NodeContext, &[&Record])>,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let (arity, run) = (self.arity(), Arc::clone(&context.clocks.run));
@@ -168,11 +168,12 @@ impl Joiner {
         let arguments = self.arguments.chunks_exact(arity).map(Arguments::from);
         let rows = self.order.drain(..).zip(arguments).collect();
         let decide = |row: usize, error: Error, attempts: u32| {
-            let own = &self.function.site;
-            let asks = asker.and_then(|(site, asking)| Some((site, *asking.get(row)?)));
-            if let Some((site, record)) = asks {
+            let own = &self.function.node_context;
+            let asks =
+                asker.and_then(|(node_context, asking)| Some((node_context, *asking.get(row)?)));
+            if let Some((node_context, record)) = asks {
                 let error = own.locate_call(error, &record.origin, Some(&name));
-                return site.decide(error, record, attempts, context);
+                return node_context.decide(error, record, attempts, context);
             }
             let call = self.arguments.chunks_exact(arity).nth(row);
             let record = self.record(row, call.unwrap_or_default());

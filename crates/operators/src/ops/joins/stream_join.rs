@@ -19,7 +19,7 @@ mod tests;
 mod waiting;
 
 use crate::support::dropped;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, LaneStore, Operator};
 use bytes::Bytes;
 pub(crate) use rows::Rows;
@@ -39,7 +39,7 @@ pub(crate) struct Kept {
 /// What one side is made of.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub site: Site,
+    pub node_context: NodeContext,
     pub side: Side,
     /// Does a record of this side come out without a partner?
     pub outer: bool,
@@ -105,7 +105,7 @@ impl Parts {
         let mut at = 0;
         while let Some(record) = batch.get(at) {
             let one = |_: &mut Context<'_>| self.keyed(record);
-            match self.site.attempt(record, context, one)? {
+            match self.node_context.attempt(record, context, one)? {
                 Some(one) => {
                     keyed.push(one);
                     at += 1;
@@ -201,10 +201,10 @@ impl Parts {
             if self.outer && !record.value.is_null() {
                 self.alone(record, rows);
             } else if record.key.is_null() {
-                let drop = (self.site.node, dropped::NULL_KEY);
+                let drop = (self.node_context.node, dropped::NULL_KEY);
                 context.effects.dropped.push(drop);
             } else {
-                let drop = (self.site.node, dropped::NULL_VALUE);
+                let drop = (self.node_context.node, dropped::NULL_VALUE);
                 context.effects.dropped.push(drop);
             }
             return Ok(());
@@ -258,12 +258,12 @@ impl Operator for StreamJoin {
         for (record, keyed) in input.drain(..).zip(keyed.drain(..)) {
             parts
                 .take(&record, keyed, waiting.as_deref_mut(), rows, context)
-                .map_err(|e| parts.site.locate(e, &record.origin))?;
+                .map_err(|e| parts.node_context.locate(e, &record.origin))?;
             rows.relieve(out, context)?;
         }
         if let Some(waiting) = &mut waiting {
             let settled = waiting.settle(context);
-            settled.map_err(|e| parts.site.name_node(e))?;
+            settled.map_err(|e| parts.node_context.name_node(e))?;
         }
         rows.finish(out, context)
     }
@@ -273,7 +273,7 @@ impl Operator for StreamJoin {
             Some(waiting) => lock(waiting).open(self.parts.clock, context),
             None => Ok(()),
         };
-        opened.map_err(|e| self.parts.site.name_node(e))
+        opened.map_err(|e| self.parts.node_context.name_node(e))
     }
 
     fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
@@ -284,7 +284,7 @@ impl Operator for StreamJoin {
         let nobody = Record::default();
         for task in context.clocks.tasks(self.parts.clock) {
             let expired = lock(waiting).pass(self.parts.clock, task, context);
-            for one in expired.map_err(|e| self.parts.site.name_node(e))? {
+            for one in expired.map_err(|e| self.parts.node_context.name_node(e))? {
                 one.give(&nobody, &mut self.rows);
             }
         }

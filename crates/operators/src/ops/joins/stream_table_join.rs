@@ -14,7 +14,7 @@ mod waiting;
 use crate::ops::joins::joiner::Joiner;
 use crate::ops::tables::view_read::{AsOf, ViewRead};
 use crate::support::dropped;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
 pub(crate) use waiting::{Room, Waiting};
@@ -22,7 +22,7 @@ pub(crate) use waiting::{Room, Waiting};
 /// What a join of a stream with a table is made of.
 #[derive(Debug)]
 pub(crate) struct Lookup {
-    pub site: Site,
+    pub node_context: NodeContext,
     /// Does a record without a partner come out?
     pub outer: bool,
     pub table: ViewRead,
@@ -39,7 +39,10 @@ impl Lookup {
         } else {
             return true;
         };
-        context.effects.dropped.push((self.site.node, reason));
+        context
+            .effects
+            .dropped
+            .push((self.node_context.node, reason));
         false
     }
 
@@ -55,7 +58,7 @@ impl Lookup {
         let asked = asked.unwrap_or(records);
         let mut found = self
             .table
-            .look_up(&self.site, asked, AsOf::Record, &mut lost, context)?
+            .look_up(&self.node_context, asked, AsOf::Record, &mut lost, context)?
             .into_iter();
         for at in lost.into_iter().rev() {
             records.remove(at);

@@ -19,7 +19,7 @@ use crate::ops::joins::joiner::{Joined, Joiner, Needs};
 use crate::ops::tables::table_update;
 use crate::ops::tables::view_read::{AsOf, ViewRead};
 use crate::support::dropped;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Error, Record, Result, Serde};
 use stoatflow_state::Stored;
@@ -27,7 +27,7 @@ use stoatflow_state::Stored;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TableJoin {
-    site: Site,
+    node_context: NodeContext,
     /// Are the updates those of the left side?
     left: bool,
     needs: Needs,
@@ -42,7 +42,7 @@ pub(crate) struct TableJoin {
 #[derive(Debug)]
 pub(crate) struct Late {
     pub key: Serde,
-    pub told: epoch_updates::Shared,
+    pub updates: epoch_updates::Shared,
 }
 
 /// An update of the result, before the joiner was called.
@@ -59,7 +59,7 @@ struct Row {
 
 impl TableJoin {
     pub fn new(
-        site: Site,
+        node_context: NodeContext,
         left: bool,
         needs: Needs,
         other: ViewRead,
@@ -68,7 +68,7 @@ impl TableJoin {
         old: bool,
     ) -> Self {
         Self {
-            site,
+            node_context,
             left,
             needs,
             other,
@@ -89,25 +89,28 @@ impl TableJoin {
         let Some(late) = &self.late else {
             return self
                 .other
-                .look_up(&self.site, input, AsOf::Latest, lost, context);
+                .look_up(&self.node_context, input, AsOf::Latest, lost, context);
         };
-        let mut told = epoch_updates::lock(&late.told, context.epoch);
+        let mut updates = epoch_updates::lock(&late.updates, context.epoch);
         let mut found = Vec::with_capacity(input.len());
         for record in input {
             let key = late.key.encode(&record.key)?;
             let key = key.ok_or_else(|| Error::internal("a null key reached a join of tables"))?;
-            found.push(told.ask(!self.left, &key));
-            told.tell(self.left, key, record);
+            found.push(updates.ask(!self.left, &key));
+            updates.tell(self.left, key, record);
         }
-        drop(told);
+        drop(updates);
         if found.iter().all(Option::is_none) {
             return self.other.read(input, AsOf::EpochStart, context);
         }
-        let quiet = input.iter().zip(&found).filter(|(_, told)| told.is_none());
+        let quiet = input
+            .iter()
+            .zip(&found)
+            .filter(|(_, updates)| updates.is_none());
         let quiet: Vec<Record> = quiet.map(|(r, _)| r.with_value(Datum::Null)).collect();
         let read = self.other.read(&quiet, AsOf::EpochStart, context)?;
         let mut read = read.into_iter();
-        let partner = |told: Option<_>| told.unwrap_or_else(|| read.next().flatten());
+        let partner = |updates: Option<_>| updates.unwrap_or_else(|| read.next().flatten());
         Ok(found.into_iter().map(partner).collect())
     }
 
@@ -133,7 +136,7 @@ impl Operator for TableJoin {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let node = self.site.node;
+        let node = self.node_context.node;
         input.retain(|record| {
             if record.key.is_null() {
                 context.effects.dropped.push((node, dropped::NULL_KEY));
@@ -144,7 +147,7 @@ impl Operator for TableJoin {
         let mut lost = Vec::new();
         let others = self
             .partners(input, &mut lost, context)
-            .map_err(|e| self.site.name_node(e))?;
+            .map_err(|e| self.node_context.name_node(e))?;
         for at in lost.into_iter().rev() {
             input.remove(at);
         }

@@ -13,28 +13,32 @@ mod tests;
 
 use crate::api::operator::pour;
 use crate::ops::joins::foreign_key::message::TakeBack;
-use crate::support::node_context::Site;
-use crate::support::table_writer::{Before, Keeper};
-use crate::support::update_cache::Held;
+use crate::support::node_context::NodeContext;
+use crate::support::table_writer::{Before, TableWriter};
+use crate::support::update_cache::UpdateCache;
 use crate::{Context, Operator};
 use stoatflow_core::{Datum, Error, Record, Result, Serde};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TableMerge {
-    keeper: Option<Keeper>,
+    writer: Option<TableWriter>,
     /// What waits for the barrier, by the key's bytes.
-    waits: Option<(Serde, Held)>,
-    site: Site,
+    waits: Option<(Serde, UpdateCache)>,
+    node_context: NodeContext,
 }
 
 impl TableMerge {
     /// `waits`: without a store results wait for the barrier, one for each key of this serde.
-    pub fn new(keeper: Option<Keeper>, waits: Option<Serde>, site: Site) -> Self {
+    pub fn new(
+        writer: Option<TableWriter>,
+        waits: Option<Serde>,
+        node_context: NodeContext,
+    ) -> Self {
         Self {
-            keeper,
-            waits: waits.map(|key| (key, Held::default())),
-            site,
+            writer,
+            waits: waits.map(|key| (key, UpdateCache::default())),
+            node_context,
         }
     }
 }
@@ -46,31 +50,31 @@ impl Operator for TableMerge {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.keeper.is_none() {
+        if self.writer.is_none() {
             input.retain(|record| !TakeBack::is(&record.value));
         }
-        if let Some((serde, held)) = &mut self.waits {
+        if let Some((serde, cache)) = &mut self.waits {
             for record in input.drain(..) {
                 let key = serde.encode(&record.key).and_then(|key| {
                     key.ok_or_else(|| Error::internal("a null key reached a join of tables"))
                 });
-                let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
+                let key = key.map_err(|e| self.node_context.locate(e, &record.origin))?;
                 // Nobody knows what was below before: a deletion goes on, as it does without a store.
-                held.hold(&key, true, record);
+                cache.hold(&key, true, record);
             }
             return Ok(());
         }
-        let Some(keeper) = &mut self.keeper else {
+        let Some(writer) = &mut self.writer else {
             pour(input, out);
             return Ok(());
         };
         for mut record in input.drain(..) {
             if TakeBack::is(&record.value) {
-                let Some(held) = keeper.stored(&record, context)? else {
+                let Some(cache) = writer.stored(&record, context)? else {
                     continue;
                 };
                 // A store of versions goes by time, and this is about the row that it has now.
-                record.timestamp = record.timestamp.max(held.timestamp);
+                record.timestamp = record.timestamp.max(cache.timestamp);
                 record.value = Datum::Null;
             }
             // A row of a join by foreign key doesn't say what was before.
@@ -78,17 +82,17 @@ impl Operator for TableMerge {
                 Datum::Change(change) => (change.new, Before::Given(change.old)),
                 new => (new, Before::Stored),
             };
-            keeper.keep(record, new, before, out, context)?;
+            writer.keep(record, new, before, out, context)?;
         }
         Ok(())
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.barrier(out);
+        if let Some(writer) = &mut self.writer {
+            writer.barrier(out);
         }
-        if let Some((_, held)) = &mut self.waits {
-            held.release(out);
+        if let Some((_, cache)) = &mut self.waits {
+            cache.release(out);
         }
         Ok(())
     }

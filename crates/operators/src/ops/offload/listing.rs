@@ -6,7 +6,7 @@
 use super::headers::correlation;
 use super::row::{Row, split_row_key};
 use crate::Foreign;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Result, StoreId};
@@ -82,7 +82,7 @@ pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<List
         codec: Codec {
             key: foreign.serde(key)?,
             value: foreign.serde(value)?,
-            site: Site::new(*id, name, Site::topics(plan)),
+            node_context: NodeContext::new(*id, name, NodeContext::topics(plan)),
             who: "an offload",
         },
         patience: *patience,

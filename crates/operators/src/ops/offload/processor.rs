@@ -7,18 +7,18 @@
 mod asking;
 mod turns;
 
-use super::batches::Lot;
 use super::headers::{ERROR, attempt, header, number};
 use super::lane::{Lane, Place, Standing};
+use super::parking_lots::ParkingLot;
 use super::row::{Phase, Row, row_key, split_row_key};
 use crate::ops::joins::joiner::Joiner;
 use crate::support::dropped;
 use crate::support::error_policy::is_of_a_record;
 use crate::support::function::Function;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use crate::support::schema_ids::SchemaIds;
-use crate::{Context, Flaw, LaneStore, Share};
+use crate::{Context, FaultInjection, LaneStore, Share};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
@@ -34,9 +34,9 @@ const PAGE: usize = 256;
 /// What it is made from.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub site: Site,
+    pub node_context: NodeContext,
     /// Where timeouts are judged.
-    pub timeouts: Site,
+    pub timeouts: NodeContext,
     pub name: Arc<str>,
     pub store: StoreId,
     pub key: Serde,
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub instead_of_error: Option<Joiner>,
     pub patience: Patience,
     pub max_parked: u64,
-    pub flaw: Flaw,
+    pub fault: FaultInjection,
 }
 
 /// Why a record has a result.
@@ -73,23 +73,23 @@ struct Written {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct OffloadProcessor {
     settings: Settings,
     codec: Codec,
     lane: Lane,
-    lot: Option<Arc<Lot>>,
+    lot: Option<Arc<ParkingLot>>,
     /// Records whose turn has come, with the right side of their joiner.
     ready: Vec<(Record, Why, Datum)>,
     scratch: Vec<Datum>,
 }
 
-impl Desk {
+impl OffloadProcessor {
     pub fn new(settings: Settings) -> Self {
         Self {
             codec: Codec {
                 key: settings.key.clone(),
                 value: settings.value.clone(),
-                site: settings.site.clone(),
+                node_context: settings.node_context.clone(),
                 who: "an offload",
             },
             settings,
@@ -107,7 +107,7 @@ impl Desk {
         let mut range = KeyRange::default();
         loop {
             let found = store.scan(epoch, &range, PAGE);
-            let found = found.map_err(|e| self.settings.site.name_node(e))?;
+            let found = found.map_err(|e| self.settings.node_context.name_node(e))?;
             let Some((last, _)) = found.last() else {
                 break;
             };
@@ -116,8 +116,8 @@ impl Desk {
         }
         // Under at-least-once a crash may keep that a record has left, and not that the next one of its key has.
         self.lane.call_up();
-        let (node, most) = (self.settings.site.node, self.settings.max_parked);
-        self.lot = Some(context.clocks.run.lots.of(node, share.lanes, most));
+        let (node, most) = (self.settings.node_context.node, self.settings.max_parked);
+        self.lot = Some(context.clocks.run.parking_lots.of(node, share.lanes, most));
         self.tell(context);
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Desk {
         let mut parked: Vec<(Record, Written)> = Vec::with_capacity(input.len());
         for record in input.drain(..) {
             let (codec, key) = (&self.codec, &self.settings.key);
-            let written = self.settings.site.attempt(&record, context, |_| {
+            let written = self.settings.node_context.attempt(&record, context, |_| {
                 let key = key.encode(&record.key)?.ok_or_else(no_key)?;
                 let record = codec.encode(&record)?;
                 Ok(Written { key, record })
@@ -182,7 +182,7 @@ impl Desk {
     ) -> Result<()> {
         for answer in input.drain(..) {
             let unwanted = self.take(answer, out, context)?;
-            let node = self.settings.site.node;
+            let node = self.settings.node_context.node;
             context
                 .effects
                 .dropped
@@ -201,8 +201,8 @@ impl Desk {
     ) -> Result<()> {
         let now = context.clocks.wall.0;
         // The answer of what seems to be due may be there already, and only not read yet.
-        let unread = context.clocks.run.lots.answers_wait();
-        if unread && self.settings.flaw != Flaw::AnswersUnread {
+        let unread = context.clocks.run.parking_lots.answers_wait();
+        if unread && self.settings.fault != FaultInjection::AnswersUnread {
             return Ok(());
         }
         let mut any = false;
@@ -239,7 +239,7 @@ impl Desk {
     ) -> Result<Option<&'static str>> {
         let number = number(&answer.headers, &self.settings.name);
         let key = self.settings.key.encode(&answer.key);
-        let key = key.map_err(|e| self.settings.site.locate(e, &answer.origin))?;
+        let key = key.map_err(|e| self.settings.node_context.locate(e, &answer.origin))?;
         let (Some(number), Some(key)) = (number, key) else {
             return Ok(Some(dropped::NO_CORRELATION));
         };
@@ -247,7 +247,7 @@ impl Desk {
             return Ok(Some(dropped::NOT_PARKED));
         };
         if place.standing == Standing::Over {
-            if self.settings.flaw == Flaw::AnswersTwice {
+            if self.settings.fault == FaultInjection::AnswersTwice {
                 let (row, _) = self.row(&key, number, context)?;
                 self.turn(&key, place, row, out, context)?;
             }
@@ -297,7 +297,7 @@ impl Desk {
         let epoch = context.epoch;
         let store = &context.store(self.settings.store).store;
         let found = store.get(epoch, &row_key(key, number));
-        let found = found.map_err(|e| self.settings.site.name_node(e))?;
+        let found = found.map_err(|e| self.settings.node_context.name_node(e))?;
         let Some(Stored {
             value: Datum::Bytes(bytes),
             timestamp,
@@ -336,7 +336,7 @@ impl Desk {
         let LaneStore { store, dirty } = context.store(self.settings.store);
         store
             .put(epoch, dirty, &row_key(key, number), stored)
-            .map_err(|e| self.settings.site.name_node(e))
+            .map_err(|e| self.settings.node_context.name_node(e))
     }
 
     /// Tells the other rooms how this lane stands.
@@ -369,7 +369,7 @@ impl Desk {
     }
 
     fn located(&self, error: Error, record: &Record) -> Error {
-        self.settings.site.locate(error, &record.origin)
+        self.settings.node_context.locate(error, &record.origin)
     }
 }
 

@@ -155,7 +155,7 @@ impl Unreadable {
     pub fn error(self, codec: &Codec) -> Error {
         match self {
             Self::Damaged => codec.corrupt(),
-            Self::Older => codec.site.name_node(
+            Self::Older => codec.node_context.name_node(
                 Error::incompatible(
                     "what an offload has parked was written by an earlier version, and can't be read by this one",
                 )

@@ -4,9 +4,9 @@
 //! and collects what is forwarded. Lives as long as one call. A store's lock is never held while the
 //! interpreter is waited for (the stores see to it), so the processor may hold the interpreter here.
 
-use super::processor_env::{Connected, Seat};
+use super::processor_env::{Connected, ProcessorEnv};
 use super::timers::LaneTimers;
-use crate::api::run::{Asked, Now};
+use crate::api::run_coordinator::{Asked, Now};
 use crate::{
     ALL_CHILDREN, Context, Keys, LaneStore, NO_ORIGIN, ProcessorHost, Punctuation, Punctuator,
     ScheduleId, Version,
@@ -25,7 +25,7 @@ const ALL: Task = Task(0);
 
 /// See the module.
 pub(crate) struct Host<'h, 'c> {
-    seat: &'h Seat,
+    env: &'h ProcessorEnv,
     context: &'h mut Context<'c>,
     /// Where forwarded records go; `None`: nothing may be forwarded.
     out: Option<&'h mut Vec<Record>>,
@@ -36,12 +36,12 @@ pub(crate) struct Host<'h, 'c> {
 
 impl<'h, 'c> Host<'h, 'c> {
     pub fn new(
-        seat: &'h Seat,
+        env: &'h ProcessorEnv,
         context: &'h mut Context<'c>,
         out: Option<&'h mut Vec<Record>>,
     ) -> Self {
         Self {
-            seat,
+            env,
             context,
             out,
             asked: None,
@@ -55,15 +55,15 @@ impl<'h, 'c> Host<'h, 'c> {
     }
 
     /// For the call of `init`.
-    pub fn for_init(seat: &'h Seat, context: &'h mut Context<'c>) -> Self {
+    pub fn for_init(env: &'h ProcessorEnv, context: &'h mut Context<'c>) -> Self {
         Self {
             asked: Some(0),
-            ..Self::new(seat, context, None)
+            ..Self::new(env, context, None)
         }
     }
 
     fn connected(&self, store: usize) -> Result<&'h Connected> {
-        self.seat
+        self.env
             .stores
             .get(store)
             .ok_or_else(|| Error::internal("a processor asked for a store that it doesn't have"))
@@ -163,11 +163,11 @@ impl ProcessorHost for Host<'_, '_> {
             ));
         };
         // Where there is one child at most, the chain asks for no routes.
-        let routed = self.seat.children.len() > 1;
+        let routed = self.env.children.len() > 1;
         let routes = &mut self.context.effects.routes;
         match child {
             Some(name) => {
-                for at in self.seat.child(name)? {
+                for at in self.env.child(name)? {
                     out.push(record.clone());
                     if routed {
                         routes.push(at);
@@ -185,22 +185,22 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn store(&self, name: &str) -> Option<usize> {
-        self.seat.stores.iter().position(|store| store.name == name)
+        self.env.stores.iter().position(|store| store.name == name)
     }
 
     fn store_kind(&self, store: usize) -> StoreKind {
-        self.seat
+        self.env
             .stores
             .get(store)
             .map_or(StoreKind::KeyValue, |store| store.kind)
     }
 
     fn store_is_read_only(&self, store: usize) -> bool {
-        self.seat.stores.get(store).is_none_or(|s| s.read_only)
+        self.env.stores.get(store).is_none_or(|s| s.read_only)
     }
 
     fn store_names(&self) -> Vec<String> {
-        self.seat.stores.iter().map(|s| s.name.clone()).collect()
+        self.env.stores.iter().map(|s| s.name.clone()).collect()
     }
 
     fn get(&mut self, store: usize, key: &Datum) -> Result<Option<Stored>> {
@@ -475,10 +475,10 @@ impl ProcessorHost for Host<'_, '_> {
         }
         let now = Now {
             wall: self.wall_time(),
-            punctuated: self.context.clocks.mark(self.seat.clock, ALL),
+            punctuated: self.context.clocks.mark(self.env.clock, ALL),
         };
         let asked = Asked {
-            node: self.seat.site.node,
+            node: self.env.node_context.node,
             place,
             kind,
             interval_ms,
@@ -498,7 +498,7 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn stream_time(&self) -> i64 {
-        self.context.clocks.event_time(self.seat.clock)
+        self.context.clocks.event_time(self.env.clock)
     }
 
     fn watermark(&self) -> i64 {
@@ -506,7 +506,7 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn advance_watermark(&mut self, to: i64) {
-        self.context.clocks.ask_watermark(self.seat.clock, to);
+        self.context.clocks.ask_watermark(self.env.clock, to);
         self.context.effects.commit_asked = true;
     }
 
@@ -516,7 +516,7 @@ impl ProcessorHost for Host<'_, '_> {
 
     fn topic(&self, origin: &Origin) -> Option<String> {
         (*origin != NO_ORIGIN)
-            .then(|| self.seat.site.topic_of(origin))
+            .then(|| self.env.node_context.topic_of(origin))
             .flatten()
     }
 

@@ -3,7 +3,7 @@
 //! Takes a node of the plan, gives what the host needs beside the lane's context. Never changes.
 
 use crate::Foreign;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use bytes::Bytes;
 use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId};
 use stoatflow_plan::{Node, PhysicalPlan, StoreKind};
@@ -23,22 +23,22 @@ pub(crate) struct Connected {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    pub site: Site,
+pub(crate) struct ProcessorEnv {
+    pub node_context: NodeContext,
     pub stores: Vec<Connected>,
     /// Names of the children, in their order.
     pub children: Vec<String>,
     pub clock: ClockId,
 }
 
-impl Seat {
+impl ProcessorEnv {
     /// `clock`: the application's.
     pub fn new(
         plan: &PhysicalPlan,
         node: &Node,
         stores: &[StoreId],
         clock: ClockId,
-        site: Site,
+        node_context: NodeContext,
         foreign: &Foreign,
     ) -> Result<Self> {
         let connected = stores.iter().map(|id| {
@@ -64,14 +64,14 @@ impl Seat {
         Ok(Self {
             stores: connected.collect::<Result<_>>()?,
             children: children.collect(),
-            site,
+            node_context,
             clock,
         })
     }
 
     /// Adds the coordinates of a record to an error.
     pub fn locate(&self, error: Error, origin: &Origin, function: &str) -> Error {
-        self.site.locate_call(error, origin, Some(function))
+        self.node_context.locate_call(error, origin, Some(function))
     }
 
     /// The children of this name: a child that several stages have is there several times.

@@ -11,9 +11,9 @@
 mod tests;
 mod timer_queue;
 
-pub(crate) use timer_queue::{Agenda, Due, Now};
+pub(crate) use timer_queue::{Due, Now, TimerQueue};
 
-use super::processor_env::{Connected, Seat};
+use super::processor_env::{Connected, ProcessorEnv};
 use crate::{Context, jump_hash, key_hash};
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -25,7 +25,7 @@ use stoatflow_state::{TimerDomain, TimerView, split_timer, timer_key, timer_row}
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct LaneTimers {
-    agenda: Arc<Agenda>,
+    timer_queue: Arc<TimerQueue>,
     /// The places of the stores among the seat's.
     seats: Vec<usize>,
     due: Peekable<std::vec::IntoIter<Due>>,
@@ -41,19 +41,19 @@ pub(crate) struct LaneTimers {
 
 impl LaneTimers {
     /// Of a processor that is connected to stores of timers.
-    pub fn open(seat: &Seat, context: &mut Context<'_>) -> Result<Option<Self>> {
+    pub fn open(env: &ProcessorEnv, context: &mut Context<'_>) -> Result<Option<Self>> {
         let timed =
             |(at, store): (usize, &Connected)| (store.kind == StoreKind::Timers).then_some(at);
-        let seats: Vec<usize> = seat.stores.iter().enumerate().filter_map(timed).collect();
+        let seats: Vec<usize> = env.stores.iter().enumerate().filter_map(timed).collect();
         if seats.is_empty() {
             return Ok(None);
         }
-        let now = now(seat, context);
-        let agenda = context.clocks.run.agenda(seat.site.node, || {
-            Agenda::open(&views(seat, &seats, context)?, context.share.lanes, now)
+        let now = now(env, context);
+        let timer_queue = context.clocks.run.timer_queue(env.node_context.node, || {
+            TimerQueue::open(&views(env, &seats, context)?, context.share.lanes, now)
         })?;
         Ok(Some(Self {
-            agenda,
+            timer_queue,
             seats,
             due: Vec::new().into_iter().peekable(),
             fresh: BTreeSet::new(),
@@ -70,7 +70,7 @@ impl LaneTimers {
 
     /// Is the epoch's pass going on in this lane, or about to?
     fn is_passing(&self, epoch: Epoch) -> bool {
-        self.agenda.is_cut(epoch) && self.done != epoch
+        self.timer_queue.is_cut(epoch) && self.done != epoch
     }
 
     /// Registers a timer of the key with these bytes.
@@ -87,22 +87,22 @@ impl LaneTimers {
         TimerView::new(&kept.store, epoch)?.put(&mut kept.dirty, &row, wall)?;
         let due = Due { row, place };
         self.cancelled.remove(&due);
-        if !self.agenda.is_past(place, domain, at) {
-            self.agenda.expect(place, domain, at);
+        if !self.timer_queue.is_past(place, domain, at) {
+            self.timer_queue.expect(place, domain, at);
             return Ok(());
         }
-        let cut = self.agenda.is_cut(epoch);
+        let cut = self.timer_queue.is_cut(epoch);
         match &self.firing {
             Some(now) if follows(now, &due) => {
                 self.fresh.insert(due);
             }
             // One that registers itself again is not fired over and over while nothing else happens.
-            Some(now) => self.agenda.put_off(due.clone(), *now != due),
+            Some(now) => self.timer_queue.put_off(due.clone(), *now != due),
             None if self.is_passing(epoch) && context.share.owns(connected.key.affinity(key)) => {
                 self.fresh.insert(due);
             }
             // Before the cut: that comes with the records of this epoch.
-            None => self.agenda.put_off(due, cut),
+            None => self.timer_queue.put_off(due, cut),
         }
         Ok(())
     }
@@ -128,12 +128,12 @@ impl LaneTimers {
     }
 
     /// In the lane that punctuates, while all stand still: finds what is due for all of them.
-    pub fn cut(&self, seat: &Seat, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, lanes, now) = (context.epoch, context.share.lanes, now(seat, context));
-        let views = views(seat, &self.seats, context)?;
-        self.agenda.cut(epoch, now, &views, |due| {
+    pub fn cut(&self, env: &ProcessorEnv, context: &mut Context<'_>) -> Result<()> {
+        let (epoch, lanes, now) = (context.epoch, context.share.lanes, now(env, context));
+        let views = views(env, &self.seats, context)?;
+        self.timer_queue.cut(epoch, now, &views, |due| {
             let key = timer_key(&due.row);
-            let own = seat.stores[self.seats[due.place]].key.affinity(&key);
+            let own = env.stores[self.seats[due.place]].key.affinity(&key);
             jump_hash(key_hash(own), lanes) as usize
         })
     }
@@ -143,7 +143,7 @@ impl LaneTimers {
         if !self.is_passing(context.epoch) {
             return false;
         }
-        let handed = self.agenda.take(context.share.lane);
+        let handed = self.timer_queue.take(context.share.lane);
         self.due = handed.into_iter().peekable();
         let any = self.due.peek().is_some() || !self.fresh.is_empty();
         if !any {
@@ -195,17 +195,21 @@ fn follows(now: &Due, due: &Due) -> bool {
     }
 }
 
-fn now(seat: &Seat, context: &Context<'_>) -> Now {
-    let event = context.clocks.event_time(seat.clock);
+fn now(env: &ProcessorEnv, context: &Context<'_>) -> Now {
+    let event = context.clocks.event_time(env.clock);
     Now {
         event: (event >= 0).then_some(event),
         wall: context.clocks.wall.0,
     }
 }
 
-fn views<'v>(seat: &Seat, seats: &[usize], context: &'v Context<'_>) -> Result<Vec<TimerView<'v>>> {
+fn views<'v>(
+    env: &ProcessorEnv,
+    seats: &[usize],
+    context: &'v Context<'_>,
+) -> Result<Vec<TimerView<'v>>> {
     let view = |at: &usize| {
-        let id = seat.stores[*at].id;
+        let id = env.stores[*at].id;
         TimerView::new(&context.stores[usize::from(id.0)].store, context.epoch)
     };
     seats.iter().map(view).collect()

@@ -9,9 +9,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ops::aggregates::count::Ahead;
+use crate::ops::aggregates::count::Preaggregate;
 use crate::support::dropped;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, Operator, Routed, key_hash};
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{Datum, Error, Origin, Record, Result, Serde, StageId, Task};
@@ -19,11 +19,11 @@ use stoatflow_core::{Datum, Error, Origin, Record, Result, Serde, StageId, Task}
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    site: Site,
+    node_context: NodeContext,
     stage: StageId,
     key: Serde,
     keep_null: bool,
-    ahead: Option<Ahead>,
+    preaggregate: Option<Preaggregate>,
     /// Does Kafka Streams have no topic here?
     stays: bool,
     /// Of that topic: how many partitions.
@@ -33,7 +33,7 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// `counted`: who takes the records counts them, and one may stand for many.
     pub fn new(
-        site: Site,
+        node_context: NodeContext,
         stage: StageId,
         key: Serde,
         keep_null: bool,
@@ -42,11 +42,11 @@ impl Exchange {
         tasks: Option<u16>,
     ) -> Self {
         Self {
-            site,
+            node_context,
             stage,
             key,
             keep_null,
-            ahead: counted.then(Ahead::default),
+            preaggregate: counted.then(Preaggregate::default),
             stays,
             tasks,
         }
@@ -102,7 +102,7 @@ impl Exchange {
             let bytes = self.key.encode(&record.key)?.unwrap_or_default();
             Ok(self.way(&bytes, self.key.affinity(&bytes)))
         };
-        if let Some(way) = self.site.rescue(error, &record, context, again)? {
+        if let Some(way) = self.node_context.rescue(error, &record, context, again)? {
             self.send(way, record, context);
         }
         Ok(())
@@ -131,16 +131,16 @@ impl Exchange {
             record.origin.order = record.origin.order.in_task(task);
         }
         let routed = Routed {
-            via: self.site.node,
+            via: self.node_context.node,
             stage: self.stage,
             hash: way.hash,
             record,
         };
-        match &mut self.ahead {
+        match &mut self.preaggregate {
             // Null values aren't counted: who counts says so.
-            Some(ahead) if !routed.record.value.is_null() => {
+            Some(preaggregate) if !routed.record.value.is_null() => {
                 let from = context.effects.routed.len();
-                ahead.add(routed, &mut context.effects.routed);
+                preaggregate.add(routed, &mut context.effects.routed);
                 self.divide(&mut context.effects.routed[from..]);
             }
             _ => context.effects.routed.push(routed),
@@ -155,7 +155,7 @@ impl Operator for Exchange {
         _out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.ahead.is_none() {
+        if self.preaggregate.is_none() {
             context.effects.routed.reserve(input.len());
         }
         for record in input.drain(..) {
@@ -175,7 +175,7 @@ impl Operator for Exchange {
                 context
                     .effects
                     .dropped
-                    .push((self.site.node, dropped::NULL_KEY));
+                    .push((self.node_context.node, dropped::NULL_KEY));
                 continue;
             };
             self.send(way, record, context);
@@ -183,20 +183,20 @@ impl Operator for Exchange {
         Ok(())
     }
 
-    fn gathers(&self) -> bool {
-        self.ahead.is_some()
+    fn buffers(&self) -> bool {
+        self.preaggregate.is_some()
     }
 
-    fn rest(&mut self, context: &mut Context<'_>) {
-        if let Some(ahead) = &mut self.ahead {
+    fn on_idle(&mut self, context: &mut Context<'_>) {
+        if let Some(preaggregate) = &mut self.preaggregate {
             let from = context.effects.routed.len();
-            ahead.release(&mut context.effects.routed);
+            preaggregate.release(&mut context.effects.routed);
             self.divide(&mut context.effects.routed[from..]);
         }
     }
 
     fn barrier(&mut self, _out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        self.rest(context);
+        self.on_idle(context);
         Ok(())
     }
 }

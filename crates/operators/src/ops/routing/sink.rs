@@ -8,10 +8,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::support::attach_scope::Guest;
+use crate::support::attach_scope::AttachScope;
 use crate::support::dropped;
 use crate::support::function::Function;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::support::schema_ids::SchemaIds;
 use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions};
 use bytes::Bytes;
@@ -57,7 +57,7 @@ struct Directed {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    site: Site,
+    node_context: NodeContext,
     sink: SinkId,
     key: Serde,
     value: Serde,
@@ -70,14 +70,14 @@ pub(crate) struct Sink {
 
 impl Sink {
     pub fn new(
-        site: Site,
+        node_context: NodeContext,
         sink: SinkId,
         (key, value): (Serde, Serde),
         ids: SchemaIds,
         target: Target,
     ) -> Self {
         Self {
-            site,
+            node_context,
             sink,
             key,
             value,
@@ -117,7 +117,7 @@ impl Sink {
                     let count = match counts.partitions(topic) {
                         // The producer says what becomes of it.
                         Err(e) if function.is_none() && e.kind() == ErrorKind::MissingTopic => 0,
-                        count => count.map_err(|e| self.site.locate(e, &record.origin))?,
+                        count => count.map_err(|e| self.node_context.locate(e, &record.origin))?,
                     };
                     (Arc::clone(topic), count)
                 }
@@ -171,7 +171,7 @@ impl Sink {
         context: &mut Context<'_>,
     ) -> Result<Option<Written>> {
         let again = |_: &mut Context<'_>| self.encode(record);
-        self.site.rescue(error, record, context, again)
+        self.node_context.rescue(error, record, context, again)
     }
 
     /// Gives a record that could not be written at once, if the handler says so.
@@ -206,7 +206,7 @@ impl Sink {
     /// Sends records where functions said.
     fn direct(
         &mut self,
-        guest: &Guest,
+        scope: &AttachScope,
         input: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
@@ -224,7 +224,7 @@ impl Sink {
             count: counts_left.next(),
         });
         loop {
-            let failed = guest.inside(|| {
+            let failed = scope.inside(|| {
                 for directed in left.by_ref() {
                     match self.encode(&directed.record) {
                         Ok(written) => self.send(directed, written, context),
@@ -269,7 +269,7 @@ impl Sink {
             None => output.chosen = to(topic, by_key),
             Some(chosen) => {
                 let Some((last, others)) = chosen.split_last() else {
-                    let reason = (self.site.node, dropped::NO_PARTITION);
+                    let reason = (self.node_context.node, dropped::NO_PARTITION);
                     effects.dropped.push(reason);
                     return;
                 };
@@ -294,13 +294,13 @@ impl Operator for Sink {
         self.choose_topics(input, context)?;
         self.choose_partitions(input, context)?;
         context.effects.outputs.reserve(input.len());
-        let guest = Guest::of(&*input);
+        let scope = AttachScope::of(&*input);
         if self.target.choose.is_some() || !matches!(self.target.partitioner, Partitioner::Producer)
         {
-            return self.direct(&guest, input, context);
+            return self.direct(&scope, input, context);
         }
         let mut left = input.drain(..);
-        while let Some((error, record)) = guest.inside(|| self.write(&mut left, context)) {
+        while let Some((error, record)) = scope.inside(|| self.write(&mut left, context)) {
             self.late(error, record, context)?;
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! Walking to the new keys' lanes is `exchange`'s work.
 
 use crate::expr::Compiled;
-use crate::ops::stateless::flat_map_core::{Shape, Spread};
+use crate::ops::stateless::flat_map_core::{FlatMapCore, Shape};
 use crate::support::function::{Function, Many};
 use crate::{Context, Operator, Udf};
 use stoatflow_core::{Datum, Record, Result};
@@ -38,11 +38,11 @@ impl Shape for Pairs {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct FlatMap(Spread<Pairs>);
+pub(crate) struct FlatMap(FlatMapCore<Pairs>);
 
 impl FlatMap {
     pub fn new(function: Function) -> Self {
-        Self(Spread::new(function))
+        Self(FlatMapCore::new(function))
     }
 }
 

@@ -36,7 +36,7 @@ fn late(
     context: &mut Context<'_>,
     give: impl Fn(&Record, &mut Vec<Record>) -> Result<bool>,
 ) -> Result<Option<bool>> {
-    let rescued = function.site.rescue(error, record, context, |_| {
+    let rescued = function.node_context.rescue(error, record, context, |_| {
         out.truncate(before);
         give(record, out)
     })?;
@@ -48,12 +48,12 @@ fn late(
 
 /// A function that gives any number of results, with its buffers.
 #[derive(Debug)]
-pub(crate) struct Spread<S: Shape> {
+pub(crate) struct FlatMapCore<S: Shape> {
     function: Function,
     results: Many<S::Item>,
 }
 
-impl<S: Shape> Spread<S> {
+impl<S: Shape> FlatMapCore<S> {
     pub fn new(function: Function) -> Self {
         Self {
             function,
@@ -88,7 +88,7 @@ impl<S: Shape> Spread<S> {
                         Err(error) => late(function, error, &record, (out, before), context, give)?,
                     };
                     if listed == Some(false) {
-                        let node = function.site.node;
+                        let node = function.node_context.node;
                         context.effects.dropped.push((node, dropped::NULL_LIST));
                     }
                 }

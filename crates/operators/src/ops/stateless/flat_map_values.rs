@@ -4,7 +4,7 @@
 //! Nulls inside a list become records with null values. A native split cuts the parts out of the
 //! line's bytes, without a list in between.
 
-use crate::ops::stateless::flat_map_core::{Shape, Spread};
+use crate::ops::stateless::flat_map_core::{FlatMapCore, Shape};
 use crate::support::function::{Function, Many};
 use crate::{Context, Operator, Udf};
 use stoatflow_core::{Datum, Record, Result};
@@ -37,11 +37,11 @@ impl Shape for Values {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct FlatMapValues(Spread<Values>);
+pub(crate) struct FlatMapValues(FlatMapCore<Values>);
 
 impl FlatMapValues {
     pub fn new(function: Function) -> Self {
-        Self(Spread::new(function))
+        Self(FlatMapCore::new(function))
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) mod codec;
 mod tests;
 
 use crate::ops::tables::table_update;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::support::waiting::{self, Tasks};
 use crate::{Context, LaneStore, Operator};
 use buffer::{Buffer, Waiting};
@@ -44,7 +44,7 @@ pub(crate) struct Settings {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Suppress {
-    site: Site,
+    node_context: NodeContext,
     settings: Settings,
     codec: Codec,
     /// By task.
@@ -56,10 +56,10 @@ pub(crate) struct Suppress {
 }
 
 impl Suppress {
-    pub fn new(site: Site, settings: Settings) -> Self {
+    pub fn new(node_context: NodeContext, settings: Settings) -> Self {
         Self {
-            codec: Codec::new(settings.value.clone(), site.clone()),
-            site,
+            codec: Codec::new(settings.value.clone(), node_context.clone()),
+            node_context,
             settings,
             buffers: Vec::new(),
             passed: None,
@@ -77,7 +77,7 @@ impl Suppress {
                     key.type_name()
                 ))
                 .hint("suppress before the table is grouped anew, or suppress until a time limit");
-                Err(self.site.locate(error, &record.origin))
+                Err(self.node_context.locate(error, &record.origin))
             }
             (Until::TimeLimit { .. }, _) => Ok(record.timestamp.0),
             (Until::Barrier, _) => {
@@ -101,10 +101,10 @@ impl Suppress {
 
     fn hold(&mut self, task: Task, record: Record) -> Result<()> {
         let key = self.settings.key.encode(&record.key);
-        let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
+        let key = key.map_err(|e| self.node_context.locate(e, &record.origin))?;
         let Some(key) = key else {
             let error = Error::internal("a null key reached a table");
-            return Err(self.site.locate(error, &record.origin));
+            return Err(self.node_context.locate(error, &record.origin));
         };
         let time = self.buffer_time(&record)?;
         let mut update = record;
@@ -207,7 +207,7 @@ impl Suppress {
             (_, Some(max)) => format!("{bytes} bytes, more than max_bytes={max}"),
             _ => format!("{records} updates"),
         };
-        self.site.name_node(
+        self.node_context.name_node(
             Error::user(format!("the buffer of a suppress is full: it holds {bound}"))
                 .hint("raise the bound of its Buffer, leave it unbounded, or let it give updates early with when_full=\"emit_early\""),
         )
@@ -225,7 +225,7 @@ impl Suppress {
             let LaneStore { store, dirty } = context.store(self.settings.store);
             store
                 .put(epoch, dirty, key, None)
-                .map_err(|e| self.site.name_node(e))?;
+                .map_err(|e| self.node_context.name_node(e))?;
             let affinity = self.settings.key.affinity(key);
             waiting::note(
                 context,
@@ -273,7 +273,7 @@ impl Suppress {
                 let LaneStore { store, dirty } = context.store(self.settings.store);
                 store
                     .put(epoch, dirty, &key, Some(stored))
-                    .map_err(|e| self.site.name_node(e))?;
+                    .map_err(|e| self.node_context.name_node(e))?;
                 if !std::mem::replace(&mut waiting.saved, true) {
                     let affinity = self.settings.key.affinity(&key);
                     waiting::note(
@@ -340,7 +340,7 @@ impl Operator for Suppress {
         let LaneStore { store, .. } = context.store(self.settings.store);
         let found = store
             .scan(epoch, &KeyRange::default(), usize::MAX)
-            .map_err(|e| self.site.name_node(e))?;
+            .map_err(|e| self.node_context.name_node(e))?;
         let tasks = Tasks::read(self.settings.clock, context)?;
         for (key, stored) in found {
             let affinity = self.settings.key.affinity(&key);
@@ -349,7 +349,7 @@ impl Operator for Suppress {
             }
             let task = tasks.of(context.clocks, (0, &key), affinity);
             let record_key = self.settings.key.decode(Some(key.clone()));
-            let record_key = record_key.map_err(|e| self.site.name_node(e))?;
+            let record_key = record_key.map_err(|e| self.node_context.name_node(e))?;
             let (time, waiting) = self.codec.decode(record_key, &stored.value)?;
             let bytes = if self.settings.max_bytes.is_some() {
                 self.codec.size(&key, &waiting.record, Some(&waiting))?

@@ -9,19 +9,19 @@ mod tests;
 
 use crate::ops::tables::table_update;
 use crate::support::dropped;
-use crate::support::table_writer::{Before, Keeper};
+use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Table {
-    keeper: Keeper,
+    writer: TableWriter,
 }
 
 impl Table {
-    pub fn new(keeper: Keeper) -> Self {
-        Self { keeper }
+    pub fn new(writer: TableWriter) -> Self {
+        Self { writer }
     }
 }
 
@@ -37,18 +37,18 @@ impl Operator for Table {
                 context
                     .effects
                     .dropped
-                    .push((self.keeper.site.node, dropped::NULL_KEY));
+                    .push((self.writer.node_context.node, dropped::NULL_KEY));
                 continue;
             }
             let value = table_update::into_new(std::mem::take(&mut record.value));
-            self.keeper
+            self.writer
                 .keep(record, value, Before::Stored, out, context)?;
         }
         Ok(())
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.keeper.barrier(out);
+        self.writer.barrier(out);
         Ok(())
     }
 }

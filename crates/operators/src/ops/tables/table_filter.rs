@@ -11,7 +11,7 @@ mod tests;
 
 use crate::ops::tables::table_update;
 use crate::support::function::{Function, in_turn};
-use crate::support::table_writer::{Before, Keeper};
+use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
 
@@ -30,17 +30,17 @@ pub(crate) struct Filtering {
 #[derive(Debug)]
 pub(crate) struct TableFilter {
     function: Function,
-    keeper: Option<Keeper>,
+    writer: Option<TableWriter>,
     filtering: Filtering,
     probes: Vec<Record>,
     verdicts: Vec<bool>,
 }
 
 impl TableFilter {
-    pub fn new(function: Function, keeper: Option<Keeper>, filtering: Filtering) -> Self {
+    pub fn new(function: Function, writer: Option<TableWriter>, filtering: Filtering) -> Self {
         Self {
             function: function.together(),
-            keeper,
+            writer,
             filtering,
             probes: Vec::new(),
             verdicts: Vec::new(),
@@ -61,7 +61,7 @@ impl TableFilter {
             versioned,
         } = self.filtering;
         // With a store of its own, that says what was before.
-        let asks_old = sends_old && self.keeper.is_none();
+        let asks_old = sends_old && self.writer.is_none();
         if table_update::all_plain(input) {
             self.function.test(input, &mut self.verdicts, context)?;
         } else {
@@ -86,13 +86,13 @@ impl TableFilter {
                 table_update::split(std::mem::take(&mut record.value));
             let new = kept(new);
             let old = if asks_old { kept(old) } else { Datum::Null };
-            if let Some(keeper) = &mut self.keeper {
+            if let Some(writer) = &mut self.writer {
                 let before = if sends_old && !versioned {
                     Before::StoredUnlessIdle
                 } else {
                     Before::Stored
                 };
-                keeper.keep(record, new, before, out, context)?;
+                writer.keep(record, new, before, out, context)?;
                 continue;
             }
             if sends_old && !versioned && new.is_null() && old.is_null() {
@@ -117,8 +117,8 @@ impl Operator for TableFilter {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.barrier(out);
+        if let Some(writer) = &mut self.writer {
+            writer.barrier(out);
         }
         Ok(())
     }

@@ -75,8 +75,8 @@ impl TableGroupBy {
                         self.same(&key, &old_key)
                             .map_err(|e| self.function.locate(e, &record))
                     };
-                    let site = &self.function.site;
-                    let Some(same) = site.attempt(&record, context, same)? else {
+                    let node_context = &self.function.node_context;
+                    let Some(same) = node_context.attempt(&record, context, same)? else {
                         continue;
                     };
                     if same {

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::ops::tables::table_update;
 use crate::support::function::{Function, in_turn};
-use crate::support::table_writer::{Before, Keeper};
+use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
 
@@ -17,17 +17,17 @@ use stoatflow_core::{Change, Datum, Record, Result};
 #[derive(Debug)]
 pub(crate) struct TableMapValues {
     function: Function,
-    keeper: Option<Keeper>,
+    writer: Option<TableWriter>,
     old: bool,
     probes: Vec<Record>,
     scratch: Vec<Datum>,
 }
 
 impl TableMapValues {
-    pub fn new(function: Function, keeper: Option<Keeper>, old: bool) -> Self {
+    pub fn new(function: Function, writer: Option<TableWriter>, old: bool) -> Self {
         Self {
             function: function.together(),
-            keeper,
+            writer,
             old,
             probes: Vec::new(),
             scratch: Vec::new(),
@@ -51,8 +51,8 @@ impl Operator for TableMapValues {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.barrier(out);
+        if let Some(writer) = &mut self.writer {
+            writer.barrier(out);
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl TableMapValues {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let asks_old = self.old && self.keeper.is_none();
+        let asks_old = self.old && self.writer.is_none();
         if table_update::all_plain(input) {
             self.function.one(input, &mut self.scratch, context, set)?;
             for mut record in input.drain(..) {
@@ -112,8 +112,8 @@ impl TableMapValues {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if let Some(keeper) = &mut self.keeper {
-            return keeper.keep(record, new, Before::Stored, out, context);
+        if let Some(writer) = &mut self.writer {
+            return writer.keep(record, new, Before::Stored, out, context);
         }
         record.value = table_update::make(self.old, old, new, latest);
         out.push(record);

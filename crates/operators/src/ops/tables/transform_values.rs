@@ -9,7 +9,7 @@ mod tests;
 
 use crate::ops::process::Process;
 use crate::ops::tables::table_update;
-use crate::support::table_writer::{Before, Keeper};
+use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
 
@@ -17,17 +17,17 @@ use stoatflow_core::{Change, Datum, Record, Result};
 #[derive(Debug)]
 pub(crate) struct TransformValues {
     transformer: Process,
-    keeper: Option<Keeper>,
+    writer: Option<TableWriter>,
     old: bool,
     asked: Vec<Record>,
     results: Vec<Datum>,
 }
 
 impl TransformValues {
-    pub fn new(transformer: Process, keeper: Option<Keeper>, old: bool) -> Self {
+    pub fn new(transformer: Process, writer: Option<TableWriter>, old: bool) -> Self {
         Self {
             transformer,
-            keeper,
+            writer,
             old,
             asked: Vec::new(),
             results: Vec::new(),
@@ -42,7 +42,7 @@ impl TransformValues {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let asks_old = self.old && self.keeper.is_none();
+        let asks_old = self.old && self.writer.is_none();
         self.asked.clear();
         for record in input.iter() {
             let new = table_update::new(&record.value).clone();
@@ -65,8 +65,8 @@ impl TransformValues {
         for mut record in input.drain(..) {
             let Change { latest, .. } = table_update::split(std::mem::take(&mut record.value));
             let new = results.next().unwrap_or_default();
-            if let Some(keeper) = &mut self.keeper {
-                keeper.keep(record, new, Before::Stored, out, context)?;
+            if let Some(writer) = &mut self.writer {
+                writer.keep(record, new, Before::Stored, out, context)?;
                 continue;
             }
             let old = asks_old.then(|| results.next()).flatten();
@@ -109,8 +109,8 @@ impl Operator for TransformValues {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.barrier(out);
+        if let Some(writer) = &mut self.writer {
+            writer.barrier(out);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ mod tests;
 use crate::ops::joins::joiner::{Joiner, Needs};
 use crate::ops::process::Process;
 use crate::support::function::Function;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, LaneStore};
 use lenient::Looked;
 use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId, Timestamp};
@@ -93,19 +93,19 @@ impl ViewRead {
     /// are in `lost` (places in `asked`, in order), and missing in what is found.
     pub fn look_up(
         &mut self,
-        site: &Site,
+        node_context: &NodeContext,
         asked: &[Record],
         as_of: AsOf,
         lost: &mut Vec<usize>,
         context: &mut Context<'_>,
     ) -> Result<Vec<Option<Stored>>> {
         lost.clear();
-        if !site.is_lenient() || matches!(self, Self::Store(_)) {
+        if !node_context.is_lenient() || matches!(self, Self::Store(_)) {
             let found = self.read(asked, as_of, context);
-            return found.map_err(|e| site.name_node(e));
+            return found.map_err(|e| node_context.name_node(e));
         }
         let mut all = Vec::with_capacity(asked.len());
-        let looked = self.look(site, asked, as_of, context)?;
+        let looked = self.look(node_context, asked, as_of, context)?;
         for (at, looked) in looked.into_iter().enumerate() {
             match looked {
                 Looked::Found(found) => all.push(found),

@@ -73,12 +73,12 @@ impl CountWindowAggregate {
     fn gather(&mut self, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         for record in input.drain(..) {
             if record.key.is_null() {
-                let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
+                let dropped = (self.kept.writer.node_context.node, dropped::NULL_KEY);
                 context.effects.dropped.push(dropped);
                 continue;
             }
             let task = self.admit(&record, context);
-            let task = task.map_err(|e| self.kept.keeper.locate(e, &record))?;
+            let task = task.map_err(|e| self.kept.writer.locate(e, &record))?;
             self.tasks.push(task);
             self.batch.push(record);
         }
@@ -86,7 +86,7 @@ impl CountWindowAggregate {
     }
 
     fn admit(&mut self, record: &Record, context: &mut Context<'_>) -> Result<Task> {
-        let key = self.kept.keeper.key(record)?;
+        let key = self.kept.writer.key(record)?;
         let position = self.count(key.clone(), record.timestamp, context)?;
         let start = position - position % self.records;
         let fills = position - start == self.records - 1;
@@ -169,7 +169,7 @@ impl CountWindowAggregate {
                 } else if task.fills && !folded.new.is_null() {
                     out.push(Record {
                         key,
-                        value: kept.keeper.update(true, Datum::Null, folded.new),
+                        value: kept.writer.update(true, Datum::Null, folded.new),
                         timestamp: folded.timestamp,
                         headers: record.headers.clone(),
                         origin: record.origin,
@@ -219,7 +219,7 @@ impl Operator for CountWindowAggregate {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.kept.keeper.site.is_lenient() && input.len() > 1 {
+        if self.kept.writer.node_context.is_lenient() && input.len() > 1 {
             // A record that is left out must not count for the windows of those behind it.
             let mut one = Vec::with_capacity(1);
             for record in input.drain(..) {
@@ -232,7 +232,7 @@ impl Operator for CountWindowAggregate {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.kept.keeper.barrier(out);
+        self.kept.writer.barrier(out);
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ impl SessionAggregate {
             }
             let Some(record) = input.next() else { break };
             if record.key.is_null() {
-                let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
+                let dropped = (self.kept.writer.node_context.node, dropped::NULL_KEY);
                 context.effects.dropped.push(dropped);
                 continue;
             }
@@ -101,7 +101,7 @@ impl SessionAggregate {
             let due = self
                 .closing
                 .after(context.clocks, stream, earliest, &record);
-            let key = self.kept.keeper.key(&record)?;
+            let key = self.kept.writer.key(&record)?;
             see_key(context, self.kept.clock, record.task(), &key)?;
             self.rows.add(key, &record);
             self.batch.push((record, close_time, before));
@@ -143,7 +143,7 @@ impl SessionAggregate {
             ..
         } = self;
         let folder = &*folder;
-        let node = kept.keeper.site.node;
+        let node = kept.writer.node_context.node;
         folder.scope(&mut || {
             for (at, (record, close_time, before)) in batch.drain(..).enumerate() {
                 // The newest record always makes a session that ends with it, in whichever lane it is.
@@ -204,7 +204,7 @@ impl SessionAggregate {
             let Trigger { headers, origin } = self.closing.trigger(context.clocks, due, end);
             out.push(Record {
                 key: self.kept.windowed(key, start, end)?,
-                value: self.kept.keeper.update(true, Datum::Null, held.value),
+                value: self.kept.writer.update(true, Datum::Null, held.value),
                 timestamp: Timestamp(end),
                 headers,
                 origin,
@@ -266,7 +266,7 @@ impl Turn<'_, '_> {
             found.extend(cell.held().map(|held| held.value.clone()));
         }
         let (kept, folder, record) = (&*self.kept, self.folder, self.record);
-        let lenient = kept.keeper.site.is_lenient();
+        let lenient = kept.writer.node_context.is_lenient();
         let whole = |_: &mut Context<'_>| {
             let mut so_far = folder.start(record)?;
             let mut befores = Vec::with_capacity(found.len());
@@ -275,17 +275,19 @@ impl Turn<'_, '_> {
                     befores.push(kept.before(value, record)?);
                 }
                 let value = if lenient {
-                    kept.keeper.spare(value, record)?
+                    kept.writer.spare(value, record)?
                 } else {
                     value.clone()
                 };
                 so_far = folder.merge(so_far, value, record)?;
             }
             let new = folder.add(so_far, record)?;
-            kept.keeper.check(&new)?;
+            kept.writer.check(&new)?;
             Ok((new, befores))
         };
-        kept.keeper.site.attempt(record, self.context, whole)
+        kept.writer
+            .node_context
+            .attempt(record, self.context, whole)
     }
 
     fn remove(&mut self, row: &mut Row, at: (i64, i64), before: Datum) -> Result<()> {
@@ -319,7 +321,7 @@ impl Turn<'_, '_> {
                 waiting.insert(task, (end, place), self.context)
             };
         }
-        let place = if self.kept.keeper.is_cached() {
+        let place = if self.kept.writer.is_cached() {
             session_changelog_key(&row.key, start, end)
         } else {
             Bytes::new()
@@ -399,7 +401,7 @@ impl Operator for SessionAggregate {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.kept.keeper.barrier(out);
+        self.kept.writer.barrier(out);
         Ok(())
     }
 }

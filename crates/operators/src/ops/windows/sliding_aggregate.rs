@@ -76,7 +76,7 @@ impl SlidingAggregate {
                 return Ok(due);
             }
             let Some(record) = input.next() else { break };
-            if !self.kept.keeper.admits(&record, context) {
+            if !self.kept.writer.admits(&record, context) {
                 continue;
             }
             let at = record.timestamp.0;
@@ -91,12 +91,12 @@ impl SlidingAggregate {
                 .closing
                 .after(context.clocks, stream, earliest, &record);
             if in_time {
-                let key = self.kept.keeper.key(&record)?;
+                let key = self.kept.writer.key(&record)?;
                 see_key(context, self.kept.clock, record.task(), &key)?;
                 self.rows.add(key, &record);
                 self.batch.push((record, close_time));
             } else {
-                let dropped = (self.kept.keeper.site.node, dropped::LATE);
+                let dropped = (self.kept.writer.node_context.node, dropped::LATE);
                 context.effects.dropped.push(dropped);
             }
             if due.is_some() {
@@ -227,7 +227,7 @@ impl Operator for SlidingAggregate {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.kept.keeper.barrier(out);
+        self.kept.writer.barrier(out);
         Ok(())
     }
 }

@@ -86,7 +86,7 @@ impl WindowAggregate {
             }
             let Some(record) = input.next() else { break };
             if record.key.is_null() {
-                let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
+                let dropped = (self.kept.writer.node_context.node, dropped::NULL_KEY);
                 context.effects.dropped.push(dropped);
                 continue;
             }
@@ -128,7 +128,7 @@ impl WindowAggregate {
             let key = match &key {
                 Some(key) => key,
                 None => {
-                    let bytes = self.kept.keeper.key(record)?;
+                    let bytes = self.kept.writer.key(record)?;
                     see_key(context, self.kept.clock, record.task(), &bytes)?;
                     key.insert(bytes)
                 }
@@ -142,7 +142,7 @@ impl WindowAggregate {
                 Ok(None) => Ok(self.slots.forgotten()),
                 Err(e) => Err(e),
             };
-            let slot = slot.map_err(|e| self.kept.keeper.locate(e, record))?;
+            let slot = slot.map_err(|e| self.kept.writer.locate(e, record))?;
             if self.closing.is_enabled() {
                 let task = context.clocks.task(record.task());
                 let waiting = self.closing.waiting();
@@ -156,7 +156,7 @@ impl WindowAggregate {
             });
         }
         if self.tasks.len() == tasks {
-            let dropped = (self.kept.keeper.site.node, dropped::LATE);
+            let dropped = (self.kept.writer.node_context.node, dropped::LATE);
             context.effects.dropped.push(dropped);
         }
         Ok(())
@@ -245,7 +245,7 @@ impl Operator for WindowAggregate {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.kept.keeper.barrier(out);
+        self.kept.writer.barrier(out);
         Ok(())
     }
 }

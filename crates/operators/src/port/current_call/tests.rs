@@ -13,7 +13,7 @@ fn origin(offset: i64) -> Origin {
 }
 
 /// A thread that is looked at.
-fn watched<T: Send>(at: &Arc<AtHand>, body: impl FnOnce() -> T + Send) -> T {
+fn watched<T: Send>(at: &Arc<CurrentCall>, body: impl FnOnce() -> T + Send) -> T {
     at.begin();
     std::thread::scope(|scope| {
         let body = || {
@@ -27,7 +27,7 @@ fn watched<T: Send>(at: &Arc<AtHand>, body: impl FnOnce() -> T + Send) -> T {
 
 #[test]
 fn a_function_with_its_record_is_known_while_it_runs() {
-    let at = Arc::new(AtHand::default());
+    let at = Arc::new(CurrentCall::default());
     let seen = watched(&at, || {
         assert!(note_record(&origin(5_000_000_000)));
         within(7, true, || at.running())
@@ -39,7 +39,7 @@ fn a_function_with_its_record_is_known_while_it_runs() {
 
 #[test]
 fn the_outer_function_goes_on_after_an_inner_one() {
-    let at = Arc::new(AtHand::default());
+    let at = Arc::new(CurrentCall::default());
     let callee = || at.running().map(|r| r.callee);
     watched(&at, || {
         within(7, true, || {
@@ -52,7 +52,7 @@ fn the_outer_function_goes_on_after_an_inner_one() {
 
 #[test]
 fn a_function_may_be_about_no_record() {
-    let at = Arc::new(AtHand::default());
+    let at = Arc::new(CurrentCall::default());
     let seen = watched(&at, || {
         note_record(&origin(1));
         forget_record();
@@ -70,7 +70,7 @@ fn a_thread_that_nobody_looks_at_notes_nothing() {
 
 #[test]
 fn a_stop_ends_a_pause_and_an_abort_a_batch() {
-    let at = Arc::new(AtHand::default());
+    let at = Arc::new(CurrentCall::default());
     let (begun, begins) = mpsc::channel();
     let asking = Arc::clone(&at);
     std::thread::scope(|scope| {

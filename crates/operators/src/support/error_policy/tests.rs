@@ -475,14 +475,14 @@ fn a_letter_says_what_happened_and_where() {
 #[test]
 fn a_letter_of_nobody_has_no_coordinates() {
     let foreign = crate::Foreign::default();
-    let judge = super::Judge::new(
+    let policy = super::ErrorPolicy::new(
         Failing::Processing,
         Some(&dlq()),
         (stoatflow_core::NodeId(0), "tick"),
         &foreign,
         None,
     );
-    let place = super::Place {
+    let place = super::ErrorOrigin {
         lane: stoatflow_core::Lane(0),
         epoch: stoatflow_core::Epoch(1),
     };
@@ -491,9 +491,9 @@ fn a_letter_of_nobody_has_no_coordinates() {
         ..Record::default()
     };
     let mut handled = Vec::new();
-    let judge = judge.unwrap().unwrap();
-    judge
-        .judge(raised(), &nobody, None, 1, place, &mut handled)
+    let policy = policy.unwrap().unwrap();
+    policy
+        .handle(raised(), &nobody, None, 1, place, &mut handled)
         .unwrap();
     let letter = handled.pop().unwrap().letter.unwrap();
     let names = letter.headers.iter().map(|h| h.name.to_string());

@@ -117,7 +117,7 @@ fn a_letter_tells_how_late_it_was() {
         timestamp: Timestamp(40),
         watermark: 100,
     };
-    let place = Place {
+    let place = ErrorOrigin {
         lane: Lane(3),
         epoch: Epoch(5),
     };

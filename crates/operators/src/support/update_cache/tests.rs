@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::record;
 
-fn hold(held: &mut Held, key: &str, existed: bool, value: &'static str) {
+fn hold(held: &mut UpdateCache, key: &str, existed: bool, value: &'static str) {
     let bytes = Bytes::copy_from_slice(key.as_bytes());
     held.hold(&bytes, existed, record("k", value, 0));
 }
@@ -14,7 +14,7 @@ fn values(out: &[Record]) -> Vec<String> {
 
 #[test]
 fn one_update_per_key_in_the_order_of_the_newest() {
-    let mut held = Held::default();
+    let mut held = UpdateCache::default();
     hold(&mut held, "a", false, "1");
     hold(&mut held, "b", false, "2");
     hold(&mut held, "a", false, "3");
@@ -34,7 +34,7 @@ fn one_update_per_key_in_the_order_of_the_newest() {
 
 #[test]
 fn what_is_born_and_deleted_again_is_not_held_on_to() {
-    let mut held = Held::default();
+    let mut held = UpdateCache::default();
     hold(&mut held, "first", false, "1");
     for number in 0..1_000 {
         let key = number.to_string();
@@ -58,7 +58,7 @@ fn what_is_born_and_deleted_again_is_not_held_on_to() {
 
 #[test]
 fn what_is_there_already_stays_in_front() {
-    let mut held = Held::default();
+    let mut held = UpdateCache::default();
     hold(&mut held, "a", false, "2");
     let mut out = vec![record("k", "1", 0)];
     held.release(&mut out);
@@ -68,7 +68,7 @@ fn what_is_there_already_stays_in_front() {
 
 #[test]
 fn a_large_epoch_leaves_no_room_behind() {
-    let mut held = Held::default();
+    let mut held = UpdateCache::default();
     for number in 0..10_000 {
         hold(&mut held, &number.to_string(), false, "1");
     }
@@ -91,7 +91,7 @@ fn keys_with_the_same_hash_are_held_apart() {
         key[9] = differs;
         Bytes::from(key)
     };
-    let mut held = Held::default();
+    let mut held = UpdateCache::default();
     let keys: Vec<Bytes> = [16, 30]
         .iter()
         .flat_map(|len| [colliding(*len, 1), colliding(*len, 2)])

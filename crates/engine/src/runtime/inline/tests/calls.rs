@@ -4,14 +4,14 @@ use super::*;
 use parking_lot::Mutex;
 use stoatflow_core::{ClockId, Datum, ErrorKind, Guarantee, Partition, Result};
 use stoatflow_log::CommitOutcome;
-use stoatflow_operators::{Answer, AsyncUdf, Call, Line, Load};
+use stoatflow_operators::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight};
 use stoatflow_plan::ClockSpec;
 
 /// A function whose calls end when the test says so.
 #[derive(Debug, Default)]
 struct Asked {
-    load: Arc<Load>,
-    calls: Mutex<Vec<(Call, Arc<Line>)>>,
+    load: Arc<CallsInFlight>,
+    calls: Mutex<Vec<(Call, Arc<CallQueue>)>>,
 }
 
 impl Asked {
@@ -44,14 +44,14 @@ impl AsyncUdf for Asked {
     fn name(&self) -> &str {
         "app.py:1 ask"
     }
-    fn load(&self) -> &Arc<Load> {
+    fn in_flight(&self) -> &Arc<CallsInFlight> {
         &self.load
     }
-    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+    fn begin(&self, calls: Vec<Call>, line: &Arc<CallQueue>) {
         let calls = calls.into_iter().map(|call| (call, Arc::clone(line)));
         self.calls.lock().extend(calls);
     }
-    fn cancel(&self, _line: &Line) {}
+    fn cancel(&self, _queue: &CallQueue) {}
 }
 
 /// A broker that lets records of one topic wait, as a partition without a leader does: they arrive when somebody

@@ -6,7 +6,7 @@
 use super::*;
 use std::collections::BTreeMap;
 use stoatflow_core::Partition;
-use stoatflow_operators::Flaw;
+use stoatflow_operators::FaultInjection;
 
 /// Numbers that a seed gives (splitmix64).
 struct Numbers(u64);
@@ -71,13 +71,13 @@ fn inputs(rng: &mut Numbers) -> Vec<ProducerRecord> {
         .collect()
 }
 
-fn run(seed: u64, lanes: u32, flaw: Flaw) -> Found {
+fn run(seed: u64, lanes: u32, fault: FaultInjection) -> Found {
     let topics: Vec<&str> = ["in", "other"].into_iter().chain(OUTPUTS).collect();
     let mut stand = Stand::new(&topics, lanes, plan());
     let mut settings = (*stand.spec.settings).clone();
     settings.cache_max_bytes = 0;
     stand.spec.settings = Arc::new(settings);
-    stand.spec.components.flaw = flaw;
+    stand.spec.components.fault = fault;
     stand.write(inputs(&mut Numbers(seed)));
     let mut engine = stand.start();
     let mut rng = Numbers(seed ^ u64::from(lanes));
@@ -103,21 +103,21 @@ fn run(seed: u64, lanes: u32, flaw: Flaw) -> Found {
     found
 }
 
-fn differs(seed: u64, flaw: Flaw) -> bool {
-    let one = run(seed, 1, Flaw::None);
+fn differs(seed: u64, fault: FaultInjection) -> bool {
+    let one = run(seed, 1, FaultInjection::None);
     assert!(one.len() > 10, "all topics get something");
     [2, 4, 16]
         .into_iter()
-        .any(|lanes| run(seed, lanes, flaw) != one)
+        .any(|lanes| run(seed, lanes, fault) != one)
 }
 
 #[test]
 fn lanes_turns_ticks_and_epochs_change_nothing() {
     for seed in 0..20 {
-        let one = run(seed, 1, Flaw::None);
+        let one = run(seed, 1, FaultInjection::None);
         for lanes in [2, 4, 16] {
             assert_eq!(
-                run(seed, lanes, Flaw::None),
+                run(seed, lanes, FaultInjection::None),
                 one,
                 "seed {seed}, {lanes} lanes"
             );
@@ -127,10 +127,10 @@ fn lanes_turns_ticks_and_epochs_change_nothing() {
 
 #[test]
 fn records_that_are_taken_as_they_were_sent_are_caught() {
-    assert!((0..10).any(|seed| differs(seed, Flaw::TakenAsSent)));
+    assert!((0..10).any(|seed| differs(seed, FaultInjection::TakenAsSent)));
 }
 
 #[test]
 fn a_time_that_later_records_have_moved_is_caught() {
-    assert!((0..10).any(|seed| differs(seed, Flaw::TimeOfTick)));
+    assert!((0..10).any(|seed| differs(seed, FaultInjection::TimeOfTick)));
 }

@@ -62,7 +62,7 @@ impl Sum {
 
 /// One record per key.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct Preaggregate {
     places: HashTable<u32>,
     sums: Vec<Sum>,
     /// Keys that are too long for their sum.
@@ -78,7 +78,7 @@ pub(crate) struct Ahead {
     by: u64,
 }
 
-impl Ahead {
+impl Preaggregate {
     /// Counts a record; `out` gets what goes on.
     pub fn add(&mut self, mut one: Routed, out: &mut Vec<Routed>) {
         if self.by > 0 {

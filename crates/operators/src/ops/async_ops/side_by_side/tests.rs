@@ -4,7 +4,7 @@ use super::{Row, SideBySide, order};
 use crate::support::error_policy::Outcome;
 use crate::testing::hand::Hand;
 use crate::testing::{json, word};
-use crate::{Flaw, Run};
+use crate::{FaultInjection, RunCoordinator};
 use smallvec::smallvec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,12 @@ fn calls(hand: &Arc<Hand>, concurrency: u32) -> SideBySide {
         concurrency,
         park_after_ms: 0,
     };
-    SideBySide::new(Arc::clone(hand) as _, &awaiting, false, Flaw::None)
+    SideBySide::new(
+        Arc::clone(hand) as _,
+        &awaiting,
+        false,
+        FaultInjection::None,
+    )
 }
 
 /// Keys and values; `~` is no key.
@@ -53,7 +58,7 @@ fn keys_run_side_by_side_and_rows_keep_their_places() {
         ("~", "n1"),
         ("~", "n2"),
     ];
-    let results = calls(&hand, 10).call(rows(&given), &Run::default(), never);
+    let results = calls(&hand, 10).call(rows(&given), &RunCoordinator::default(), never);
     assert_eq!(words(&results.unwrap()), ["a1", "a2", "b1", "n1", "n2"]);
     // One of each key, and all without one.
     assert_eq!(hand.begun(), ["a1", "b1", "n1", "n2", "a2"]);
@@ -68,7 +73,7 @@ fn no_more_are_under_way_than_there_is_room_for() {
         .map(|n| (format!("k{n}"), format!("v{n}")))
         .collect();
     let given: Vec<(&str, &str)> = all.iter().map(|(k, v)| (&**k, &**v)).collect();
-    let results = calls(&hand, 2).call(rows(&given), &Run::default(), never);
+    let results = calls(&hand, 2).call(rows(&given), &RunCoordinator::default(), never);
     assert_eq!(results.unwrap().len(), 50);
     assert_eq!((hand.most(), hand.load()), (4, 0));
 }
@@ -78,7 +83,7 @@ fn other_lanes_count_too() {
     let hand = Hand::new();
     let taken = hand.take_room(2, 2);
     assert_eq!(taken, 2);
-    let run = Run::default();
+    let run = RunCoordinator::default();
     run.end();
     // Nobody makes room any more, and nothing was called.
     let error = calls(&hand, 1).call(rows(&[("a", "a1")]), &run, never);
@@ -94,15 +99,19 @@ fn a_failure_holds_up_its_key_and_no_other_until_it_is_decided() {
     hand.fails("a1");
     let given = [("a", "a1"), ("a", "a2"), ("b", "b1")];
     let mut told = Vec::new();
-    let results = calls(&hand, 10).call(rows(&given), &Run::default(), |row, _, before| {
-        told.push((row, before));
-        let outcome = if before == 0 {
-            Outcome::Again
-        } else {
-            Outcome::Gone
-        };
-        Ok((outcome, Duration::from_secs(3600)))
-    });
+    let results = calls(&hand, 10).call(
+        rows(&given),
+        &RunCoordinator::default(),
+        |row, _, before| {
+            told.push((row, before));
+            let outcome = if before == 0 {
+                Outcome::Again
+            } else {
+                Outcome::Gone
+            };
+            Ok((outcome, Duration::from_secs(3600)))
+        },
+    );
     assert_eq!(words(&results.unwrap()), ["-", "a2", "b1"]);
     assert_eq!(told, [(0, 0), (0, 1)]);
     assert_eq!(hand.begun(), ["a1", "b1", "a1", "a2"]);
@@ -118,7 +127,7 @@ fn what_is_called_again_has_its_room_before_others_begin() {
     hand.fails("a1");
     let given = [("a", "a1"), ("a", "a2"), ("b", "b1"), ("c", "c1")];
     let again = |_, _, _| Ok((Outcome::Again, Duration::ZERO));
-    let results = calls(&hand, 1).call(rows(&given), &Run::default(), again);
+    let results = calls(&hand, 1).call(rows(&given), &RunCoordinator::default(), again);
     assert_eq!(words(&results.unwrap()), ["a1", "a2", "b1", "c1"]);
     assert_eq!((hand.most(), hand.load()), (2, 0));
 }
@@ -129,11 +138,15 @@ fn after_an_end_by_an_error_the_next_batch_is_not_mixed_up_with_what_was_under_w
     hand.answers_when_waited_for();
     hand.fails("a1");
     let mut calls = calls(&hand, 10);
-    let failed = calls.call(rows(&[("a", "a1"), ("b", "b1")]), &Run::default(), never);
+    let failed = calls.call(
+        rows(&[("a", "a1"), ("b", "b1")]),
+        &RunCoordinator::default(),
+        never,
+    );
     assert!(failed.is_err());
     assert_eq!((hand.load(), hand.cancelled()), (0, 1));
     hand.gives("b1", "of the batch before");
-    let results = calls.call(rows(&[("b", "b2")]), &Run::default(), never);
+    let results = calls.call(rows(&[("b", "b2")]), &RunCoordinator::default(), never);
     assert_eq!(words(&results.unwrap()), ["b2"]);
 }
 

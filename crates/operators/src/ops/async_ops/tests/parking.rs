@@ -64,7 +64,7 @@ fn a_lane_never_waits_for_room_that_only_anothers_turn_can_make() {
 fn what_becomes_of_calls_is_counted() {
     let hand = Hand::new();
     let mut rig = rig(&hand, 10, 0);
-    let counts = |hand: &Hand| crate::AsyncUdf::load(hand).counts();
+    let counts = |hand: &Hand| crate::AsyncUdf::in_flight(hand).counts();
     rig.push(records(&[("a", "a1"), ("b", "b1"), ("c", "c1")]))
         .unwrap();
     hand.gives("b1", "B1");

@@ -8,7 +8,7 @@ use super::column::{Column, Members};
 use super::layout::{Layout, Shape, Shared, VALUE, data_type, is_added, json_of};
 use super::open::{self, Trouble};
 use super::read::{Misfit, object, value, wrong};
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Failed, NO_ORIGIN};
 use arrow_array::{
     ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
@@ -96,14 +96,14 @@ impl Reader {
         self.shared.layout().has_bytes()
     }
 
-    /// A row for each record; `site` knows where they were read.
+    /// A row for each record; `node_context` knows where they were read.
     ///
     /// # Errors
     /// Those that don't fit; `Internal` if Arrow refuses what was made.
     pub fn read(
         &mut self,
         records: &[Record],
-        site: Option<&Site>,
+        node_context: Option<&NodeContext>,
     ) -> Result<Result<RecordBatch, Vec<Failed>>> {
         let mut layout = self.shared.layout();
         let voice = self.voice;
@@ -131,7 +131,7 @@ impl Reader {
                 continue;
             }
             if failed.is_empty() {
-                return grown.finish(records, site).map(Ok).map_err(unmade);
+                return grown.finish(records, node_context).map(Ok).map_err(unmade);
             }
             grown.clear();
             return Ok(Err(failed));
@@ -350,7 +350,7 @@ impl Grown {
     fn finish(
         &mut self,
         records: &[Record],
-        site: Option<&Site>,
+        node_context: Option<&NodeContext>,
     ) -> Result<RecordBatch, ArrowError> {
         let mut arrays = self.members.finish()?;
         arrays.push(self.key.finish()?);
@@ -370,7 +370,7 @@ impl Grown {
         let times = records.iter().map(|record| record.timestamp.0);
         arrays.push(utc(TimestampMillisecondArray::from_iter_values(times)));
         if self.layout.origins {
-            arrays.extend(origins(records, site));
+            arrays.extend(origins(records, node_context));
         }
         let count = i64::try_from(records.len()).unwrap_or(i64::MAX);
         arrays.push(Arc::new(Int64Array::from_iter_values(0..count)));
@@ -379,11 +379,11 @@ impl Grown {
 }
 
 /// Topic, partition and offset; null for what no record has caused.
-fn origins(records: &[Record], site: Option<&Site>) -> [ArrayRef; 3] {
+fn origins(records: &[Record], node_context: Option<&NodeContext>) -> [ArrayRef; 3] {
     let read = |record: &Record| (record.origin != NO_ORIGIN).then_some(record.origin);
     let topics = records.iter().map(|record| {
-        let topic = read(record).zip(site);
-        topic.and_then(|(origin, site)| site.topic_of(&origin))
+        let topic = read(record).zip(node_context);
+        topic.and_then(|(origin, node_context)| node_context.topic_of(&origin))
     });
     let partitions = records
         .iter()

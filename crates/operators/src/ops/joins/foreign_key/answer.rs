@@ -11,7 +11,7 @@
 use crate::ops::joins::foreign_key::message::{Answer, Subscription};
 use crate::ops::joins::foreign_key::subscriptions;
 use crate::ops::tables::view_read::{AsOf, ViewRead};
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, Operator};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use stoatflow_core::{Datum, Record, Result, Serde, StoreId};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ForeignAnswer {
-    site: Site,
+    node_context: NodeContext,
     store: StoreId,
     right: ViewRead,
     serdes: Serdes,
@@ -37,9 +37,15 @@ pub(crate) struct Serdes {
 }
 
 impl ForeignAnswer {
-    pub fn new(site: Site, store: StoreId, right: ViewRead, serdes: Serdes, cached: bool) -> Self {
+    pub fn new(
+        node_context: NodeContext,
+        store: StoreId,
+        right: ViewRead,
+        serdes: Serdes,
+        cached: bool,
+    ) -> Self {
         Self {
-            site,
+            node_context,
             store,
             right,
             serdes,
@@ -58,7 +64,7 @@ impl ForeignAnswer {
         let found = self
             .right
             .read(&records, AsOf::Latest, context)
-            .map_err(|e| self.site.name_node(e))?;
+            .map_err(|e| self.node_context.name_node(e))?;
         let gone = keys.iter().zip(&records).zip(found);
         for ((foreign, record), _) in gone.filter(|(_, found)| found.is_none()) {
             for (left, fingerprint) in subscriptions::of(self.store, foreign, context)? {
@@ -98,12 +104,12 @@ impl Operator for ForeignAnswer {
     ) -> Result<()> {
         for record in input.iter() {
             self.remember(record, context)
-                .map_err(|e| self.site.locate(e, &record.origin))?;
+                .map_err(|e| self.node_context.locate(e, &record.origin))?;
         }
         let found = self
             .right
             .read(input, AsOf::Latest, context)
-            .map_err(|e| self.site.name_node(e))?;
+            .map_err(|e| self.node_context.name_node(e))?;
         for (mut record, found) in input.drain(..).zip(found) {
             if let Some(found) = &found {
                 record.timestamp = record.timestamp.max(found.timestamp);

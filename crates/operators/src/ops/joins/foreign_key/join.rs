@@ -9,7 +9,7 @@
 use crate::ops::joins::foreign_key::message::{Answer, TakeBack, fingerprint};
 use crate::ops::joins::joiner::{Joined, Joiner};
 use crate::ops::tables::view_read::{AsOf, ViewRead};
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, Operator};
 use stoatflow_core::{Datum, Record, Result, Serde};
 use stoatflow_state::Stored;
@@ -17,7 +17,7 @@ use stoatflow_state::Stored;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ForeignJoin {
-    site: Site,
+    node_context: NodeContext,
     left: ViewRead,
     joiner: Joiner,
     /// Serde of left values.
@@ -27,9 +27,15 @@ pub(crate) struct ForeignJoin {
 }
 
 impl ForeignJoin {
-    pub fn new(site: Site, left: ViewRead, joiner: Joiner, value: Serde, outer: bool) -> Self {
+    pub fn new(
+        node_context: NodeContext,
+        left: ViewRead,
+        joiner: Joiner,
+        value: Serde,
+        outer: bool,
+    ) -> Self {
         Self {
-            site,
+            node_context,
             left,
             joiner,
             value,
@@ -51,7 +57,7 @@ impl ForeignJoin {
                     };
                     print
                         .and_then(|print| Ok(print == Answer::of(record)?.fingerprint))
-                        .map_err(|e| self.site.locate(e, &record.origin))
+                        .map_err(|e| self.node_context.locate(e, &record.origin))
                 })
                 .collect();
         });
@@ -67,9 +73,9 @@ impl Operator for ForeignJoin {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let mut lost = Vec::new();
-        let held = self
-            .left
-            .look_up(&self.site, input, AsOf::Latest, &mut lost, context)?;
+        let held =
+            self.left
+                .look_up(&self.node_context, input, AsOf::Latest, &mut lost, context)?;
         for at in lost.into_iter().rev() {
             input.remove(at);
         }

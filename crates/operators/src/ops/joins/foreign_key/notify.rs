@@ -7,14 +7,14 @@
 use crate::ops::joins::foreign_key::message::Answer;
 use crate::ops::joins::foreign_key::subscriptions;
 use crate::ops::tables::table_update;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result, Serde, StoreId};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ForeignNotify {
-    site: Site,
+    node_context: NodeContext,
     store: StoreId,
     /// Serde of left keys.
     key: Serde,
@@ -22,9 +22,9 @@ pub(crate) struct ForeignNotify {
 }
 
 impl ForeignNotify {
-    pub fn new(site: Site, store: StoreId, key: Serde, foreign: Serde) -> Self {
+    pub fn new(node_context: NodeContext, store: StoreId, key: Serde, foreign: Serde) -> Self {
         Self {
-            site,
+            node_context,
             store,
             key,
             foreign,
@@ -64,7 +64,7 @@ impl Operator for ForeignNotify {
         for record in input.drain(..) {
             if table_update::is_latest(&record.value) {
                 self.notify(&record, out, context)
-                    .map_err(|e| self.site.locate(e, &record.origin))?;
+                    .map_err(|e| self.node_context.locate(e, &record.origin))?;
             }
         }
         Ok(())

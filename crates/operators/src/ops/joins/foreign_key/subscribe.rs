@@ -80,7 +80,7 @@ impl ForeignSubscribe {
             prints
         };
         match batch {
-            [one] => function.site.attempt(one, context, prints),
+            [one] => function.node_context.attempt(one, context, prints),
             _ => prints(context).map(Some),
         }
     }
@@ -131,7 +131,7 @@ impl ForeignSubscribe {
                 send(old, leave(true));
             } else {
                 if print.is_some() {
-                    let node = self.function.site.node;
+                    let node = self.function.node_context.node;
                     context.effects.dropped.push((node, dropped::NULL_KEY));
                 }
                 send(Datum::Null, enter(false));
@@ -169,12 +169,14 @@ impl ForeignSubscribe {
             let mut foreign = |value: &Datum| (!value.is_null()).then(|| found.next()).flatten();
             let new = foreign(table_update::new(&record.value));
             let old = foreign(table_update::old(&record.value));
-            let site = &self.function.site;
-            let spare = site.is_lenient().then(|| [old.clone(), new.clone()]);
+            let node_context = &self.function.node_context;
+            let spare = node_context
+                .is_lenient()
+                .then(|| [old.clone(), new.clone()]);
             if let Err(error) = self.subscribe(&record, [old, new], print, out, context) {
                 let error = self.function.locate(error, &record);
                 let sides = spare.unwrap_or_default();
-                site.rescue(error, &record, context, |context| {
+                node_context.rescue(error, &record, context, |context| {
                     self.subscribe(&record, sides.clone(), print, out, context)
                 })?;
             }

@@ -2,13 +2,13 @@
 
 use super::Joiner;
 use crate::ops::async_ops::SideBySide;
-use crate::support::error_policy::Judge;
+use crate::support::error_policy::ErrorPolicy;
 use crate::support::function::Function;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::testing::hand::{Hand, foreign};
 use crate::testing::recorded::registered;
 use crate::testing::{Rig, closure, into_sink, raised, serde, word};
-use crate::{Args, Flaw, Foreign};
+use crate::{Args, FaultInjection, Foreign};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Failing, Handler, NodeId, Origin, Result, StoreId};
 use stoatflow_plan::{Awaiting, Function as Spec, JoinKind, Op, View};
@@ -19,16 +19,16 @@ const AWAITING: Awaiting = Awaiting {
     park_after_ms: 0,
 };
 
-fn site(handler: Option<&Handler>) -> Site {
+fn node_context(handler: Option<&Handler>) -> NodeContext {
     let place = (NodeId(0), "joined");
-    let judge = Judge::new(
+    let policy = ErrorPolicy::new(
         Failing::Processing,
         handler,
         place,
         &Foreign::default(),
         None,
     );
-    Site::new(NodeId(0), "joined", Arc::new([])).judged_by(judge.unwrap())
+    NodeContext::new(NodeId(0), "joined", Arc::new([])).with_policy(policy.unwrap())
 }
 
 /// Of rows of a key and a right side.
@@ -79,10 +79,15 @@ fn awaited(hand: &Arc<Hand>, handler: Option<&Handler>) -> Joiner {
     let function = Function::new(
         &Spec::Async(AWAITING),
         Args::Value,
-        site(handler),
+        node_context(handler),
         &foreign(hand),
     );
-    let calls = SideBySide::new(Arc::clone(hand) as _, &AWAITING, false, Flaw::None);
+    let calls = SideBySide::new(
+        Arc::clone(hand) as _,
+        &AWAITING,
+        false,
+        FaultInjection::None,
+    );
     Joiner::new(function.unwrap(), false, Some(calls))
 }
 
@@ -137,7 +142,7 @@ fn neither_does_one_of_a_plain_function() {
         udfs: vec![picky],
         ..Foreign::default()
     };
-    let function = Function::new(&Spec::Udf(0), Args::Value, site(None), &foreign);
+    let function = Function::new(&Spec::Udf(0), Args::Value, node_context(None), &foreign);
     let mut joiner = Joiner::new(function.unwrap(), false, None);
     assert!(joined(&mut joiner, &[("a", "bad")]).is_err());
     // A table that is read through a join is read for the next record after that.

@@ -4,7 +4,7 @@
 //! the waiting records of one lane's keys: in a store (time, key, number; then headers, origin and value)
 //! and, in order, an index in memory. Its stream time is that of the records it took. Never joins.
 
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::support::waiting::{self, Tasks};
 use crate::{Context, LaneStore};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -21,7 +21,7 @@ const CHUNK: usize = 4096;
 /// What waiting takes.
 #[derive(Debug)]
 pub(crate) struct Room {
-    pub site: Site,
+    pub node_context: NodeContext,
     pub store: StoreId,
     pub clock: ClockId,
     pub grace_ms: i64,
@@ -96,7 +96,7 @@ impl Waiting {
         if record.timestamp.0 < self.due(task, context) {
             return Ok(Some(record));
         }
-        let located = |e| self.room.site.locate(e, &record.origin);
+        let located = |e| self.room.node_context.locate(e, &record.origin);
         let Some(key) = self.room.key.encode(&record.key).map_err(located)? else {
             return Ok(Some(record));
         };
@@ -148,7 +148,7 @@ impl Waiting {
             if let Some(order) = step.map(|step| step.order).or(place) {
                 origin.order = order;
             }
-            let located = |e| self.room.site.locate(e, &origin);
+            let located = |e| self.room.node_context.locate(e, &origin);
             ready.push(Record {
                 key: self.room.key.decode(Some(key)).map_err(located)?,
                 value: self.room.value.decode(Some(value)).map_err(located)?,
@@ -170,7 +170,7 @@ impl Waiting {
     }
 
     fn broken(&self) -> Error {
-        self.room.site.name_node(
+        self.room.node_context.name_node(
             Error::state_corrupt("a record that waits for a table can't be read")
                 .hint("check that nothing else writes to the changelog of its store"),
         )

@@ -1,7 +1,7 @@
 //! One result per key and commit.
 
 use super::TableMerge;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::testing::*;
 use crate::{Context, Effects, LaneClocks, Operator, Share};
 use stoatflow_core::{Epoch, NodeId, Record, Serde};
@@ -43,9 +43,9 @@ fn given() -> Vec<Record> {
 
 #[test]
 fn without_a_store_results_wait_for_the_barrier_if_they_are_told_to() {
-    let site = Site::new(NodeId(0), "join", std::sync::Arc::from([]));
+    let node_context = NodeContext::new(NodeId(0), "join", std::sync::Arc::from([]));
     let serde = Serde::builtin("string").unwrap();
-    let mut merge = TableMerge::new(None, Some(serde), site.clone());
+    let mut merge = TableMerge::new(None, Some(serde), node_context.clone());
     assert_eq!(give(&mut merge, given()), [""; 0]);
     let barrier = |merge: &mut TableMerge| {
         turn(merge, |merge, out, context| {
@@ -55,7 +55,7 @@ fn without_a_store_results_wait_for_the_barrier_if_they_are_told_to() {
     assert_eq!(barrier(&mut merge), ["a=3@12", "c=~@13", "b=~@14"]);
     assert_eq!(barrier(&mut merge), [""; 0]);
 
-    let mut merge = TableMerge::new(None, None, site);
+    let mut merge = TableMerge::new(None, None, node_context);
     assert_eq!(give(&mut merge, given()).len(), 5);
     assert_eq!(barrier(&mut merge), [""; 0]);
 }

@@ -3,17 +3,17 @@
 //! Takes records, parks them and gives requests, at once or after a pause. A request that can't be written is an error
 //! of its record, known before anything is parked. Never sends one that its row does not say.
 
-use super::{Desk, REQUEST, Written};
+use super::{OffloadProcessor, REQUEST, Written};
 use crate::ops::offload::headers::{correlation, marked};
 use crate::ops::offload::lane::{Place, Standing};
 use crate::ops::offload::row::{Phase, Row};
-use crate::support::attach_scope::Guest;
+use crate::support::attach_scope::AttachScope;
 use crate::{Context, size_on_wire};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::Patience;
 
-impl Desk {
+impl OffloadProcessor {
     /// Parks records, and sends the first request for each. The interpreter that writes them is entered once.
     pub(super) fn ask_all(
         &mut self,
@@ -21,8 +21,8 @@ impl Desk {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let guest = Guest::of(parked.iter().map(|(_, request)| request));
-        guest.inside(|| {
+        let scope = AttachScope::of(parked.iter().map(|(_, request)| request));
+        scope.inside(|| {
             parked
                 .into_iter()
                 .try_for_each(|((record, written), request)| {
@@ -77,7 +77,7 @@ impl Desk {
             .ids
             .true_of(request.headers.take(), &request.origin);
         request.headers = marked(&headers, correlation, attempt);
-        let value = settings.site.attempt(record, context, |_| {
+        let value = settings.node_context.attempt(record, context, |_| {
             let value = settings.asks.encode(&request.value)?;
             let size = size_on_wire(Some(key), value.as_deref(), &request.headers);
             match settings.largest.filter(|largest| size > *largest) {

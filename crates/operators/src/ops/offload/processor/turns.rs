@@ -3,17 +3,17 @@
 //! Takes records for which nothing is awaited any more, gives their results, or asks handlers about them; many rows go
 //! to a joiner together. Never lets a record overtake an earlier one of its key.
 
-use super::{Desk, RESULT, Why};
+use super::{OffloadProcessor, RESULT, Why};
 use crate::ops::offload::lane::{Place, Standing};
 use crate::ops::offload::row::{Phase, Row};
 use crate::ops::tables::suppress::codec::Reader;
 use crate::support::error_policy::Outcome;
 use crate::support::parked_record;
-use crate::{Context, Flaw};
+use crate::{Context, FaultInjection};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
 
-impl Desk {
+impl OffloadProcessor {
     /// Nothing is awaited any more for a record. If it is the first of its line, its turn has come.
     pub(super) fn end(
         &mut self,
@@ -30,7 +30,7 @@ impl Desk {
         row.phase = phase;
         let first = self.lane.first(key).map(|first| first.number);
         if first != Some(place.number) {
-            if self.settings.flaw == Flaw::AnswersOvertake {
+            if self.settings.fault == FaultInjection::AnswersOvertake {
                 self.turn(key, place, row.clone(), out, context)?;
                 row.phase = Phase::LeftOut;
             }
@@ -53,7 +53,7 @@ impl Desk {
             if !self.turn(key, place, row, out, context)? {
                 return Ok(());
             }
-            if self.settings.flaw != Flaw::ParkedForever {
+            if self.settings.fault != FaultInjection::ParkedForever {
                 self.delete(key, place.number, context)?;
             }
             self.lane.leave(key);
@@ -90,15 +90,15 @@ impl Desk {
                 return Err(Error::internal("the turn has come before an answer"));
             }
         };
-        let (instead, site) = match why {
-            Why::Answered => (true, &self.settings.site),
+        let (instead, node_context) = match why {
+            Why::Answered => (true, &self.settings.node_context),
             Why::TimedOut => (
                 self.settings.instead_of_timeout.is_some(),
                 &self.settings.timeouts,
             ),
             Why::Failed => (
                 self.settings.instead_of_error.is_some(),
-                &self.settings.site,
+                &self.settings.node_context,
             ),
         };
         if instead {
@@ -106,7 +106,7 @@ impl Desk {
             return Ok(true);
         }
         let error = self.located(lost(why, &right), &record);
-        let (outcome, pause) = site.decide(error, &record, place.again, context)?;
+        let (outcome, pause) = node_context.decide(error, &record, place.again, context)?;
         if outcome == Outcome::Gone {
             return Ok(true);
         }

@@ -75,7 +75,7 @@ impl Backend for Counted {
 struct Desk {
     store: KeyValueStore,
     backend: Arc<Counted>,
-    agenda: Agenda,
+    timer_queue: TimerQueue,
     dirty: Dirty,
     epoch: Epoch,
 }
@@ -104,11 +104,13 @@ impl Desk {
             Layout::Timers,
         );
         let view = TimerView::new(&store, Epoch(1)).unwrap();
-        let agenda = Agenda::open(&[view], 2, BEGIN).unwrap().beginning_with(3);
+        let timer_queue = TimerQueue::open(&[view], 2, BEGIN)
+            .unwrap()
+            .beginning_with(3);
         Self {
             store,
             backend,
-            agenda,
+            timer_queue,
             dirty: Dirty::default(),
             epoch: Epoch(1),
         }
@@ -123,10 +125,10 @@ impl Desk {
         let row = timer_row(domain, at, key.as_bytes());
         let view = TimerView::new(&self.store, self.epoch).unwrap();
         view.put(&mut self.dirty, &row, WALL).unwrap();
-        if self.agenda.is_past(0, domain, at) {
-            self.agenda.put_off(Due { row, place: 0 }, false);
+        if self.timer_queue.is_past(0, domain, at) {
+            self.timer_queue.put_off(Due { row, place: 0 }, false);
         } else {
-            self.agenda.expect(0, domain, at);
+            self.timer_queue.expect(0, domain, at);
         }
     }
 
@@ -142,12 +144,12 @@ impl Desk {
             event: Some(event),
             wall,
         };
-        self.agenda
+        self.timer_queue
             .cut(self.epoch, now, &[self.view()], lane_of)
             .unwrap();
-        assert!(self.agenda.is_cut(self.epoch));
+        assert!(self.timer_queue.is_cut(self.epoch));
         let handed = [0, 1].map(|lane| {
-            let taken = self.agenda.take(lane);
+            let taken = self.timer_queue.take(lane);
             for due in &taken {
                 let view = TimerView::new(&self.store, self.epoch).unwrap();
                 view.remove(&mut self.dirty, &due.row, WALL).unwrap();
@@ -233,8 +235,8 @@ fn what_is_too_much_for_a_cut_goes_on_with_the_next_one() {
     }
     desk.register(Event, 11, "a");
     assert_eq!(desk.cut(50, 0), of(&["e10a", "e10b", "e10c"], &[]));
-    assert!(desk.agenda.waits());
-    assert_eq!(desk.agenda.next_wall(), i64::MIN);
+    assert!(desk.timer_queue.waits());
+    assert_eq!(desk.timer_queue.next_wall(), i64::MIN);
     // Before and behind where it stopped: both are due already, and there once.
     desk.register(Event, 10, "a");
     desk.register(Event, 10, "e");
@@ -243,14 +245,14 @@ fn what_is_too_much_for_a_cut_goes_on_with_the_next_one() {
         desk.cut(50, 400),
         of(&["e10a", "e10d", "e10e", "e10f", "e10g", "e11a"], &[])
     );
-    assert!(!desk.agenda.waits());
+    assert!(!desk.timer_queue.waits());
     assert_eq!(desk.cut(50, 400), none());
 }
 
 #[test]
 fn the_number_of_a_cut_follows_how_long_it_took() {
     let mut desk = Desk::new();
-    desk.agenda = Agenda::open(&[desk.view()], 2, BEGIN)
+    desk.timer_queue = TimerQueue::open(&[desk.view()], 2, BEGIN)
         .unwrap()
         .beginning_with(1_000);
     for at in 0..3_000 {
@@ -284,12 +286,12 @@ fn a_clock_that_goes_back_fires_nothing_early() {
     // Past by what is known; but the clock was set back meanwhile.
     desk.register(Processing, 950, "a");
     assert_eq!(desk.cut(0, 500), none());
-    assert_eq!(desk.agenda.next_wall(), 950);
+    assert_eq!(desk.timer_queue.next_wall(), 950);
     desk.register(Processing, 700, "a");
-    assert_eq!(desk.agenda.next_wall(), 700);
+    assert_eq!(desk.timer_queue.next_wall(), 700);
     assert_eq!(desk.cut(0, 800), of(&["p700a"], &[]));
     assert_eq!(desk.cut(0, 950), of(&["p950a"], &[]));
-    assert_eq!(desk.agenda.next_wall(), i64::MAX);
+    assert_eq!(desk.timer_queue.next_wall(), i64::MAX);
 }
 
 #[test]
@@ -317,7 +319,7 @@ fn what_an_earlier_run_left_behind_needs_no_record() {
     desk.commit();
     let open = |event| {
         let now = Now { event, wall: 0 };
-        Agenda::open(&[desk.view()], 2, now).unwrap().waits()
+        TimerQueue::open(&[desk.view()], 2, now).unwrap().waits()
     };
     assert_eq!([None, Some(9), Some(10)].map(open), [false, false, true]);
 }
@@ -581,7 +583,7 @@ fn an_error_stops_at_its_timer() {
 
 #[test]
 fn without_timers_nothing_is_known_of_any() {
-    let run = crate::Run::new("app");
+    let run = crate::RunCoordinator::new("app");
     assert_eq!(run.next_timer(), i64::MAX);
     assert!(!run.timers_wait());
 }

@@ -42,7 +42,7 @@ struct Ahead {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Agenda {
+pub(crate) struct TimerQueue {
     /// By the place of the store, then by domain.
     ahead: Vec<[Ahead; 2]>,
     /// Timers that were due when they were registered: the next cut looks at them one by one.
@@ -95,7 +95,7 @@ impl Now {
     }
 }
 
-impl Agenda {
+impl TimerQueue {
     /// Of these stores, before anything is registered in this run.
     pub fn open(stores: &[TimerView<'_>], lanes: u32, now: Now) -> Result<Self> {
         let mut ahead = Vec::with_capacity(stores.len());

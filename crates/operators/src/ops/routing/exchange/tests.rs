@@ -162,7 +162,7 @@ fn sent(keep_null: bool, cached: bool, to: Vec<Op>, besides: Vec<u32>) -> Vec<Da
     ])
     .unwrap();
     rig.sweep(|chain, context| {
-        chain.rest(context);
+        chain.on_idle(context);
         Ok(())
     });
     let values = rig.effects.routed.iter().map(|r| r.record.value.clone());

@@ -185,13 +185,13 @@ fn a_partition_that_is_not_there_is_the_partitioners_fault() {
 
 /// An object of a runtime that counts how often it was entered, and writes only in there.
 #[derive(Clone, Debug, Default)]
-struct Guest {
+struct AttachScope {
     entered: Arc<AtomicUsize>,
     inside: Arc<AtomicBool>,
     fails: bool,
 }
 
-impl Opaque for Guest {
+impl Opaque for AttachScope {
     fn to_json(&self) -> Result<Bytes> {
         assert!(self.inside.load(Relaxed), "each object enters by itself");
         if self.fails {
@@ -218,7 +218,7 @@ impl Opaque for Guest {
 
 #[test]
 fn foreign_values_of_a_batch_are_written_with_one_entry_of_their_runtime() {
-    let one = Guest::default();
+    let one = AttachScope::default();
     let entered = Arc::clone(&one.entered);
     let guest = || Datum::Opaque(Arc::new(one.clone()));
     let mut rig = rig(2);
@@ -246,7 +246,7 @@ fn foreign_values_of_a_batch_are_written_with_one_entry_of_their_runtime() {
 fn what_becomes_of_a_record_is_decided_outside_of_its_runtime() {
     // The handler may make the engine ask the broker, for as long as that takes.
     for partitioned in [false, true] {
-        let good = Guest::default();
+        let good = AttachScope::default();
         let (entered, inside) = (Arc::clone(&good.entered), Arc::clone(&good.inside));
         let decides = closure(move |_| {
             assert!(!inside.load(Relaxed), "its runtime is kept from others");
@@ -264,7 +264,7 @@ fn what_becomes_of_a_record_is_decided_outside_of_its_runtime() {
         })
         .unwrap();
         let of = |fails, at| stoatflow_core::Record {
-            value: Datum::Opaque(Arc::new(Guest {
+            value: Datum::Opaque(Arc::new(AttachScope {
                 fails,
                 ..good.clone()
             })),

@@ -11,7 +11,7 @@ mod tests;
 
 use super::buffer::Waiting;
 use crate::ops::tables::table_update;
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use stoatflow_core::{
     Datum, Error, Header, Headers, Offset, Origin, Partition, Record, Result, Serde, Timestamp,
@@ -24,12 +24,15 @@ const SAME: i32 = -2;
 #[derive(Debug)]
 pub struct Codec {
     value: Serde,
-    site: Site,
+    node_context: NodeContext,
 }
 
 impl Codec {
-    pub fn new(value: Serde, site: Site) -> Self {
-        Self { value, site }
+    pub fn new(value: Serde, node_context: NodeContext) -> Self {
+        Self {
+            value,
+            node_context,
+        }
     }
 
     pub fn encode(&self, waiting: &Waiting) -> Result<Bytes> {
@@ -37,7 +40,10 @@ impl Codec {
         let mut out = BytesMut::with_capacity(128);
         out.put_i64(record.timestamp.0);
         out.put_i64(record.origin.offset.0);
-        let topic = self.site.topic_of(&record.origin).unwrap_or_default();
+        let topic = self
+            .node_context
+            .topic_of(&record.origin)
+            .unwrap_or_default();
         put(&mut out, Some(topic.as_bytes()));
         out.put_i32(record.origin.partition.0);
         put_headers(&mut out, &record.headers);
@@ -77,8 +83,12 @@ impl Codec {
         };
         let new = read.bytes()?;
         let time = read.i64()?;
-        let (source, topic) = self.site.find_topic(&topic).unwrap_or_default();
-        let decode = |bytes| self.value.decode(bytes).map_err(|e| self.site.name_node(e));
+        let (source, topic) = self.node_context.find_topic(&topic).unwrap_or_default();
+        let decode = |bytes| {
+            self.value
+                .decode(bytes)
+                .map_err(|e| self.node_context.name_node(e))
+        };
         let made = || {
             let record = Record {
                 key,
@@ -107,7 +117,10 @@ impl Codec {
         let prior = first.map_or(old, |first| &first.prior);
         // Of the first update both are one object.
         let before = if first.is_some() { length(old)? } else { 0 };
-        let topic = self.site.topic_of(&record.origin).unwrap_or_default();
+        let topic = self
+            .node_context
+            .topic_of(&record.origin)
+            .unwrap_or_default();
         let headers = record.headers.iter().flat_map(|all| all.iter());
         let headers: usize = headers
             .map(|h| h.name.len() + h.value.as_ref().map_or(0, Bytes::len))
@@ -119,11 +132,11 @@ impl Codec {
 
     fn bytes(&self, value: &Datum, record: &Record) -> Result<Option<Bytes>> {
         let bytes = self.value.encode(value);
-        bytes.map_err(|e| self.site.locate(e, &record.origin))
+        bytes.map_err(|e| self.node_context.locate(e, &record.origin))
     }
 
     fn corrupt(&self) -> Error {
-        self.site.name_node(
+        self.node_context.name_node(
             Error::state_corrupt("an update in the buffer of a suppress can't be read")
                 .hint("check that nothing else writes to its changelog topic"),
         )

@@ -7,7 +7,7 @@
 use super::{AsOf, ViewRead, parts};
 use crate::Context;
 use crate::ops::joins::joiner::{Joiner, Needs};
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use stoatflow_core::{Datum, Record, Result};
 use stoatflow_state::Stored;
 
@@ -37,14 +37,14 @@ impl ViewRead {
 
     pub(super) fn look(
         &mut self,
-        site: &Site,
+        node_context: &NodeContext,
         asked: &[Record],
         as_of: AsOf,
         context: &mut Context<'_>,
     ) -> Result<Vec<Looked>> {
         if !self.awaits() {
             let each = asked.iter().map(|record| {
-                attempt(site, record, context, |context| {
+                attempt(node_context, record, context, |context| {
                     self.read(std::slice::from_ref(record), as_of, context)
                 })
             });
@@ -53,26 +53,28 @@ impl ViewRead {
         let found = match self {
             Self::Store(_) => Vec::new(),
             Self::Filter { of, .. } | Self::MapValues { of, .. } => {
-                of.look(site, asked, as_of, context)?
+                of.look(node_context, asked, as_of, context)?
             }
-            Self::TransformValues { of, .. } => of.look(site, asked, as_of.whole(), context)?,
+            Self::TransformValues { of, .. } => {
+                of.look(node_context, asked, as_of.whole(), context)?
+            }
             Self::Join {
                 left,
                 right,
                 needs,
                 joiner,
             } => {
-                let left = left.look(site, asked, as_of.whole(), context)?;
-                let right = right.look(site, asked, as_of.whole(), context)?;
+                let left = left.look(node_context, asked, as_of.whole(), context)?;
+                let right = right.look(node_context, asked, as_of.whole(), context)?;
                 let both = asked.iter().zip(left.into_iter().zip(right));
                 if joiner.awaits() {
-                    return side_by_side(site, both, *needs, joiner, context);
+                    return side_by_side(node_context, both, *needs, joiner, context);
                 }
                 let each = both.map(|(record, sides)| {
                     let (Looked::Found(left), Looked::Found(right)) = sides else {
                         return Ok(Looked::Lost);
                     };
-                    attempt(site, record, context, |context| {
+                    attempt(node_context, record, context, |context| {
                         let asked = std::slice::from_ref(record);
                         let sides = (vec![left.clone()], vec![right.clone()]);
                         super::join(asked, sides, *needs, joiner, context)
@@ -85,7 +87,7 @@ impl ViewRead {
             let Looked::Found(held) = held else {
                 return Ok(Looked::Lost);
             };
-            attempt(site, record, context, |context| {
+            attempt(node_context, record, context, |context| {
                 self.apply(std::slice::from_ref(record), vec![held.clone()], context)
             })
         });
@@ -95,12 +97,12 @@ impl ViewRead {
 
 /// Tries it for one record.
 fn attempt(
-    site: &Site,
+    node_context: &NodeContext,
     record: &Record,
     context: &mut Context<'_>,
     mut act: impl FnMut(&mut Context<'_>) -> Result<Vec<Option<Stored>>>,
 ) -> Result<Looked> {
-    let found = site.attempt(record, context, |context| {
+    let found = node_context.attempt(record, context, |context| {
         Ok(act(context)?.into_iter().next().flatten())
     })?;
     Ok(found.map_or(Looked::Lost, Looked::Found))
@@ -108,7 +110,7 @@ fn attempt(
 
 /// Joins all rows at once.
 fn side_by_side<'a>(
-    site: &Site,
+    node_context: &NodeContext,
     both: impl Iterator<Item = (&'a Record, (Looked, Looked))>,
     needs: Needs,
     joiner: &mut Joiner,
@@ -129,7 +131,7 @@ fn side_by_side<'a>(
         }
         all.push(Looked::Found(None));
     }
-    let joined = joiner.join_for(site, &asking, context)?;
+    let joined = joiner.join_for(node_context, &asking, context)?;
     let values: Vec<Datum> = joined.results.collect();
     for row in joined.lost {
         all[rows[*row].0] = Looked::Lost;

@@ -7,7 +7,7 @@
 use crate::support::dropped;
 use crate::support::error_policy::Handled;
 use crate::support::late::{LatePolicy, LateRecord, Verdict};
-use crate::support::node_context::Site;
+use crate::support::node_context::NodeContext;
 use crate::{Context, Foreign, NO_ORIGIN, Operator};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Timestamp};
@@ -18,7 +18,7 @@ type ToTopic = (Arc<LatePolicy>, Arc<str>);
 
 /// See the module. There is none where no source has such a topic.
 pub(crate) struct TooLate {
-    site: Site,
+    node_context: NodeContext,
     /// By source.
     policies: Vec<Option<ToTopic>>,
 }
@@ -26,7 +26,11 @@ pub(crate) struct TooLate {
 impl TooLate {
     /// # Errors
     /// `Internal` if the plan and the table of callables don't belong together.
-    pub fn new(plan: &PhysicalPlan, foreign: &Foreign, site: Site) -> Result<Option<Self>> {
+    pub fn new(
+        plan: &PhysicalPlan,
+        foreign: &Foreign,
+        node_context: NodeContext,
+    ) -> Result<Option<Self>> {
         let policies = plan.sources.iter().map(|source| {
             let policy = LatePolicy::new(&source.late, &source.name, foreign, None)?;
             Ok(policy.and_then(|policy| match policy.always() {
@@ -39,7 +43,10 @@ impl TooLate {
         });
         let policies = policies.collect::<Result<Vec<_>>>()?;
         let has_any = policies.iter().any(Option::is_some);
-        Ok(has_any.then_some(Self { site, policies }))
+        Ok(has_any.then_some(Self {
+            node_context,
+            policies,
+        }))
     }
 
     /// As the operator processes all of it.
@@ -78,7 +85,7 @@ impl TooLate {
 
     /// If it was dropped as late, counted behind `known`: it is a dead letter instead.
     fn send(&self, record: &Record, now: i64, known: usize, context: &mut Context<'_>) {
-        let counted = (self.site.node, dropped::LATE);
+        let counted = (self.node_context.node, dropped::LATE);
         let Some(at) = context.effects.dropped[known..]
             .iter()
             .position(|d| *d == counted)
@@ -94,19 +101,19 @@ impl TooLate {
             return;
         };
         context.effects.dropped.remove(known + at);
-        let topic = self.site.topic_of(&origin).unwrap_or_default();
+        let topic = self.node_context.topic_of(&origin).unwrap_or_default();
         let late = LateRecord {
             origin,
             topic: &topic,
             timestamp: record.timestamp,
             watermark: now,
         };
-        let letter = policy.letter(Arc::clone(to), late, context.place());
+        let letter = policy.letter(Arc::clone(to), late, context.error_origin());
         let error = Error::user("the windows of a record were closed when it came");
         context.effects.handled.push(Handled {
-            node: self.site.node,
+            node: self.node_context.node,
             reason: dropped::LATE_DEAD_LETTER,
-            error: self.site.locate(error, &origin),
+            error: self.node_context.locate(error, &origin),
             letter: Some(letter),
         });
     }

@@ -184,7 +184,7 @@ impl Turn<'_, '_> {
         self.kept.freeze(cell.passed_on.take(), self.out)?;
         let existed = cell.held().is_some() && self.shows(start);
         let held = match base {
-            Base::Itself if self.kept.keeper.site.is_lenient() => cell.current.clone(),
+            Base::Itself if self.kept.writer.node_context.is_lenient() => cell.current.clone(),
             Base::Itself => cell.current.take(),
             Base::Empty => None,
             Base::Copy(held) => Some(held),
@@ -239,7 +239,7 @@ impl Turn<'_, '_> {
             new: value,
             timestamp,
         };
-        let place = if self.kept.keeper.is_cached() {
+        let place = if self.kept.writer.is_cached() {
             window_changelog_key(&row.key, start, 0)
         } else {
             bytes::Bytes::new()

@@ -254,7 +254,7 @@ impl Closing {
             let Trigger { headers, origin } = self.trigger(context.clocks, due, start);
             out.push(Record {
                 key: kept.windowed(key, start, start.saturating_add(size))?,
-                value: kept.keeper.update(true, Datum::Null, held.value),
+                value: kept.writer.update(true, Datum::Null, held.value),
                 timestamp: held.timestamp,
                 headers,
                 origin,

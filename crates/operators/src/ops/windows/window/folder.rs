@@ -88,7 +88,7 @@ impl Folder {
         record: &Record,
         context: &mut Context<'_>,
     ) -> Result<Option<(Datum, Datum)>> {
-        let keeper = &kept.keeper;
+        let writer = &kept.writer;
         let one = |held: Option<Datum>| {
             let so_far = match held {
                 Some(held) => held,
@@ -96,15 +96,15 @@ impl Folder {
             };
             let before = kept.before(&so_far, record)?;
             let new = self.add(so_far, record);
-            Ok((before, new.map_err(|e| keeper.locate(e, record))?))
+            Ok((before, new.map_err(|e| writer.locate(e, record))?))
         };
-        if !keeper.site.is_lenient() {
+        if !writer.node_context.is_lenient() {
             return one(held).map(Some);
         }
-        keeper.site.attempt(record, context, |_| {
-            let held = held.as_ref().map(|held| keeper.spare(held, record));
+        writer.node_context.attempt(record, context, |_| {
+            let held = held.as_ref().map(|held| writer.spare(held, record));
             let (before, new) = one(held.transpose()?)?;
-            keeper.check(&new)?;
+            writer.check(&new)?;
             Ok((before, new))
         })
     }

@@ -4,7 +4,7 @@
 //! number and clock, its retention, and the promise that what was passed on doesn't change any more
 //! (as in `fold`: foreign values are copied before the next step may change them).
 
-use crate::support::table_writer::{Keeper, Update};
+use crate::support::table_writer::{TableWriter, Update};
 use crate::support::waiting::{Rows, Waiting};
 use crate::{LaneClocks, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub keeper: Keeper,
+    pub writer: TableWriter,
     pub key: Serde,
     /// Of the newest window that the store has taken.
     pub clock: ClockId,
@@ -39,11 +39,11 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub fn store(&self) -> StoreId {
-        self.keeper.store
+        self.writer.store
     }
 
     pub fn lane_store<'a>(&self, stores: &'a mut [LaneStore]) -> &'a mut LaneStore {
-        &mut stores[usize::from(self.keeper.store.0)]
+        &mut stores[usize::from(self.writer.store.0)]
     }
 
     /// Does the store still show what has this time (start of a window, end of a session)?
@@ -64,15 +64,15 @@ impl Kept {
 
     /// A value for the children that the next step can't change.
     pub fn own(&self, value: &Datum, record: &Record) -> Result<Datum> {
-        match self.keeper.copy(value) {
+        match self.writer.copy(value) {
             Ok(copy) => Ok(copy.unwrap_or_else(|| value.clone())),
-            Err(e) => Err(self.keeper.locate(e, record)),
+            Err(e) => Err(self.writer.locate(e, record)),
         }
     }
 
     /// What was before, if children need it.
     pub fn before(&self, value: &Datum, record: &Record) -> Result<Datum> {
-        if self.keeper.sends_old() {
+        if self.writer.sends_old() {
             self.own(value, record)
         } else {
             Ok(Datum::Null)
@@ -103,19 +103,19 @@ impl Kept {
             headers: trigger.headers.clone(),
             origin: trigger.origin,
         };
-        let value = self.keeper.update(existed, before, new);
+        let value = self.writer.update(existed, before, new);
         let update = Update {
             existed,
             value,
             timestamp,
         };
-        self.keeper.forward(place, record, update, out);
-        if !foreign || self.keeper.is_cached() {
+        self.writer.forward(place, record, update, out);
+        if !foreign || self.writer.is_cached() {
             return Ok(None);
         }
         let last = out.len() - 1;
         if self.leaves_lane {
-            self.keeper.freeze(&mut out[last])?;
+            self.writer.freeze(&mut out[last])?;
             return Ok(None);
         }
         Ok(Some(last))
@@ -124,14 +124,14 @@ impl Kept {
     /// An update that waits in `out` gets a value of its own.
     pub fn freeze(&self, place: Option<usize>, out: &mut [Record]) -> Result<()> {
         match place.and_then(|at| out.get_mut(at)) {
-            Some(record) => self.keeper.freeze(record),
+            Some(record) => self.writer.freeze(record),
             None => Ok(()),
         }
     }
 
     /// Adds the node to an error that no single record caused.
     pub fn name(&self, error: Error) -> Error {
-        self.keeper.site.name_node(error)
+        self.writer.node_context.name_node(error)
     }
 }
 

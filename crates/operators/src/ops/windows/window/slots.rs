@@ -79,7 +79,7 @@ impl Slot {
         context: &mut Context<'_>,
     ) -> Result<Option<Folded>> {
         kept.freeze(self.passed_on.take(), out)?;
-        let held = self.held(kept.keeper.site.is_lenient());
+        let held = self.held(kept.writer.node_context.is_lenient());
         let held = held.filter(|held| !held.value.is_null());
         let existed = held.is_some();
         let own = record.timestamp;

@@ -17,17 +17,17 @@ fn routed(record: Record) -> Routed {
 }
 
 fn counted(records: Vec<Record>) -> Vec<Record> {
-    let (mut ahead, mut out) = (Ahead::default(), Vec::new());
+    let (mut preaggregate, mut out) = (Preaggregate::default(), Vec::new());
     for record in records {
-        ahead.add(routed(record), &mut out);
+        preaggregate.add(routed(record), &mut out);
     }
     assert!(out.is_empty(), "all is held");
-    released(&mut ahead)
+    released(&mut preaggregate)
 }
 
-fn released(ahead: &mut Ahead) -> Vec<Record> {
+fn released(preaggregate: &mut Preaggregate) -> Vec<Record> {
     let mut out = Vec::new();
-    ahead.release(&mut out);
+    preaggregate.release(&mut out);
     out.into_iter().map(|routed| routed.record).collect()
 }
 
@@ -81,37 +81,43 @@ fn keys_that_are_equal_but_written_differently_stay_apart() {
             ..record("k", "v", 1)
         })
     };
-    let mut ahead = Ahead::default();
+    let mut preaggregate = Preaggregate::default();
     for (number, hash) in [(0.0, 1), (-0.0, 1 | 1 << 30), (0.0, 1)] {
-        ahead.add(zero(number, hash), &mut vec![]);
+        preaggregate.add(zero(number, hash), &mut vec![]);
     }
-    let values: Vec<_> = released(&mut ahead).into_iter().map(|r| r.value).collect();
+    let values: Vec<_> = released(&mut preaggregate)
+        .into_iter()
+        .map(|r| r.value)
+        .collect();
     assert_eq!(values, [Datum::Int(1), Datum::Int(2)]);
 }
 
 #[test]
 fn what_was_released_is_not_counted_again() {
-    let mut ahead = Ahead::default();
+    let mut preaggregate = Preaggregate::default();
     for _ in 0..2 {
-        ahead.add(routed(record("a", "x", 1)), &mut vec![]);
-        let values: Vec<_> = released(&mut ahead).into_iter().map(|r| r.value).collect();
+        preaggregate.add(routed(record("a", "x", 1)), &mut vec![]);
+        let values: Vec<_> = released(&mut preaggregate)
+            .into_iter()
+            .map(|r| r.value)
+            .collect();
         assert_eq!(values, [Datum::Int(1)]);
     }
-    assert!(released(&mut ahead).is_empty());
+    assert!(released(&mut preaggregate).is_empty());
 }
 
 #[test]
 fn a_key_is_held_without_the_line_that_it_was_cut_from() {
     let line = stoatflow_core::Text::from("many words of one line");
-    let mut ahead = Ahead::default();
+    let mut preaggregate = Preaggregate::default();
     let key = Datum::Str(line.cut(&line.as_str()[5..10]));
     let word = Record {
         key,
         ..record("k", "v", 1)
     };
-    ahead.add(routed(word), &mut vec![]);
+    preaggregate.add(routed(word), &mut vec![]);
     assert!(line.as_bytes().is_unique());
-    assert_eq!(released(&mut ahead)[0].key, text("words"));
+    assert_eq!(released(&mut preaggregate)[0].key, text("words"));
 }
 
 #[test]
@@ -127,7 +133,7 @@ fn keys_of_all_kinds_and_lengths_come_back_as_they_were() {
         ]);
     }
     let all = keys.iter().chain(&keys);
-    let (mut ahead, mut out) = (Ahead::default(), Vec::new());
+    let (mut preaggregate, mut out) = (Preaggregate::default(), Vec::new());
     for (at, key) in (0..).zip(all) {
         let keyed = Record {
             key: key.clone(),
@@ -138,7 +144,7 @@ fn keys_of_all_kinds_and_lengths_come_back_as_they_were() {
             hash: 5,
             ..routed(record("k", "v", 0))
         };
-        ahead.add(
+        preaggregate.add(
             Routed {
                 record: keyed,
                 ..one
@@ -147,7 +153,7 @@ fn keys_of_all_kinds_and_lengths_come_back_as_they_were() {
         );
     }
     assert!(out.is_empty());
-    let out = released(&mut ahead);
+    let out = released(&mut preaggregate);
     let found: Vec<_> = out
         .iter()
         .map(|r| (r.key.clone(), r.value.clone()))
@@ -175,7 +181,7 @@ fn headers_are_those_of_each_keys_last_record() {
         let name = |r: &Record| r.headers.as_ref().map(|h| h[0].name.to_string());
         out.iter().map(|r| (word(&r.key), name(r))).collect()
     };
-    let mut ahead = Ahead::default();
+    let mut preaggregate = Preaggregate::default();
     for (key, name) in [
         ("a", None),
         ("b", Some("1")),
@@ -184,11 +190,11 @@ fn headers_are_those_of_each_keys_last_record() {
         ("b", None),
         ("a", Some("3")),
     ] {
-        ahead.add(routed(with(key, name)), &mut vec![]);
+        preaggregate.add(routed(with(key, name)), &mut vec![]);
     }
     let said = |key: &str, name: Option<&str>| (key.to_owned(), name.map(str::to_owned));
     assert_eq!(
-        names(released(&mut ahead)),
+        names(released(&mut preaggregate)),
         [
             said("c", None),
             said("d", Some("2")),
@@ -196,19 +202,19 @@ fn headers_are_those_of_each_keys_last_record() {
             said("a", Some("3"))
         ]
     );
-    ahead.add(routed(with("b", None)), &mut vec![]);
+    preaggregate.add(routed(with("b", None)), &mut vec![]);
     assert_eq!(
-        names(released(&mut ahead)),
+        names(released(&mut preaggregate)),
         [said("b", None)],
         "nothing is left of them"
     );
 }
 
 /// Adds records, `keys` different ones in turn; how many have gone on by then, and all of these are for themselves.
-fn gone(ahead: &mut Ahead, records: u64, keys: u64) -> u64 {
+fn gone(preaggregate: &mut Preaggregate, records: u64, keys: u64) -> u64 {
     let mut out = Vec::new();
     for at in 0..records {
-        ahead.add(routed(record(&(at % keys).to_string(), "v", 1)), &mut out);
+        preaggregate.add(routed(record(&(at % keys).to_string(), "v", 1)), &mut out);
     }
     assert!(out.iter().all(|r| r.record.value == Datum::Int(1)));
     out.len() as u64
@@ -216,35 +222,35 @@ fn gone(ahead: &mut Ahead, records: u64, keys: u64) -> u64 {
 
 #[test]
 fn no_more_than_the_most_is_held() {
-    let (mut ahead, most) = (Ahead::default(), MOST as u64);
-    assert_eq!(gone(&mut ahead, most - 1, most), 0);
-    assert_eq!(gone(&mut ahead, 1, 1), 0, "a key that it has");
+    let (mut preaggregate, most) = (Preaggregate::default(), MOST as u64);
+    assert_eq!(gone(&mut preaggregate, most - 1, most), 0);
+    assert_eq!(gone(&mut preaggregate, 1, 1), 0, "a key that it has");
     let mut out = Vec::new();
-    ahead.add(routed(record("another", "v", 1)), &mut out);
+    preaggregate.add(routed(record("another", "v", 1)), &mut out);
     assert_eq!(out.len(), MOST);
-    assert!(released(&mut ahead).is_empty());
+    assert!(released(&mut preaggregate).is_empty());
 }
 
 #[test]
 fn where_nothing_folds_most_go_by() {
-    let (mut ahead, most) = (Ahead::default(), MOST as u64);
+    let (mut preaggregate, most) = (Preaggregate::default(), MOST as u64);
     let all = (BY + 1) * most;
-    assert_eq!(gone(&mut ahead, all, all), all);
-    assert_eq!(gone(&mut ahead, 10, 10), 0, "then it tries again");
+    assert_eq!(gone(&mut preaggregate, all, all), all);
+    assert_eq!(gone(&mut preaggregate, 10, 10), 0, "then it tries again");
 }
 
 #[test]
 fn half_of_the_records_folded_or_too_few_to_tell_go_on_being_held() {
     for (records, keys) in [(2 * TELLING, TELLING), (TELLING - 1, TELLING)] {
-        let mut ahead = Ahead::default();
-        gone(&mut ahead, records, keys);
-        released(&mut ahead);
-        assert_eq!(gone(&mut ahead, 10, 10), 0);
+        let mut preaggregate = Preaggregate::default();
+        gone(&mut preaggregate, records, keys);
+        released(&mut preaggregate);
+        assert_eq!(gone(&mut preaggregate, 10, 10), 0);
     }
-    let mut ahead = Ahead::default();
-    gone(&mut ahead, TELLING, TELLING);
-    released(&mut ahead);
-    assert_eq!(gone(&mut ahead, 10, 10), 10);
+    let mut preaggregate = Preaggregate::default();
+    gone(&mut preaggregate, TELLING, TELLING);
+    released(&mut preaggregate);
+    assert_eq!(gone(&mut preaggregate, 10, 10), 10);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::testing::{plan, record, text};
 use stoatflow_core::{NodeId, SourceId};
 
 fn codec() -> Codec {
-    let site = Site::new(NodeId(0), "suppress", Site::topics(&plan(vec![])));
-    Codec::new(Serde::String, site)
+    let node_context = NodeContext::new(NodeId(0), "suppress", NodeContext::topics(&plan(vec![])));
+    Codec::new(Serde::String, node_context)
 }
 
 fn waiting(prior: Datum, old: Datum, new: Datum) -> Waiting {

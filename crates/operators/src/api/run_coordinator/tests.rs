@@ -31,7 +31,7 @@ fn now(wall: i64, punctuated: i64) -> Now {
 }
 
 /// How often a pass at each of these times fires.
-fn fired(run: &Run, kind: Punctuation, times: &[i64]) -> Vec<usize> {
+fn fired(run: &RunCoordinator, kind: Punctuation, times: &[i64]) -> Vec<usize> {
     let pass = |time: &i64| std::iter::from_fn(|| run.due(NODE, kind, *time)).count();
     times.iter().map(pass).collect()
 }
@@ -39,7 +39,7 @@ fn fired(run: &Run, kind: Punctuation, times: &[i64]) -> Vec<usize> {
 #[test]
 fn stream_time_fires_with_the_first_record_then_on_the_grid_once_however_far_time_went() {
     use Punctuation::StreamTime;
-    let run = Run::new("app");
+    let run = RunCoordinator::new("app");
     run.add(asked(StreamTime, 100, None, Some(0)), now(0, -1))
         .unwrap();
     assert_eq!(
@@ -51,7 +51,7 @@ fn stream_time_fires_with_the_first_record_then_on_the_grid_once_however_far_tim
 #[test]
 fn the_wall_clock_fires_after_an_interval_then_on_a_fixed_grid() {
     use Punctuation::WallClock;
-    let run = Run::new("app");
+    let run = RunCoordinator::new("app");
     run.add(asked(WallClock, 1000, None, Some(0)), now(0, -1))
         .unwrap();
     assert_eq!(run.next_wall(NODE), Some(1000));
@@ -65,11 +65,11 @@ fn the_wall_clock_fires_after_an_interval_then_on_a_fixed_grid() {
 #[test]
 fn a_start_anchors_the_grid() {
     use Punctuation::{StreamTime, WallClock};
-    let run = Run::new("app");
+    let run = RunCoordinator::new("app");
     run.add(asked(WallClock, 100, Some(30), None), now(210, -1))
         .unwrap();
     assert_eq!(run.next_wall(NODE), Some(230), "a start in the past");
-    let run = Run::new("app");
+    let run = RunCoordinator::new("app");
     run.add(asked(WallClock, 100, Some(530), None), now(210, -1))
         .unwrap();
     assert_eq!(run.next_wall(NODE), Some(530), "a start in the future");
@@ -81,7 +81,7 @@ fn a_start_anchors_the_grid() {
 #[test]
 fn after_a_restart_what_fired_does_not_fire_again() {
     use Punctuation::StreamTime;
-    let run = Run::new("app");
+    let run = RunCoordinator::new("app");
     run.add(asked(StreamTime, 100, None, Some(0)), now(0, 350))
         .unwrap();
     assert_eq!(fired(&run, StreamTime, &[350, 399, 400]), [0, 0, 1]);
@@ -94,7 +94,7 @@ fn after_a_restart_what_fired_does_not_fire_again() {
 #[test]
 fn the_same_call_of_init_in_every_lane_is_one_schedule_and_cancel_ends_it_for_all() {
     use Punctuation::StreamTime;
-    let run = Run::new("app");
+    let run = RunCoordinator::new("app");
     let first = run
         .add(asked(StreamTime, 10, None, Some(0)), now(0, -1))
         .unwrap();
@@ -114,7 +114,7 @@ fn the_same_call_of_init_in_every_lane_is_one_schedule_and_cancel_ends_it_for_al
 
 #[test]
 fn an_interval_must_be_positive() {
-    let run = Run::new("app");
+    let run = RunCoordinator::new("app");
     let error = run
         .add(asked(Punctuation::WallClock, 0, None, None), now(0, -1))
         .unwrap_err();

@@ -1,6 +1,6 @@
 //! Room, and when something is due.
 
-use super::Lots;
+use super::ParkingLots;
 use stoatflow_core::NodeId;
 
 const ONE: NodeId = NodeId(1);
@@ -8,7 +8,7 @@ const OTHER: NodeId = NodeId(2);
 
 #[test]
 fn there_is_no_room_before_every_lane_has_looked() {
-    let lots = Lots::default();
+    let lots = ParkingLots::default();
     let lot = lots.of(ONE, 2, 10);
     assert_eq!(lots.room(ONE), 0);
     lot.tell(1, 4, None, None);
@@ -19,7 +19,7 @@ fn there_is_no_room_before_every_lane_has_looked() {
 
 #[test]
 fn what_is_on_its_way_takes_room_of_its_own_lot_only() {
-    let lots = Lots::default();
+    let lots = ParkingLots::default();
     for node in [ONE, OTHER] {
         lots.of(node, 1, 2).tell(0, 0, None, None);
     }
@@ -31,7 +31,7 @@ fn what_is_on_its_way_takes_room_of_its_own_lot_only() {
 
 #[test]
 fn nothing_is_due_while_answers_wait() {
-    let lots = Lots::default();
+    let lots = ParkingLots::default();
     assert_eq!(lots.next_due(), i64::MAX);
     let lot = lots.of(ONE, 2, 2);
     lot.tell(0, 1, Some(30), None);

@@ -20,7 +20,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// One offload's parking lot, of all lanes.
 #[derive(Debug)]
-pub(crate) struct Lot {
+pub(crate) struct ParkingLot {
     most: u64,
     /// Records on their way to it.
     coming: AtomicU64,
@@ -35,7 +35,7 @@ struct Figures {
     oldest: AtomicI64,
 }
 
-impl Lot {
+impl ParkingLot {
     fn new(lanes: u32, most: u64) -> Self {
         let figures = |_| Figures {
             parked: AtomicU64::new(UNKNOWN),
@@ -97,19 +97,19 @@ pub struct Occupancy {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Lots {
-    all: Mutex<BTreeMap<NodeId, Arc<Lot>>>,
+pub(crate) struct ParkingLots {
+    all: Mutex<BTreeMap<NodeId, Arc<ParkingLot>>>,
     any: AtomicBool,
     /// Are there answers that came before this run, and are not read yet?
     answers_wait: AtomicBool,
 }
 
-impl Lots {
+impl ParkingLots {
     /// A node's; who asks first has it made.
-    pub fn of(&self, node: NodeId, lanes: u32, most: u64) -> Arc<Lot> {
+    pub fn of(&self, node: NodeId, lanes: u32, most: u64) -> Arc<ParkingLot> {
         self.any.store(true, Relaxed);
         let mut all = self.all.lock();
-        let made = || Arc::new(Lot::new(lanes, most));
+        let made = || Arc::new(ParkingLot::new(lanes, most));
         Arc::clone(all.entry(node).or_insert_with(made))
     }
 

@@ -6,7 +6,7 @@
 //! the grid begins at 0, so the first firing comes with the first record; by the wall clock it begins one
 //! interval after now. Never calls a punctuator. (What is known of timers is made by `ops::process::timers`.)
 
-use crate::ops::process::timers::Agenda;
+use crate::ops::process::timers::TimerQueue;
 use crate::{Punctuation, Punctuator, ScheduleId};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +20,11 @@ mod tests;
 
 /// One run of an application.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct RunCoordinator {
     application_id: String,
     schedules: Mutex<Table>,
     /// Of processors with timers.
-    agendas: Mutex<BTreeMap<NodeId, Arc<Agenda>>>,
+    timer_queues: Mutex<BTreeMap<NodeId, Arc<TimerQueue>>>,
     /// Are there any?
     timed: AtomicBool,
     /// Scheduled sources that have more ticks to make than one cut takes.
@@ -34,13 +34,13 @@ pub struct Run {
     /// Of `map_batches`.
     pub(crate) batches: crate::ops::batches::map_batches::Waiting,
     /// Of `offload`.
-    pub(crate) lots: crate::ops::offload::Lots,
+    pub(crate) parking_lots: crate::ops::offload::ParkingLots,
     /// Has an async call been answered since the last barrier began?
     answered: AtomicBool,
     /// Does it end, whatever waits?
     ended: AtomicBool,
     /// Of async calls.
-    pub(crate) crowd: crate::ops::async_ops::Crowd,
+    pub(crate) overload: crate::ops::async_ops::Overload,
 }
 
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ pub(crate) struct Now {
     pub punctuated: i64,
 }
 
-impl Run {
+impl RunCoordinator {
     /// Without any schedule.
     #[must_use]
     pub fn new(application_id: &str) -> Self {
@@ -110,19 +110,19 @@ impl Run {
 
     /// A barrier has waited for lanes for long: none of them may wait for room among its async calls.
     pub fn hurry(&self, late: bool) {
-        self.crowd.hurry(late);
+        self.overload.hurry(late);
     }
 
     /// Was it said so?
     #[must_use]
     pub fn is_hurried(&self) -> bool {
-        self.crowd.is_hurried()
+        self.overload.is_hurried()
     }
 
     /// Are more async calls under way than may be, so that nothing more is to be read?
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.crowd.is_over()
+        self.overload.is_over()
     }
 
     /// Nothing is worth waiting for any more.
@@ -143,12 +143,12 @@ impl Run {
     }
 
     /// What is known of a processor's timers; the first lane to ask has it made.
-    pub(crate) fn agenda(
+    pub(crate) fn timer_queue(
         &self,
         node: NodeId,
-        open: impl FnOnce() -> Result<Agenda>,
-    ) -> Result<Arc<Agenda>> {
-        let mut all = self.agendas.lock();
+        open: impl FnOnce() -> Result<TimerQueue>,
+    ) -> Result<Arc<TimerQueue>> {
+        let mut all = self.timer_queues.lock();
         if let Some(known) = all.get(&node) {
             return Ok(Arc::clone(known));
         }
@@ -165,8 +165,11 @@ impl Run {
         if !self.timed.load(Relaxed) {
             return i64::MAX;
         }
-        let all = self.agendas.lock();
-        let next = all.values().map(|agenda| agenda.next_wall()).min();
+        let all = self.timer_queues.lock();
+        let next = all
+            .values()
+            .map(|timer_queue| timer_queue.next_wall())
+            .min();
         next.unwrap_or(i64::MAX)
     }
 
@@ -179,45 +182,50 @@ impl Run {
     /// The wall time at which a record that is parked has waited long enough; `i64::MAX`: none will.
     #[must_use]
     pub fn next_parked(&self) -> i64 {
-        self.lots.next_due()
+        self.parking_lots.next_due()
     }
 
     /// How many more records may be sent on their way to an offload.
     #[must_use]
     pub fn room_at(&self, offload: NodeId) -> u64 {
-        self.lots.room(offload)
+        self.parking_lots.room(offload)
     }
 
     /// There is an offload, with room for so many records.
     pub fn has_room_for(&self, offload: NodeId, lanes: u32, most: u64) {
-        self.lots.of(offload, lanes, most);
+        self.parking_lots.of(offload, lanes, most);
     }
 
     /// So many records that an offload may park are on their way to a lane.
     pub fn sent_to_park(&self, offload: NodeId, records: u64) {
-        self.lots.sent(offload, records);
+        self.parking_lots.sent(offload, records);
     }
 
     /// So many of them have gone through it, or don't go.
     pub fn came_to_park(&self, offload: NodeId, records: u64) {
-        self.lots.arrived(offload, records);
+        self.parking_lots.arrived(offload, records);
     }
 
     /// Are there answers to an offload that came before this run, and are not read yet?
     pub fn set_answers_wait(&self, wait: bool) {
-        self.lots.set_answers_wait(wait);
+        self.parking_lots.set_answers_wait(wait);
     }
 
     /// How full the parking lots are.
     #[must_use]
     pub fn occupancy(&self) -> Vec<crate::ops::offload::Occupancy> {
-        self.lots.occupancy()
+        self.parking_lots.occupancy()
     }
 
     /// Do timers wait for the next cut, and for no clock?
     #[must_use]
     pub fn timers_wait(&self) -> bool {
-        self.timed.load(Relaxed) && self.agendas.lock().values().any(|agenda| agenda.waits())
+        self.timed.load(Relaxed)
+            && self
+                .timer_queues
+                .lock()
+                .values()
+                .any(|timer_queue| timer_queue.waits())
     }
 
     /// This run takes over from another one of the same process.
