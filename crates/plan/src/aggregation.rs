@@ -3,8 +3,10 @@
 //! Takes the call below a grouping, gives its window, its strategy and its grouped streams by walking
 //! up through `windowed_by`, `emit_strategy` and `cogroup`. Never decides whether that is allowed.
 
-use crate::logical::{Call, Function, LogicalPlan, Window};
+use crate::function::Function;
+use crate::logical::{Call, LogicalPlan};
 use crate::window::Emit;
+use crate::window::Window;
 
 /// The window of what waits for its aggregation.
 pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {

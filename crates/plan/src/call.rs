@@ -3,7 +3,9 @@
 //! Takes a [`Call`], gives references into it. Never decides anything.
 
 use crate::TimestampExtractor;
-use crate::logical::{Call, Function, Joining, Materialized, SerdeSpec};
+use crate::function::Function;
+use crate::logical::{Call, Joining};
+use crate::spec::{Materialized, SerdeSpec};
 use stoatflow_core::Late;
 
 /// The JSON names of all calls, in the order of [`Call`].

@@ -8,8 +8,10 @@
 mod tests;
 
 use crate::check::{Kind, Shape};
-use crate::logical::{Awaiting, Call, Function, LogicalPlan};
+use crate::function::Function;
+use crate::logical::{Call, LogicalPlan};
 use crate::op::{Form, Op};
+use crate::spec::Awaiting;
 use crate::view::View;
 
 /// What becomes of the results, and how they are awaited; `None`: it is called like any other function.

@@ -6,7 +6,6 @@
 mod explicit;
 
 use crate::check::check;
-use crate::cut::cut;
 use crate::describe::describe;
 use crate::fuse::fuse;
 use crate::logical::LogicalPlan;
@@ -14,6 +13,7 @@ use crate::name::name;
 use crate::physical::{Op, PhysicalPlan};
 use crate::problems::Problems;
 use crate::serdes::serdes;
+use crate::stages::cut_into_stages;
 use crate::tables::tables;
 pub use explicit::require_explicit_names;
 use stoatflow_core::{Error, Result};
@@ -46,7 +46,7 @@ pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
     let names = name(plan, &shape, &mut problems);
     problems.finish()?;
     let tables = tables(plan, &shape);
-    let mut physical = cut(plan, &shape, &names, &serdes, &tables);
+    let mut physical = cut_into_stages(plan, &shape, &names, &serdes, &tables);
     fuse(&mut physical);
     physical.description = describe(plan, &shape, &names, &tables);
     Ok(physical)

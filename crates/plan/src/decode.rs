@@ -4,9 +4,10 @@
 //! calls and unknown fields: a field that is silently ignored is a wish of the user that is silently
 //! ignored. Never looks at what the calls mean together (that is `check`).
 
-use crate::logical::{CALLS, LogicalPlan, Node, VERSION};
+use crate::call::CALLS;
+use crate::json::read;
+use crate::logical::{LogicalPlan, Node, VERSION};
 use crate::problems::{Problems, suggestion};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use stoatflow_core::{Error, Result};
 
@@ -50,48 +51,6 @@ impl LogicalPlan {
         plan.nodes = nodes;
         Ok(plan)
     }
-}
-
-/// JSON within JSON, at most. The DSL makes four levels of an operation that has a line of its own, and
-/// refuses more than 100 operations within each other.
-const DEEPEST: usize = 512;
-
-/// JSON that may be nested deeper than `serde_json` takes by itself (128), and not so deep that the stack ends.
-pub(crate) fn read(json: &[u8]) -> Result<Value> {
-    if nesting(json) > DEEPEST {
-        return Err(Error::topology(format!(
-            "an expression is too deep: the plan is nested deeper than {DEEPEST} levels"
-        ))
-        .hint("compute a part of it in a map_values before, or write a function"));
-    }
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    reader.disable_recursion_limit();
-    let value = Value::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    value.map_err(|e| {
-        Error::topology("the plan is not valid JSON")
-            .caused_by(e)
-            .hint("build the plan with the DSL; if it was, report this")
-    })
-}
-
-/// How deep lists and objects stand within each other.
-fn nesting(json: &[u8]) -> usize {
-    let (mut deepest, mut depth) = (0_usize, 0_usize);
-    let (mut text, mut escaped) = (false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if text => escaped = true,
-            b'"' => text = !text,
-            b'[' | b'{' if !text => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 fn version(object: &Map<String, Value>) -> Result<()> {

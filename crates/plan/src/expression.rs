@@ -8,11 +8,12 @@
 pub(crate) mod check;
 pub mod functions;
 pub mod kinds;
+pub(crate) mod known;
 pub(crate) mod members;
 pub mod pattern;
 pub mod render;
 
-use crate::decode::read;
+use crate::json::read;
 pub use functions::Scalar;
 use serde::{Deserialize, Serialize};
 use stoatflow_core::{Error, Result};
@@ -324,7 +325,7 @@ impl Expression {
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
-        check::check(self, check::Known::NOTHING, &mut |what| found.push(what));
+        check::check(self, known::Known::NOTHING, &mut |what| found.push(what));
         found
     }
 

@@ -3,11 +3,12 @@
 //! Takes an expression and the serdes of the record's sides, gives what its result can be written
 //! with. Never guesses: where two types are possible the answer is "unknown", and the user is asked.
 
-use crate::expression::check::{Known, kinds};
+use crate::expression::check::kinds;
 use crate::expression::kinds::Kinds;
-use crate::expression::members::{Typed, typed};
+use crate::expression::known::{Known, typed};
+use crate::expression::members::Typed;
 use crate::expression::{Expression, Literal, Scalar};
-use crate::logical::SerdeSpec;
+use crate::spec::SerdeSpec;
 
 /// What an expression gives.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,181 +3,19 @@
 //! Python encodes it, [`LogicalPlan::decode`] takes it, unknown fields are refused. Functions and
 //! custom serdes are indices into tables that cross beside it. Never decides anything.
 
-use crate::Expression;
-pub use crate::call::CALLS;
-pub use crate::columns::Column;
-use crate::measure::Aggregation;
-pub use crate::offloading::{Offloading, Patience};
-pub use crate::timetable::Times;
-pub use crate::window::{
+use crate::columns::Column;
+use crate::function::Function;
+use crate::offloading::Offloading;
+use crate::spec::{Materialized, Reset, SerdeSpec, yes};
+use crate::timetable::Times;
+use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
 };
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use stoatflow_core::{Handler, Late};
-use stoatflow_formats::{avro, protobuf};
 
 /// The version of this format; another one is refused.
 pub const VERSION: u32 = 1;
-
-/// A function: foreign or native.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Function {
-    /// Index into the table of callables.
-    Udf(u32),
-    /// A native expression.
-    Expr(Expression),
-    /// A native aggregation: of `aggregate` and `cogroup` only. It starts, adds, takes away and merges.
-    Aggregation(Box<Aggregation>),
-    /// An async function: where a stream's operator calls it, many calls are under way at a time.
-    Async(Awaiting),
-}
-
-impl Function {
-    /// The callable, if it is one of the foreign language. An async one runs to its end there, where nothing
-    /// else can be done meanwhile.
-    #[must_use]
-    pub const fn udf(&self) -> Option<u32> {
-        match self {
-            Self::Udf(index) | Self::Async(Awaiting { udf: index, .. }) => Some(*index),
-            Self::Expr(_) | Self::Aggregation(_) => None,
-        }
-    }
-
-    /// How it is awaited, if it is async.
-    #[must_use]
-    pub const fn awaiting(&self) -> Option<&Awaiting> {
-        match self {
-            Self::Async(awaiting) => Some(awaiting),
-            _ => None,
-        }
-    }
-}
-
-/// How an async function is awaited. Time limits and retries are the foreign language's business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Awaiting {
-    /// Index into the table of callables.
-    pub udf: u32,
-    /// So many calls at a time, over all lanes.
-    pub concurrency: u32,
-    /// How long a barrier waits for calls before it writes down what is not done.
-    pub park_after_ms: u64,
-}
-
-/// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,
-/// `{"session_windowed": "string"}`, `{"avro": {"schema": ...}}`, `{"protobuf": {"descriptors": ..., "message": ...}}`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", untagged)]
-pub enum SerdeSpec {
-    /// A built-in one by name (`bytes`, `string`, `int32`, `int64`, `double`, `json`).
-    Builtin(String),
-    /// Index into the table of custom serdes.
-    Custom {
-        /// The index.
-        custom: u32,
-    },
-    /// Keys in time windows.
-    TimeWindowed {
-        /// The key within.
-        time_windowed: Box<SerdeSpec>,
-        /// The size of the windows.
-        size_ms: i64,
-    },
-    /// Keys in sessions.
-    SessionWindowed {
-        /// The key within.
-        session_windowed: Box<SerdeSpec>,
-    },
-    /// Avro, with the schema.
-    Avro {
-        /// The schema, and what stands before the bytes.
-        avro: Arc<avro::Spec>,
-    },
-    /// Protobuf, with the message.
-    Protobuf {
-        /// The message, and what stands before the bytes.
-        protobuf: Arc<protobuf::Spec>,
-    },
-}
-
-impl SerdeSpec {
-    /// Are the bytes of equal values equal? How functions see them is another matter.
-    pub fn writes_as(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Avro { avro: one }, Self::Avro { avro: other }) => one.writes_as(other),
-            (Self::Protobuf { protobuf: one }, Self::Protobuf { protobuf: other }) => {
-                one.writes_as(other)
-            }
-            _ => self == other,
-        }
-    }
-
-    /// Did the user write it? Then nothing is known of its bytes.
-    pub(crate) fn is_custom(&self) -> bool {
-        match self {
-            Self::Builtin(_) | Self::Avro { .. } | Self::Protobuf { .. } => false,
-            Self::Custom { .. } => true,
-            Self::TimeWindowed { time_windowed, .. } => time_windowed.is_custom(),
-            Self::SessionWindowed { session_windowed } => session_windowed.is_custom(),
-        }
-    }
-}
-
-/// How a table is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Materialized {
-    /// The store's name; without one the store gets a generated name, which never reaches disk
-    /// unless `ensure.explicit.naming` is off.
-    #[serde(default)]
-    pub store: Option<String>,
-    /// Serde of its keys (of a windowed table: of the keys within); default: what the input has.
-    #[serde(default)]
-    pub key: Option<SerdeSpec>,
-    /// Serde of its values; default: what the operator gives (count: `int64`) or the input has.
-    #[serde(default)]
-    pub value: Option<SerdeSpec>,
-    /// Written to a changelog topic?
-    #[serde(default = "yes")]
-    pub logged: bool,
-    /// May updates wait for the barrier (one per key and commit)? Only if the application caches at all.
-    #[serde(default = "yes")]
-    pub cached: bool,
-    /// How long windows and sessions are kept; default: size + grace.
-    #[serde(default)]
-    pub retention_ms: Option<i64>,
-    /// A versioned table: how far back versions are kept.
-    #[serde(default)]
-    pub history_ms: Option<i64>,
-    /// In memory only (restored from the changelog at each start)?
-    #[serde(default)]
-    pub in_memory: bool,
-    /// Settings of the changelog topic.
-    #[serde(default)]
-    pub topic: std::collections::BTreeMap<String, String>,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-/// Where a source starts without a committed position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reset {
-    /// At the beginning.
-    Earliest,
-    /// With what comes from now on.
-    Latest,
-    /// Nowhere: without a committed position the application doesn't start.
-    None,
-    /// At the first record that is not older than so many milliseconds; with what comes from now on if
-    /// there is none.
-    ByDuration(i64),
-}
 
 /// One DSL call. `from` names earlier nodes by their position in the list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

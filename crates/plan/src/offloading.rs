@@ -2,7 +2,8 @@
 //!
 //! Given by the border, read by the cut and by the operator. Never decides anything.
 
-use crate::logical::{Function, Materialized, SerdeSpec};
+use crate::function::Function;
+use crate::spec::{Materialized, SerdeSpec};
 use serde::{Deserialize, Serialize};
 use stoatflow_core::Handler;
 

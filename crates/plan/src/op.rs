@@ -3,7 +3,10 @@
 //! One variant per operator, with everything that it needs to know beside its parents and children.
 //! Given by the cut, read by `operators::chain::build`. Never holds state.
 
-use crate::logical::{Awaiting, Column, Function, Patience, SerdeSpec};
+use crate::columns::Column;
+use crate::function::Function;
+use crate::offloading::Patience;
+use crate::spec::{Awaiting, SerdeSpec};
 use crate::timetable::Times;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};

@@ -4,9 +4,10 @@
 //! must walk to the lane of another key; nodes know whether their children may take a whole batch at
 //! a time or must see each record in turn (see [`Fork`]).
 
-pub use crate::logical::{Awaiting, Function, Reset, SerdeSpec};
+use crate::function::Function;
 pub use crate::op::{Fold, Form, Op};
 use crate::problems::suggestion;
+use crate::spec::{Reset, SerdeSpec};
 use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
 use stoatflow_core::{

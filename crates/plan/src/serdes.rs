@@ -11,16 +11,19 @@ mod expressions;
 mod fitting;
 mod joins;
 mod offload;
+mod windowed;
 
 use crate::aggregation::{members, window_of};
 use crate::check::timers::key_of_timers;
 use crate::check::{Kind, Shape};
+use crate::function::Function;
 use crate::infer::{Type, infer};
-use crate::logical::{
-    Awaiting, Call, Function, LogicalPlan, Materialized, SerdeSpec, Until, Window,
-};
+use crate::logical::{Call, LogicalPlan};
 use crate::problems::{Problems, place};
+use crate::spec::{Awaiting, Materialized, SerdeSpec};
+use crate::window::Until;
 pub(crate) use offload::OffloadSerdes;
+use windowed::{in_window_of, windowed};
 
 /// What is known of a side of a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -561,34 +564,6 @@ fn pair(
     match args.as_slice() {
         [key, value] => Some((side(key), side(value))),
         _ => None,
-    }
-}
-
-/// Keys of a window.
-fn windowed(inner: &SerdeSpec, window: &Window) -> SerdeSpec {
-    match window.size_ms() {
-        Some(size_ms) => SerdeSpec::TimeWindowed {
-            time_windowed: Box::new(inner.clone()),
-            size_ms,
-        },
-        None => SerdeSpec::SessionWindowed {
-            session_windowed: Box::new(inner.clone()),
-        },
-    }
-}
-
-/// A serde for the keys within, where the keys above are in windows; a serde for windowed keys stays.
-fn in_window_of(above: &SerdeSpec, own: SerdeSpec) -> SerdeSpec {
-    match (above, &own) {
-        (_, SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }) => own,
-        (SerdeSpec::TimeWindowed { size_ms, .. }, _) => SerdeSpec::TimeWindowed {
-            time_windowed: Box::new(own),
-            size_ms: *size_ms,
-        },
-        (SerdeSpec::SessionWindowed { .. }, _) => SerdeSpec::SessionWindowed {
-            session_windowed: Box::new(own),
-        },
-        _ => own,
     }
 }
 

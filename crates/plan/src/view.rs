@@ -3,7 +3,8 @@
 //! Given by the cut for joins and processors. A table without a store of its own is a view over its
 //! parent's, as in Kafka Streams: nothing is kept twice. Never written to.
 
-use crate::logical::{Function, SerdeSpec};
+use crate::function::Function;
+use crate::spec::SerdeSpec;
 use serde::Serialize;
 use stoatflow_core::{ProcessorId, StoreId};
 

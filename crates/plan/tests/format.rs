@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
+use stoatflow_plan::CALLS;
 use stoatflow_plan::LogicalPlan;
-use stoatflow_plan::logical::{CALLS, Node, VERSION};
+use stoatflow_plan::logical::{Node, VERSION};
 
 /// How a table is kept, with every field.
 fn kept() -> Value {

@@ -114,5 +114,5 @@ pub fn compile(
 /// The tags (`op`) that a plan may hold.
 #[pyfunction]
 pub fn node_kinds() -> Vec<&'static str> {
-    stoatflow_plan::logical::CALLS.to_vec()
+    stoatflow_plan::CALLS.to_vec()
 }

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{CustomSerde, StoreId};
 use stoatflow_formats::{avro, protobuf};
-use stoatflow_plan::physical::{Node, Op, SerdeSpec};
+use stoatflow_plan::SerdeSpec;
+use stoatflow_plan::physical::{Node, Op};
 use stoatflow_plan::{PhysicalPlan, callables};
 
 /// What becomes of a function's results.

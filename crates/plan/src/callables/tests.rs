@@ -1,6 +1,7 @@
 use super::callables;
-use crate::logical::Function;
-use crate::physical::{Fold, Op, SerdeSpec};
+use crate::function::Function;
+use crate::physical::{Fold, Op};
+use crate::spec::SerdeSpec;
 use stoatflow_core::StoreId;
 
 #[test]

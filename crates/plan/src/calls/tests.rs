@@ -1,7 +1,8 @@
 use super::side_by_side;
-use crate::logical::{Awaiting, Function, SerdeSpec};
+use crate::function::Function;
 use crate::offloading::Patience;
 use crate::op::Op;
+use crate::spec::{Awaiting, SerdeSpec};
 use crate::view::{Kind as JoinKind, View};
 use stoatflow_core::StoreId;
 

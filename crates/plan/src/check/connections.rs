@@ -4,9 +4,11 @@
 
 use super::{Kind, Shape};
 use crate::aggregation::members;
-use crate::logical::{Call, Function, Joining, LogicalPlan, SerdeSpec};
-use crate::measure::Aggregation;
+use crate::function::Function;
+use crate::logical::{Call, Joining, LogicalPlan};
+use crate::native_aggregation::Aggregation;
 use crate::problems::{Problems, place, suggestion};
+use crate::spec::SerdeSpec;
 use crate::tables::named_store;
 
 /// Checks which arguments the call has, by the kinds of its inputs.

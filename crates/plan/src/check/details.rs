@@ -4,12 +4,14 @@
 
 use super::sees;
 use crate::columns::{ORIGIN, ROW, columns_problem, is_added, rows_problem};
-use crate::logical::{
-    Awaiting, Call, Function, LogicalPlan, Offloading, SerdeSpec, TimestampExtractor, Watermark,
-};
+use crate::function::Function;
+use crate::logical::{Call, LogicalPlan};
+use crate::offloading::Offloading;
 use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
+use crate::spec::{Awaiting, SerdeSpec};
 use crate::timetable::Timetable;
+use crate::window::{TimestampExtractor, Watermark};
 use crate::{Expression, Literal, WatermarkStrategy};
 use stoatflow_core::{Error, Late};
 use stoatflow_formats::protobuf::Decode;

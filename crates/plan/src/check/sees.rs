@@ -3,7 +3,8 @@
 //! Takes a call, gives findings: a joiner sees two sides, a reducer what was and what comes, everything
 //! else one record. Never looks at types.
 
-use crate::logical::{Call, Function};
+use crate::function::Function;
+use crate::logical::Call;
 use crate::{Expression, TimestampExtractor};
 
 /// What an expression can read at one place.

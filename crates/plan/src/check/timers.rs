@@ -4,8 +4,10 @@
 //! it, and a store doesn't say who that was. Whether the keys are those of the records is decided where
 //! serdes are.
 
-use crate::logical::{Call, LogicalPlan, SerdeSpec, StoreKind};
+use crate::logical::{Call, LogicalPlan};
 use crate::problems::{Problems, place};
+use crate::spec::SerdeSpec;
+use crate::window::StoreKind;
 
 /// The serde of a store's keys, if it keeps timers.
 pub(crate) fn key_of_timers<'p>(plan: &'p LogicalPlan, name: &str) -> Option<&'p SerdeSpec> {

@@ -5,11 +5,11 @@
 
 use super::{Kind, Shape};
 use crate::aggregation::window_of;
-use crate::logical::{
-    Call, JoinWindow, LogicalPlan, Materialized, Reset, StoreKind, Until, WhenFull, Window,
-};
+use crate::logical::{Call, LogicalPlan};
 use crate::problems::{Problems, place};
+use crate::spec::{Materialized, Reset};
 use crate::window::Emit;
+use crate::window::{JoinWindow, StoreKind, Until, WhenFull, Window};
 
 /// Checks what a call says about time.
 pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mut Problems) {

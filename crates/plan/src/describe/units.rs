@@ -6,8 +6,11 @@
 use super::{Piece, Unit, What};
 use crate::aggregation::{grouping_of, members};
 use crate::check::{Kind, Shape};
-use crate::logical::{Awaiting, Call, Function, LogicalPlan, Offloading};
+use crate::function::Function;
+use crate::logical::{Call, LogicalPlan};
 use crate::name::{Names, Repartition};
+use crate::offloading::Offloading;
+use crate::spec::Awaiting;
 use crate::tables::{Tables, is_kept_if_asked};
 use std::collections::BTreeMap;
 

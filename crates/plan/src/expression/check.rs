@@ -6,45 +6,9 @@
 
 use super::functions::{Gives, Scalar};
 use super::kinds::Kinds;
-use super::members::typed;
+use super::known::{Known, typed};
 use super::render::located;
 use super::{Expression as E, Literal, pattern};
-use crate::logical::SerdeSpec;
-
-/// What is known of a record.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'a> {
-    pub key: Kinds,
-    pub value: Kinds,
-    /// Whose schema says more, if they have one.
-    pub key_serde: Option<&'a SerdeSpec>,
-    pub value_serde: Option<&'a SerdeSpec>,
-}
-
-impl<'a> Known<'a> {
-    /// Nothing.
-    pub const NOTHING: Self = Self::kinds(Kinds::ALL, Kinds::ALL);
-
-    /// Kinds alone.
-    pub const fn kinds(key: Kinds, value: Kinds) -> Self {
-        Self {
-            key,
-            value,
-            key_serde: None,
-            value_serde: None,
-        }
-    }
-
-    /// What is read with these.
-    pub fn of(key: Option<&'a SerdeSpec>, value: Option<&'a SerdeSpec>) -> Self {
-        Self {
-            key: Kinds::of_serde(key),
-            value: Kinds::of_serde(value),
-            key_serde: key,
-            value_serde: value,
-        }
-    }
-}
 
 /// The kinds of the result; sentences go to `report`.
 pub(crate) fn check(e: &E, known: Known<'_>, report: &mut dyn FnMut(String)) -> Kinds {

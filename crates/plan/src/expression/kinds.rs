@@ -3,9 +3,7 @@
 //! Takes serdes and literals, gives sets. Null is in no set: it may be anywhere, and spreads. Never guesses: what
 //! is not known is everything.
 
-use super::members::Typed;
 use crate::Literal;
-use crate::logical::SerdeSpec;
 
 /// A set of kinds of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,28 +78,6 @@ impl Kinds {
             Literal::Int(_) => Self::INT,
             Literal::Float(_) => Self::FLOAT,
             Literal::Str(_) => Self::STR,
-        }
-    }
-
-    /// Of what a serde reads.
-    #[must_use]
-    pub fn of_serde(serde: Option<&SerdeSpec>) -> Self {
-        match serde {
-            Some(SerdeSpec::Builtin(name)) => match name.as_str() {
-                "string" => Self::STR,
-                "int32" | "int64" => Self::INT,
-                "double" => Self::FLOAT,
-                "bytes" => Self::BYTES,
-                "json" => Self::JSON,
-                _ => Self::ALL,
-            },
-            Some(SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }) => {
-                Self::WINDOWED
-            }
-            Some(SerdeSpec::Avro { .. } | SerdeSpec::Protobuf { .. }) => {
-                Typed::of_serde(serde).map_or(Self::ALL, |of| of.kinds())
-            }
-            Some(SerdeSpec::Custom { .. }) | None => Self::ALL,
         }
     }
 

@@ -6,10 +6,8 @@
 mod avro;
 mod protobuf;
 
-use super::Expression as E;
-use super::check::Known;
 use super::kinds::Kinds;
-use crate::logical::SerdeSpec;
+use crate::spec::SerdeSpec;
 use stoatflow_formats::near;
 
 /// What a value with a schema can be.
@@ -159,14 +157,26 @@ impl Typed {
     }
 }
 
-/// What an expression reads, if that is a part of a side with a schema.
-pub(crate) fn typed(e: &E, known: Known<'_>) -> Option<Typed> {
-    match e {
-        E::Key => Typed::of_serde(known.key_serde),
-        E::Value => Typed::of_serde(known.value_serde),
-        E::Located { args, .. } => typed(&args[0], known),
-        E::Get { args, name } => typed(&args[0], known)?.member(name).ok(),
-        E::At { args, .. } => Some(typed(&args[0], known)?.element()),
-        _ => None,
+impl Kinds {
+    /// Of what a serde reads.
+    #[must_use]
+    pub fn of_serde(serde: Option<&SerdeSpec>) -> Self {
+        match serde {
+            Some(SerdeSpec::Builtin(name)) => match name.as_str() {
+                "string" => Self::STR,
+                "int32" | "int64" => Self::INT,
+                "double" => Self::FLOAT,
+                "bytes" => Self::BYTES,
+                "json" => Self::JSON,
+                _ => Self::ALL,
+            },
+            Some(SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }) => {
+                Self::WINDOWED
+            }
+            Some(SerdeSpec::Avro { .. } | SerdeSpec::Protobuf { .. }) => {
+                Typed::of_serde(serde).map_or(Self::ALL, |of| of.kinds())
+            }
+            Some(SerdeSpec::Custom { .. }) | None => Self::ALL,
+        }
     }
 }

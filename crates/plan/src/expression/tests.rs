@@ -1,7 +1,8 @@
 //! The check of expressions, their text, and the forms of patterns.
 
-use super::check::{Known, check};
+use super::check::check;
 use super::kinds::Kinds;
+use super::known::Known;
 use super::pattern::{Part, pattern, replacement};
 use super::render::{located, render};
 use super::{Expression, Scalar};

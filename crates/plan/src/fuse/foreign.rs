@@ -1,8 +1,9 @@
 //! Does a node call the user's language: a function, a processor, or a serde that the user wrote?
 
-use crate::logical::{Function, SerdeSpec};
+use crate::function::Function;
 use crate::op::Fold;
 use crate::physical::{Op, PhysicalPlan};
+use crate::spec::SerdeSpec;
 use crate::view::View;
 use crate::window::{TimestampExtractor, WatermarkStrategy};
 use stoatflow_core::Late;

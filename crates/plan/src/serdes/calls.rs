@@ -4,7 +4,7 @@
 
 use super::{Pass, Side};
 use crate::calls::calls;
-use crate::logical::SerdeSpec;
+use crate::spec::SerdeSpec;
 
 impl Pass<'_> {
     /// An async call is made in the lane of its key, and what outlives its epoch is written down: any key

@@ -5,10 +5,12 @@
 
 use super::Pass;
 use crate::TimestampExtractor;
-use crate::expression::check::{Known, check};
+use crate::expression::check::check;
 use crate::expression::kinds::Kinds;
+use crate::expression::known::Known;
 use crate::expression::render::located;
-use crate::logical::{Call, Function};
+use crate::function::Function;
+use crate::logical::Call;
 
 impl Pass<'_> {
     /// What is known of the records that a node's expressions see.

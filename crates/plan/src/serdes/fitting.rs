@@ -5,11 +5,14 @@
 //! Never refuses what may fit: what a function gives is seen at run time only.
 
 use super::Pass;
-use crate::expression::check::{Known, check};
+use crate::expression::check::check;
 use crate::expression::kinds::Kinds;
+use crate::expression::known::Known;
 use crate::expression::members::{Record, Shape, Typed};
 use crate::expression::render::located;
-use crate::logical::{Call, Function, SerdeSpec};
+use crate::function::Function;
+use crate::logical::Call;
+use crate::spec::SerdeSpec;
 use crate::{Expression as E, Literal};
 use stoatflow_formats::near;
 

@@ -6,9 +6,11 @@
 use super::{JoinSerdes, Pass, Side, given};
 use crate::Expression;
 use crate::check::Kind;
+use crate::function::Function;
 use crate::infer::infer;
-use crate::logical::{Function, Joining, SerdeSpec};
+use crate::logical::Joining;
 use crate::problems::place;
+use crate::spec::SerdeSpec;
 use stoatflow_core::CustomSerde;
 
 impl Pass<'_> {

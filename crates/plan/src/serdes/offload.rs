@@ -4,8 +4,10 @@
 
 use super::{Pass, Side};
 use crate::Expression;
+use crate::function::Function;
 use crate::infer::infer;
-use crate::logical::{Function, Offloading, SerdeSpec};
+use crate::offloading::Offloading;
+use crate::spec::SerdeSpec;
 
 /// What an offload writes.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum AggregationKind {
     /// How many: records, or those for which the expression gives something.
     Count,
     /// The sum of numbers; 0 for none.
@@ -36,7 +36,7 @@ pub enum Kind {
     ApproxDistinct,
 }
 
-impl Kind {
+impl AggregationKind {
     /// The function that makes it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -67,7 +67,7 @@ impl Kind {
 #[serde(deny_unknown_fields)]
 pub struct Measure {
     /// What is measured.
-    pub kind: Kind,
+    pub kind: AggregationKind,
     /// Of what; null is left out. Only a count may have none: it counts records then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Expression>,
@@ -89,7 +89,7 @@ const fn is_false(b: &bool) -> bool {
 
 impl Measure {
     /// What the states of two must have in common to be one.
-    fn shape(&self) -> (Kind, Option<u64>, bool) {
+    fn shape(&self) -> (AggregationKind, Option<u64>, bool) {
         (self.kind, self.size, self.by.is_some())
     }
 
@@ -104,9 +104,9 @@ impl Measure {
     /// The expressions that it reads records with, and what each must give.
     fn wanted(&self) -> impl Iterator<Item = (&Expression, Kinds)> {
         let of = match self.kind {
-            Kind::Sum | Kind::Avg => Kinds::NUMBER,
-            Kind::Min | Kind::Max => Kinds::ORDERED,
-            Kind::TopK if self.by.is_none() => Kinds::ORDERED,
+            AggregationKind::Sum | AggregationKind::Avg => Kinds::NUMBER,
+            AggregationKind::Min | AggregationKind::Max => Kinds::ORDERED,
+            AggregationKind::TopK if self.by.is_none() => Kinds::ORDERED,
             _ => Kinds::ALL,
         };
         let of = self.of.iter().map(move |e| (e, of));
@@ -115,21 +115,28 @@ impl Measure {
 
     fn problem(&self) -> Option<String> {
         let name = self.kind.name();
-        if self.of.is_none() && self.kind != Kind::Count {
+        if self.of.is_none() && self.kind != AggregationKind::Count {
             return Some(format!("{name} needs an expression: what is measured"));
         }
-        if self.by.is_some() && self.kind != Kind::TopK {
+        if self.by.is_some() && self.kind != AggregationKind::TopK {
             return Some(format!("{name} has no rank: leave by= out"));
         }
         match (self.kind, self.size) {
-            (Kind::TopK, None) => Some("top_k needs k: how many are kept".into()),
-            (Kind::TopK | Kind::Collect | Kind::CollectSet, Some(0)) => {
-                Some(format!("{name} that keeps nothing: give 1 or more"))
-            }
-            (Kind::ApproxDistinct, Some(bits)) if !(4..=16).contains(&bits) => Some(format!(
-                "approx_distinct counts with 4 to 16 bits of precision, not {bits}"
-            )),
-            (Kind::TopK | Kind::Collect | Kind::CollectSet | Kind::ApproxDistinct, _) => None,
+            (AggregationKind::TopK, None) => Some("top_k needs k: how many are kept".into()),
+            (
+                AggregationKind::TopK | AggregationKind::Collect | AggregationKind::CollectSet,
+                Some(0),
+            ) => Some(format!("{name} that keeps nothing: give 1 or more")),
+            (AggregationKind::ApproxDistinct, Some(bits)) if !(4..=16).contains(&bits) => Some(
+                format!("approx_distinct counts with 4 to 16 bits of precision, not {bits}"),
+            ),
+            (
+                AggregationKind::TopK
+                | AggregationKind::Collect
+                | AggregationKind::CollectSet
+                | AggregationKind::ApproxDistinct,
+                _,
+            ) => None,
             (_, Some(_)) => Some(format!("{name} has no size: leave it out")),
             (_, None) => None,
         }
@@ -172,7 +179,7 @@ impl Aggregation {
     /// Is it a plain count of records, written as one?
     #[must_use]
     pub const fn is_count(&self) -> bool {
-        matches!(self, Self::One(measure) if matches!(measure.kind, Kind::Count))
+        matches!(self, Self::One(measure) if matches!(measure.kind, AggregationKind::Count))
     }
 
     /// Is the aggregate a list or an object, or does the store keep more than the result?
@@ -181,7 +188,12 @@ impl Aggregation {
         match self {
             Self::One(measure) => !matches!(
                 measure.kind,
-                Kind::Count | Kind::Sum | Kind::Min | Kind::Max | Kind::First | Kind::Last
+                AggregationKind::Count
+                    | AggregationKind::Sum
+                    | AggregationKind::Min
+                    | AggregationKind::Max
+                    | AggregationKind::First
+                    | AggregationKind::Last
             ),
             Self::Several(_) => true,
         }
@@ -209,7 +221,7 @@ impl Aggregation {
 
     /// The first measure from which nothing can be taken away.
     #[must_use]
-    pub fn one_way(&self) -> Option<Kind> {
+    pub fn one_way(&self) -> Option<AggregationKind> {
         let mut kinds = self.measures().into_iter().map(|m| m.kind);
         kinds.find(|kind| !kind.goes_back())
     }

@@ -31,7 +31,7 @@ use stoatflow_core::{ClockId, NodeId, StageId, StoreId};
 use walk::Exchanges;
 
 /// Cuts the plan; nothing in it may be wrong any more.
-pub(crate) fn cut(
+pub(crate) fn cut_into_stages(
     plan: &LogicalPlan,
     shape: &Shape,
     names: &Names,
@@ -42,28 +42,28 @@ pub(crate) fn cut(
     // those that came out too low are lifted, until nobody moves.
     let mut lifted = BTreeMap::new();
     loop {
-        let mut cut = Cut::new(plan, shape, names, serdes, tables, &lifted);
-        cut.run();
-        let next = cut.lift();
+        let mut builder = StageBuilder::new(plan, shape, names, serdes, tables, &lifted);
+        builder.run();
+        let next = builder.lift();
         if next == lifted {
-            cut.stages();
-            return cut.out;
+            builder.stages();
+            return builder.out;
         }
         lifted = next;
     }
 }
 
 /// The nodes that stand for a call, by stage.
-type Made = BTreeMap<u16, NodeId>;
+type Built = BTreeMap<u16, NodeId>;
 
-struct Cut<'a> {
+struct StageBuilder<'a> {
     plan: &'a LogicalPlan,
     shape: &'a Shape,
     names: &'a Names,
     serdes: &'a Serdes,
     tables: &'a Tables,
     out: PhysicalPlan,
-    made: Vec<Made>,
+    built: Vec<Built>,
     exchanges: Exchanges,
     /// The store of a table, by call.
     kept: BTreeMap<usize, StoreId>,
@@ -75,7 +75,7 @@ struct Cut<'a> {
     relaxed: Vec<bool>,
 }
 
-impl<'a> Cut<'a> {
+impl<'a> StageBuilder<'a> {
     fn new(
         plan: &'a LogicalPlan,
         shape: &'a Shape,
@@ -84,7 +84,7 @@ impl<'a> Cut<'a> {
         tables: &'a Tables,
         lifted: &'a BTreeMap<usize, u16>,
     ) -> Self {
-        let mut cut = Self {
+        let mut builder = Self {
             plan,
             shape,
             names,
@@ -102,7 +102,7 @@ impl<'a> Cut<'a> {
                 handlers: stoatflow_core::Handlers::default(),
                 description: String::new(),
             },
-            made: Vec::with_capacity(plan.nodes.len()),
+            built: Vec::with_capacity(plan.nodes.len()),
             exchanges: Exchanges::default(),
             kept: BTreeMap::new(),
             named: BTreeMap::new(),
@@ -119,23 +119,23 @@ impl<'a> Cut<'a> {
             )
         };
         if plan.nodes.iter().any(|n| processes(&n.call)) {
-            cut.clock("application");
+            builder.clock("application");
         }
-        cut
+        builder
     }
 
     fn run(&mut self) {
         self.declared();
         for i in 0..self.plan.nodes.len() {
-            let made = self.node(i);
-            self.made.push(made);
+            let built = self.node(i);
+            self.built.push(built);
         }
     }
 
-    fn node(&mut self, i: usize) -> Made {
+    fn node(&mut self, i: usize) -> Built {
         let first = self.shape.same[i];
         if first != i {
-            return self.made[first].clone();
+            return self.built[first].clone();
         }
         let plan = self.plan;
         let call = &plan.nodes[i].call;
@@ -149,12 +149,12 @@ impl<'a> Cut<'a> {
             Call::Table { .. } | Call::GlobalTable { .. } => self.source_table(i),
             Call::GlobalStore { processor, .. } => self.global_store(i, *processor),
             // Were made before: a processor may stand above the call that declares its store.
-            Call::StateStore { .. } => Made::new(),
+            Call::StateStore { .. } => Built::new(),
             Call::GroupByKey { from, .. }
             | Call::WindowedBy { from, .. }
-            | Call::EmitStrategy { from, .. } => self.made[*from].clone(),
+            | Call::EmitStrategy { from, .. } => self.built[*from].clone(),
             // Each of its streams walks to the aggregation by itself.
-            Call::Cogroup { .. } => Made::new(),
+            Call::Cogroup { .. } => Built::new(),
             Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
                 self.aggregation(i, *from)
             }
@@ -194,19 +194,19 @@ impl<'a> Cut<'a> {
     }
 
     /// One node in each stage that a parent is in.
-    fn each(&mut self, i: usize, parents: &[Made], name: &str, op: &Op) -> Made {
-        let mut made = Made::new();
+    fn each(&mut self, i: usize, parents: &[Built], name: &str, op: &Op) -> Built {
+        let mut built = Built::new();
         for parent in parents {
             for (&stage, &above) in parent {
-                let own = match made.get(&stage) {
+                let own = match built.get(&stage) {
                     Some(own) => *own,
                     None => self.add(i, name, stage, op),
                 };
-                made.insert(stage, own);
+                built.insert(stage, own);
                 self.child(above, own);
             }
         }
-        made
+        built
     }
 
     fn add(&mut self, i: usize, name: &str, stage: u16, op: &Op) -> NodeId {
@@ -278,8 +278,9 @@ impl<'a> Cut<'a> {
 }
 
 /// The highest stage that a call is in.
-fn highest(made: &Made) -> u16 {
-    made.keys()
+fn highest(built: &Built) -> u16 {
+    built
+        .keys()
         .next_back()
         .copied()
         .expect("what is read from is in some stage")

@@ -4,14 +4,15 @@
 //! an exchange where the stream has another key by now, so that all calls of a key begin in one lane.
 
 use super::walk::Walk;
-use super::{Cut, Made, highest};
-use crate::logical::{Awaiting, Call};
+use super::{Built, StageBuilder, highest};
+use crate::logical::Call;
 use crate::op::Form;
 use crate::physical::{Op, Store};
+use crate::spec::Awaiting;
 use crate::window::StoreKind;
 
-impl Cut<'_> {
-    pub(super) fn async_calls(&mut self, i: usize, form: Form, awaiting: Awaiting) -> Made {
+impl StageBuilder<'_> {
+    pub(super) fn async_calls(&mut self, i: usize, form: Form, awaiting: Awaiting) -> Built {
         let plan = self.plan;
         let call = &plan.nodes[i].call;
         let from = call.inputs()[0];
@@ -30,7 +31,7 @@ impl Cut<'_> {
             upstream_topics,
             ..Store::new(&name, StoreKind::TimestampedKeyValue, raw(), raw())
         });
-        let parents = self.made[from].clone();
+        let parents = self.built[from].clone();
         let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
         let walk = self.exchange_name(i, 0);
         let last = self.exchange(
@@ -56,6 +57,6 @@ impl Cut<'_> {
         let name = &self.names.node[i];
         let own = self.add(i, name, stage, &op);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 }

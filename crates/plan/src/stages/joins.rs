@@ -5,16 +5,17 @@
 
 use super::tables::kind_of;
 use super::walk::Walk;
-use super::{Cut, Made, highest};
+use super::{Built, StageBuilder, highest};
 use crate::check::Kind;
-use crate::logical::{Joining, StoreKind};
+use crate::logical::Joining;
 use crate::physical::{Op, Store};
 use crate::serdes::JoinSerdes;
 use crate::view::View;
+use crate::window::StoreKind;
 use stoatflow_core::{NodeId, StoreId};
 
-impl Cut<'_> {
-    pub(super) fn join(&mut self, i: usize, j: &Joining) -> Made {
+impl StageBuilder<'_> {
+    pub(super) fn join(&mut self, i: usize, j: &Joining) -> Built {
         match (self.shape.kind(j.from), self.shape.kind(j.other)) {
             (Kind::Stream, Kind::Stream) => self.stream_join(i, j),
             (Kind::Stream, Kind::Table) => self.stream_table_join(i, j),
@@ -30,7 +31,7 @@ impl Cut<'_> {
             .expect("a missing serde is a finding, and findings end before the cut")
     }
 
-    fn stream_join(&mut self, i: usize, j: &Joining) -> Made {
+    fn stream_join(&mut self, i: usize, j: &Joining) -> Built {
         let plan = self.plan;
         let kind = kind_of(&plan.nodes[i].call);
         let window = j
@@ -43,7 +44,7 @@ impl Cut<'_> {
         let streams = [j.from, j.other];
         let stage = streams
             .iter()
-            .map(|&s| highest(&self.made[s]) + 1)
+            .map(|&s| highest(&self.built[s]) + 1)
             .max()
             .expect("a join has two sides");
         let size_ms = window.before_ms.saturating_add(window.after_ms);
@@ -80,7 +81,7 @@ impl Cut<'_> {
                 &Walk {
                     alone: None,
                     of: stream,
-                    parents: &self.made[stream].clone(),
+                    parents: &self.built[stream].clone(),
                     name: &self.exchange_name(i, slot),
                     key: &serdes.key,
                     keep_null: self.relaxed[i] || !self.shape.rekeyed[stream],
@@ -106,20 +107,20 @@ impl Cut<'_> {
                 clock,
             };
             let own = self.add(i, &names.sides[slot], stage, &op);
-            self.arrive(own, &self.made[stream].clone(), last[slot]);
+            self.arrive(own, &self.built[stream].clone(), last[slot]);
             sides.push(own);
         }
         let own = self.add(i, &self.names.node[i], stage, &Op::Merge);
         for side in sides {
             self.child(side, own);
         }
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
-    fn stream_table_join(&mut self, i: usize, j: &Joining) -> Made {
+    fn stream_table_join(&mut self, i: usize, j: &Joining) -> Built {
         let plan = self.plan;
         let serdes = self.join_serdes(i);
-        let parents = self.made[j.from].clone();
+        let parents = self.built[j.from].clone();
         let rekeyed = self.shape.rekeyed[j.from];
         let table = self.view(j.other);
         let (buffer, clock) = match j.grace_ms {
@@ -144,7 +145,7 @@ impl Cut<'_> {
         let name = &self.names.node[i];
         // The table as it was when the record came: both are in one stage, which takes them in the order of the input.
         let above = highest(&parents) + u16::from(rekeyed || buffer.is_some());
-        let stage = above.max(highest(&self.made[j.other]));
+        let stage = above.max(highest(&self.built[j.other]));
         if parents.len() == 1 && parents.contains_key(&stage) {
             return self.each(i, &[parents], name, &op);
         }
@@ -162,10 +163,10 @@ impl Cut<'_> {
         );
         let own = self.add(i, name, stage, &op);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
-    fn global_join(&mut self, i: usize, j: &Joining) -> Made {
+    fn global_join(&mut self, i: usize, j: &Joining) -> Built {
         let plan = self.plan;
         let op = Op::GlobalJoin {
             kind: kind_of(&plan.nodes[i].call),
@@ -177,18 +178,18 @@ impl Cut<'_> {
             function: j.function.clone(),
             with_key: j.with_key,
         };
-        let parents = [self.made[j.from].clone()];
+        let parents = [self.built[j.from].clone()];
         self.each(i, &parents, &self.names.node[i], &op)
     }
 
-    fn table_join(&mut self, i: usize, j: &Joining) -> Made {
+    fn table_join(&mut self, i: usize, j: &Joining) -> Built {
         let plan = self.plan;
         let kind = kind_of(&plan.nodes[i].call);
         let old = self.tables.old[i];
         let tables = [j.from, j.other];
         let stage = tables
             .iter()
-            .map(|&t| highest(&self.made[t]))
+            .map(|&t| highest(&self.built[t]))
             .max()
             .expect("a join has two sides");
         let stage = self.at_least(i, stage);
@@ -215,7 +216,7 @@ impl Cut<'_> {
                 old,
             };
             let own = self.add(i, &self.names.parts[i][slot], stage, &op);
-            self.arrive(own, &self.made[table].clone(), last[slot]);
+            self.arrive(own, &self.built[table].clone(), last[slot]);
             sides.push(own);
         }
         // The sides read what is above; the store of the result comes after.
@@ -229,7 +230,7 @@ impl Cut<'_> {
         for side in sides {
             self.child(side, own);
         }
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
     /// Is one of its tables written below a stage?
@@ -248,7 +249,7 @@ impl Cut<'_> {
             &Walk {
                 alone: None,
                 of: table,
-                parents: &self.made[table].clone(),
+                parents: &self.built[table].clone(),
                 name,
                 key: &key,
                 keep_null: false,

@@ -1,4 +1,4 @@
-use crate::cut::tests::sound;
+use crate::stages::tests::sound;
 use crate::testing::{compiled, ops, refused, stream, udf};
 use crate::{Op, require_explicit_names};
 use serde_json::{Value, json};

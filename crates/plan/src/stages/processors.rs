@@ -5,7 +5,7 @@
 //! store run in one stage.
 
 use super::walk::Walk;
-use super::{Cut, Made, highest};
+use super::{Built, StageBuilder, highest};
 use crate::check::Kind;
 use crate::logical::Call;
 use crate::physical::{Op, Store};
@@ -15,7 +15,7 @@ use stoatflow_core::{ClockId, ProcessorId, StoreId};
 /// The time of the whole application: its clock is the first in a plan with processors.
 const APPLICATION: ClockId = ClockId(0);
 
-impl Cut<'_> {
+impl StageBuilder<'_> {
     pub(super) fn process(
         &mut self,
         i: usize,
@@ -23,7 +23,7 @@ impl Cut<'_> {
         processor: u32,
         names: &[String],
         fixed_key: bool,
-    ) -> Made {
+    ) -> Built {
         let stores = self.named_stores(i, names);
         let op = Op::Process {
             processor: ProcessorId(processor),
@@ -32,7 +32,7 @@ impl Cut<'_> {
             clock: APPLICATION,
         };
         let name = &self.names.node[i];
-        let parents: Vec<Made> = from.iter().map(|&f| self.made[f].clone()).collect();
+        let parents: Vec<Built> = from.iter().map(|&f| self.built[f].clone()).collect();
         if names.is_empty() {
             return self.each(i, &parents, name, &op);
         }
@@ -47,14 +47,14 @@ impl Cut<'_> {
         let stage = from
             .iter()
             .zip(&parents)
-            .map(|(&f, made)| {
+            .map(|(&f, built)| {
                 let walks = self.shape.rekeyed[f] && !low_level && key.is_some();
-                highest(made) + u16::from(walks)
+                highest(built) + u16::from(walks)
             })
             .chain(self.lifted.get(&i).copied())
             .max()
             .expect("a processor has a parent");
-        let key = key.unwrap_or_else(|| crate::logical::SerdeSpec::Builtin("json".into()));
+        let key = key.unwrap_or_else(|| crate::spec::SerdeSpec::Builtin("json".into()));
         let walk_name = self.exchange_name(i, 0);
         let mut last = Vec::new();
         for (&of, parents) in from.iter().zip(&parents) {
@@ -75,10 +75,10 @@ impl Cut<'_> {
         for (parents, last) in parents.iter().zip(last) {
             self.arrive(own, parents, last);
         }
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
-    pub(super) fn global_store(&mut self, i: usize, processor: u32) -> Made {
+    pub(super) fn global_store(&mut self, i: usize, processor: u32) -> Built {
         let plan = self.plan;
         let Call::GlobalStore {
             store, kind, topic, ..
@@ -103,7 +103,7 @@ impl Cut<'_> {
             clock: APPLICATION,
         };
         self.each(i, &[parents], &self.names.node[i], &op);
-        Made::new()
+        Built::new()
     }
 
     /// Stores that are filled from global topics.
@@ -129,10 +129,10 @@ impl Cut<'_> {
                 continue;
             };
             let stage = match (self.shape.kind(j.from), self.shape.kind(j.other)) {
-                (Kind::Stream, Kind::Table) => highest(&self.made[i]),
+                (Kind::Stream, Kind::Table) => highest(&self.built[i]),
                 // Answers come back one stage higher.
                 (Kind::Table, Kind::Table) if j.foreign_key.is_some() => {
-                    highest(&self.made[i]).saturating_sub(1)
+                    highest(&self.built[i]).saturating_sub(1)
                 }
                 _ => continue,
             };
@@ -143,7 +143,7 @@ impl Cut<'_> {
     /// With all that it is made of: a join of tables reads both where it runs.
     fn lift_table(&self, table: usize, by: usize, stage: u16, lifted: &mut BTreeMap<usize, u16>) {
         for table in self.keepers(table) {
-            if highest(&self.made[table]) >= stage || self.stems_from(by, table) {
+            if highest(&self.built[table]) >= stage || self.stems_from(by, table) {
                 continue;
             }
             lifted.insert(table, stage);
@@ -195,10 +195,10 @@ impl Cut<'_> {
             let shared = users
                 .iter()
                 .filter(|(_, others)| others.iter().any(|s| stores.contains(s)))
-                .map(|(j, _)| highest(&self.made[*j]))
+                .map(|(j, _)| highest(&self.built[*j]))
                 .max()
                 .expect("it shares a store with itself");
-            if shared > highest(&self.made[i]) {
+            if shared > highest(&self.built[i]) {
                 lifted.insert(i, shared);
             }
         }

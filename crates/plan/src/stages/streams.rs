@@ -3,16 +3,17 @@
 //! Takes calls on streams, gives their nodes: once in each stage that a parent is in.
 
 use super::walk::Walk;
-use super::{Cut, Made, highest, number};
-use crate::logical::{Call, Function};
+use super::{Built, StageBuilder, highest, number};
+use crate::function::Function;
+use crate::logical::Call;
 use crate::physical::{Op, Sink, Source};
 use crate::timetable::Times;
 use crate::window::{TimestampExtractor, Watermark};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{SinkId, SourceId};
 
-impl Cut<'_> {
-    pub(super) fn source(&mut self, i: usize, name: &str) -> Made {
+impl StageBuilder<'_> {
+    pub(super) fn source(&mut self, i: usize, name: &str) -> Built {
         let plan = self.plan;
         let (topics, pattern, key, value, reset, timestamp) = match &plan.nodes[i].call {
             Call::Stream {
@@ -87,7 +88,7 @@ impl Cut<'_> {
             late: plan.nodes[i].call.late().cloned().unwrap_or_default(),
             answers: false,
         });
-        Made::from([(0, entry)])
+        Built::from([(0, entry)])
     }
 
     /// Is there a source that is no table?
@@ -96,17 +97,17 @@ impl Cut<'_> {
         calls.any(|call| matches!(call, Call::Stream { .. }))
     }
 
-    pub(super) fn scheduled(&mut self, i: usize, times: &Times) -> Made {
+    pub(super) fn scheduled(&mut self, i: usize, times: &Times) -> Built {
         let name = &self.names.node[i];
         let op = Op::Scheduled {
             times: times.clone(),
             // No store can have this name, and no other node this one.
             clock: self.clock(&format!("schedule:{name}")),
         };
-        Made::from([(0, self.add(i, name, 0, &op))])
+        Built::from([(0, self.add(i, name, 0, &op))])
     }
 
-    pub(super) fn sink(&mut self, i: usize) -> Made {
+    pub(super) fn sink(&mut self, i: usize) -> Built {
         let plan = self.plan;
         let Call::To {
             from,
@@ -134,10 +135,10 @@ impl Cut<'_> {
             value_as_read,
         });
         let from = from.all().to_vec();
-        let parents: Vec<Made> = from.iter().map(|&f| self.made[f].clone()).collect();
+        let parents: Vec<Built> = from.iter().map(|&f| self.built[f].clone()).collect();
         let stages: BTreeSet<u16> = parents
             .iter()
-            .flat_map(|made| made.keys().copied())
+            .flat_map(|built| built.keys().copied())
             .collect();
         let rekeyed = from.iter().any(|&f| self.shape.rekeyed[f]);
         let op = Op::Sink { sink };
@@ -146,7 +147,7 @@ impl Cut<'_> {
         }
         // Records of one key come from several lanes, or in several ways: they are written in the order of the input.
         let above = (from.iter().zip(&parents))
-            .map(|(&f, made)| highest(made) + u16::from(self.shape.rekeyed[f]));
+            .map(|(&f, built)| highest(built) + u16::from(self.shape.rekeyed[f]));
         let stage = above.max().expect("a sink has a parent");
         let key = self.out.sinks[usize::from(sink.0)].key.clone();
         let mut last = Vec::new();
@@ -177,20 +178,20 @@ impl Cut<'_> {
         for (parents, last) in parents.iter().zip(last) {
             self.arrive(own, parents, last);
         }
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
-    pub(super) fn stateless(&mut self, i: usize, call: &Call) -> Made {
-        let parents: Vec<Made> = call
+    pub(super) fn stateless(&mut self, i: usize, call: &Call) -> Built {
+        let parents: Vec<Built> = call
             .inputs()
             .iter()
-            .map(|&f| self.made[f].clone())
+            .map(|&f| self.built[f].clone())
             .collect();
         self.each(i, &parents, &self.names.node[i], &operation(call))
     }
 
-    pub(super) fn repartition(&mut self, i: usize, from: usize) -> Made {
-        let parents = self.made[from].clone();
+    pub(super) fn repartition(&mut self, i: usize, from: usize) -> Built {
+        let parents = self.built[from].clone();
         let stage = highest(&parents) + 1;
         let key = self.serdes.group_key[i]
             .clone()
@@ -211,18 +212,18 @@ impl Cut<'_> {
         );
         let own = self.add(i, &self.names.node[i], stage, &Op::Merge);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
-    pub(super) fn split(&mut self, i: usize, from: usize) -> Made {
+    pub(super) fn split(&mut self, i: usize, from: usize) -> Built {
         let op = Op::Split { functions: vec![] };
-        let parents = [self.made[from].clone()];
+        let parents = [self.built[from].clone()];
         self.each(i, &parents, &self.names.node[i], &op)
     }
 
-    pub(super) fn branch(&mut self, i: usize, from: usize, function: Option<&Function>) -> Made {
-        let mut made = BTreeMap::new();
-        for (stage, above) in self.made[from].clone() {
+    pub(super) fn branch(&mut self, i: usize, from: usize, function: Option<&Function>) -> Built {
+        let mut built = BTreeMap::new();
+        for (stage, above) in self.built[from].clone() {
             if let (Op::Split { functions }, Some(function)) =
                 (&mut self.out.nodes[super::index(above)].op, function)
             {
@@ -230,12 +231,12 @@ impl Cut<'_> {
             }
             let own = self.add(i, &self.names.node[i], stage, &Op::Merge);
             self.child(above, own);
-            made.insert(stage, own);
+            built.insert(stage, own);
         }
-        made
+        built
     }
 
-    pub(super) fn deduplicate(&mut self, i: usize, from: usize) -> Made {
+    pub(super) fn deduplicate(&mut self, i: usize, from: usize) -> Built {
         let plan = self.plan;
         let Call::Deduplicate {
             function,
@@ -245,7 +246,7 @@ impl Cut<'_> {
         else {
             unreachable!("called for deduplicate");
         };
-        let parents = self.made[from].clone();
+        let parents = self.built[from].clone();
         let stage = highest(&parents) + 1;
         let (store, key) = self.store(i);
         let clock = self.clock(&self.out.stores[usize::from(store.0)].name.clone());
@@ -274,7 +275,7 @@ impl Cut<'_> {
         };
         let own = self.add(i, &self.names.node[i], stage, &op);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 }
 

@@ -4,17 +4,19 @@
 //! is computed from the stores above it. Nothing is kept twice.
 
 use super::walk::Walk;
-use super::{Cut, Made, highest};
+use super::{Built, StageBuilder, highest};
 use crate::check::{Kind, is_versioned};
-use crate::logical::{Call, Function, SerdeSpec};
+use crate::function::Function;
+use crate::logical::Call;
 use crate::physical::Op;
+use crate::spec::SerdeSpec;
 use crate::tables::named_store;
 use crate::view::{Kind as JoinKind, View};
 use crate::window::{StoreKind, Until};
 use stoatflow_core::{ProcessorId, StoreId};
 
-impl Cut<'_> {
-    pub(super) fn source_table(&mut self, i: usize) -> Made {
+impl StageBuilder<'_> {
+    pub(super) fn source_table(&mut self, i: usize) -> Built {
         let name = self.names.source[i].clone().unwrap_or_default();
         let parents = self.source(i, &name);
         let (store, key) = self.store(i);
@@ -38,7 +40,7 @@ impl Cut<'_> {
         );
         let own = self.add(i, &self.names.node[i], stage, &op);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
     /// Does it go by the time of all lanes which versions a store takes?
@@ -64,8 +66,8 @@ impl Cut<'_> {
         tables.flat_map(|from| self.keepers(from)).collect()
     }
 
-    pub(super) fn table_of_stream(&mut self, i: usize, from: usize) -> Made {
-        let parents = self.made[from].clone();
+    pub(super) fn table_of_stream(&mut self, i: usize, from: usize) -> Built {
+        let parents = self.built[from].clone();
         let (store, key) = self.store(i);
         let walks = self.shape.rekeyed[from] || self.keeps_versions(store);
         let stage = self.at_least(i, highest(&parents) + u16::from(walks));
@@ -89,11 +91,11 @@ impl Cut<'_> {
         };
         let own = self.add(i, &self.names.node[i], stage, &op);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
     /// `filter`, `map_values`, `transform_values` and `suppress` of a table.
-    pub(super) fn table_view(&mut self, i: usize) -> Made {
+    pub(super) fn table_view(&mut self, i: usize) -> Built {
         let plan = self.plan;
         let old = self.tables.old[i];
         let call = &plan.nodes[i].call;
@@ -131,15 +133,15 @@ impl Cut<'_> {
             Call::Suppress { .. } => self.suppress(i),
             _ => unreachable!("called for views of tables"),
         };
-        let made = match &op {
+        let built = match &op {
             // What is due goes by the time of all lanes, so the updates must be known first.
             Op::Suppress { until, .. } if *until != Until::Barrier => {
-                self.in_stage(i, from, highest(&self.made[from]) + 1, &op)
+                self.in_stage(i, from, highest(&self.built[from]) + 1, &op)
             }
             _ if self.lifted.contains_key(&i) => {
-                self.in_stage(i, from, self.at_least(i, highest(&self.made[from])), &op)
+                self.in_stage(i, from, self.at_least(i, highest(&self.built[from])), &op)
             }
-            _ => self.each(i, &[self.made[from].clone()], &self.names.node[i], &op),
+            _ => self.each(i, &[self.built[from].clone()], &self.names.node[i], &op),
         };
         if let Call::Suppress {
             until: Until::WindowCloses { .. },
@@ -148,33 +150,33 @@ impl Cut<'_> {
         {
             let name = self.store_name(i).0;
             let idle = crate::aggregation::idle_above(plan, from);
-            for node in made.values() {
+            for node in built.values() {
                 self.idles(*node, &name, idle);
             }
         }
-        self.unversioned(i, from, made)
+        self.unversioned(i, from, built)
     }
 
     /// With a `Materialized` the updates of a view are no versions any more, even where it keeps no store, as in Kafka
     /// Streams. A store sees to that by itself.
-    fn unversioned(&mut self, i: usize, from: usize, made: Made) -> Made {
+    fn unversioned(&mut self, i: usize, from: usize, built: Built) -> Built {
         let call = &self.plan.nodes[i].call;
         let given = call.materialized().is_some() && named_store(call).is_none();
         if !given || !is_versioned(self.plan, from) {
-            return made;
+            return built;
         }
         let name = format!("{}-unversioned", self.names.node[i]);
-        self.each(i, &[made], &name, &Op::Unversioned)
+        self.each(i, &[built], &name, &Op::Unversioned)
     }
 
     /// A node of a table's updates that is once in the plan.
-    fn in_stage(&mut self, i: usize, from: usize, stage: u16, op: &Op) -> Made {
-        let parents = self.made[from].clone();
+    fn in_stage(&mut self, i: usize, from: usize, stage: u16, op: &Op) -> Built {
+        let parents = self.built[from].clone();
         let name = format!("{}-exchange", self.names.node[i]);
         let last = self.climb(from, &name, stage);
         let own = self.add(i, &self.names.node[i], stage, op);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
     fn suppress(&mut self, i: usize) -> Op {
@@ -213,7 +215,7 @@ impl Cut<'_> {
         }
     }
 
-    pub(super) fn table_group_by(&mut self, i: usize, from: usize, function: &Function) -> Made {
+    pub(super) fn table_group_by(&mut self, i: usize, from: usize, function: &Function) -> Built {
         // A grouping that nobody aggregates only compares keys.
         let key = self.serdes.group_key[i]
             .clone()
@@ -222,7 +224,7 @@ impl Cut<'_> {
             function: function.clone(),
             key,
         };
-        let parents = [self.made[from].clone()];
+        let parents = [self.built[from].clone()];
         self.each(i, &parents, &self.names.node[i], &op)
     }
 

@@ -2,11 +2,12 @@
 //!
 //! Takes a call, gives the store that it keeps: its name, its serdes, its layout. Never opens one.
 
-use super::{Cut, number};
+use super::{StageBuilder, number};
 use crate::aggregation::window_of;
 use crate::check::Kind;
-use crate::logical::{Call, Materialized, SerdeSpec};
+use crate::logical::Call;
 use crate::physical::Store;
+use crate::spec::{Materialized, SerdeSpec};
 use crate::tables::named_store;
 use crate::window::{Emit, StoreKind};
 use indexmap::IndexSet;
@@ -17,7 +18,7 @@ pub(super) fn raw() -> SerdeSpec {
     SerdeSpec::Builtin("bytes".into())
 }
 
-impl Cut<'_> {
+impl StageBuilder<'_> {
     /// Stores that are declared for processors.
     pub(super) fn declared(&mut self) {
         for i in 0..self.plan.nodes.len() {

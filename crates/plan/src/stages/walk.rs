@@ -4,10 +4,11 @@
 //! below, each to the next one, shared by all that need the same. Never drops a key that a join below
 //! wants to see.
 
-use super::{Cut, Made, index};
+use super::{Built, StageBuilder, index};
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan, SerdeSpec};
+use crate::logical::{Call, LogicalPlan};
 use crate::physical::Op;
+use crate::spec::SerdeSpec;
 use stoatflow_core::{NodeId, StageId};
 
 struct Known {
@@ -40,7 +41,7 @@ pub(super) struct Walk<'w> {
     /// The call whose records walk.
     pub(super) of: usize,
     /// Its nodes.
-    pub(super) parents: &'w Made,
+    pub(super) parents: &'w Built,
     /// Names the exchanges.
     pub(super) name: &'w str,
     /// The key that they walk by.
@@ -53,9 +54,9 @@ pub(super) struct Walk<'w> {
     pub(super) ahead: bool,
 }
 
-impl Cut<'_> {
+impl StageBuilder<'_> {
     /// Exchanges from every stage below `stage` up to it; gives the last one. They must exist before
-    /// the node that they lead to, see [`Cut::arrive`].
+    /// the node that they lead to, see [`StageBuilder::arrive`].
     pub(super) fn exchange(&mut self, walk: &Walk<'_>, stage: u16) -> Option<NodeId> {
         let lowest = walk.parents.keys().next().copied()?;
         let mut before: Option<NodeId> = None;
@@ -94,7 +95,7 @@ impl Cut<'_> {
     }
 
     /// Records reach a node: from the last exchange, and from a parent in its own stage.
-    pub(super) fn arrive(&mut self, own: NodeId, parents: &Made, last: Option<NodeId>) {
+    pub(super) fn arrive(&mut self, own: NodeId, parents: &Built, last: Option<NodeId>) {
         if let Some(last) = last {
             self.lead(last, own);
         }

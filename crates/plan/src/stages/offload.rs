@@ -9,15 +9,16 @@ mod tests;
 
 use super::stores::raw;
 use super::walk::Walk;
-use super::{Cut, Made, highest, index, number};
-use crate::logical::{Call, Offloading};
+use super::{Built, StageBuilder, highest, index, number};
+use crate::logical::Call;
+use crate::offloading::Offloading;
 use crate::physical::{Op, Sink, Source, Store};
 use crate::window::{StoreKind, TimestampExtractor, Watermark, WatermarkStrategy};
 use std::collections::BTreeSet;
 use stoatflow_core::{Late, SinkId, SourceId};
 
-impl Cut<'_> {
-    pub(super) fn offload(&mut self, i: usize, o: &Offloading) -> Made {
+impl StageBuilder<'_> {
+    pub(super) fn offload(&mut self, i: usize, o: &Offloading) -> Built {
         let serdes = self.serdes.offload[i]
             .clone()
             .expect("a missing serde is a finding, and findings end before the cut");
@@ -25,7 +26,7 @@ impl Cut<'_> {
         let [requests, answers, result] = names.parts[i].as_slice() else {
             unreachable!("an offload was given the names of its parts");
         };
-        let records = self.made[o.from].clone();
+        let records = self.built[o.from].clone();
         // Records are in the lane of their key's bytes as they came; answers have the bytes that the serde
         // writes. One of the user's may write others than it reads, so both walk by those.
         let walks = self.shape.rekeyed[o.from] || serdes.key.is_custom();
@@ -87,10 +88,10 @@ impl Cut<'_> {
             self.child(side, result);
             self.child(side, sink);
         }
-        Made::from([(stage, result)])
+        Built::from([(stage, result)])
     }
 
-    fn answers(&mut self, i: usize, o: &Offloading) -> Made {
+    fn answers(&mut self, i: usize, o: &Offloading) -> Built {
         let name = self.names.source[i].clone().unwrap_or_default();
         let key = self.serdes.offload[i].as_ref().map(|s| s.key.clone());
         let source = SourceId(number(self.out.sources.len()));
@@ -118,7 +119,7 @@ impl Cut<'_> {
             late: Late::default(),
             answers: true,
         });
-        Made::from([(0, entry)])
+        Built::from([(0, entry)])
     }
 
     fn parking_lot(&mut self, i: usize, o: &Offloading) -> stoatflow_core::StoreId {

@@ -1,5 +1,5 @@
-use crate::logical::SerdeSpec;
 use crate::op::Fold;
+use crate::spec::SerdeSpec;
 use crate::testing::{compiled, refused};
 use crate::{Op, PhysicalPlan};
 use serde_json::{Value, json};
@@ -115,7 +115,7 @@ fn cogroup(first: &Value, second: &Value) -> Value {
 fn of_stream(plan: &PhysicalPlan) -> Vec<String> {
     let functions = plan.nodes.iter().filter_map(|node| match &node.op {
         Op::Aggregate {
-            function: crate::logical::Function::Aggregation(a),
+            function: crate::function::Function::Aggregation(a),
             ..
         } => Some(format!("{a} of {}", a.measures().len())),
         Op::WindowAggregate {

@@ -4,14 +4,17 @@
 //! stream, all in the stage in which their store is written. Never decides what a window holds.
 
 use super::walk::Walk;
-use super::{Cut, Made, highest};
+use super::{Built, StageBuilder, highest};
 use crate::aggregation::{emit_of, idle_of, members, window_of};
 use crate::check::Kind;
-use crate::logical::{Call, Function, SerdeSpec, Window};
-use crate::measure::Aggregation;
+use crate::function::Function;
+use crate::logical::Call;
+use crate::native_aggregation::Aggregation;
 use crate::op::Fold;
 use crate::physical::Op;
+use crate::spec::SerdeSpec;
 use crate::window::Emit;
+use crate::window::Window;
 use stoatflow_core::{ClockId, NodeId, StoreId};
 
 /// What the aggregators of one store share.
@@ -24,8 +27,8 @@ struct Shared {
     emit: Emit,
 }
 
-impl Cut<'_> {
-    pub(super) fn aggregation(&mut self, i: usize, from: usize) -> Made {
+impl StageBuilder<'_> {
+    pub(super) fn aggregation(&mut self, i: usize, from: usize) -> Built {
         if self.shape.kind(from) == Kind::GroupedTable {
             return self.table_aggregation(i, from);
         }
@@ -43,7 +46,7 @@ impl Cut<'_> {
         let timed = timed || self.keeps_versions(store);
         let stage = members
             .iter()
-            .map(|(m, _)| highest(&self.made[*m]) + u16::from(timed || self.shape.rekeyed[*m]))
+            .map(|(m, _)| highest(&self.built[*m]) + u16::from(timed || self.shape.rekeyed[*m]))
             .max()
             .expect("there is a grouped stream");
         let stage = self.at_least(i, stage);
@@ -59,7 +62,7 @@ impl Cut<'_> {
         let cogrouped = self.shape.kind(from).is_cogrouped();
         let mut parts: Vec<NodeId> = Vec::new();
         for (slot, (member, function)) in members.into_iter().enumerate() {
-            let parents = self.made[member].clone();
+            let parents = self.built[member].clone();
             let by = self.serdes.group_key[member]
                 .clone()
                 .expect("a missing serde is a finding");
@@ -108,7 +111,7 @@ impl Cut<'_> {
                 own
             }
         };
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 
     fn operator(
@@ -180,8 +183,8 @@ impl Cut<'_> {
         }
     }
 
-    fn table_aggregation(&mut self, i: usize, group: usize) -> Made {
-        let parents = self.made[group].clone();
+    fn table_aggregation(&mut self, i: usize, group: usize) -> Built {
+        let parents = self.built[group].clone();
         let stage = self.at_least(i, highest(&parents) + 1);
         let (store, key) = self.store(i);
         let by = self.serdes.group_key[group]
@@ -222,7 +225,7 @@ impl Cut<'_> {
         };
         let own = self.add(i, &self.names.node[i], stage, &op);
         self.arrive(own, &parents, last);
-        Made::from([(stage, own)])
+        Built::from([(stage, own)])
     }
 }
 

@@ -5,13 +5,13 @@
 
 use super::tables::kind_of;
 use super::walk::Walk;
-use super::{Cut, Made, highest};
+use super::{Built, StageBuilder, highest};
 use crate::logical::Joining;
 use crate::physical::Op;
 use stoatflow_core::StageId;
 
-impl Cut<'_> {
-    pub(super) fn foreign_join(&mut self, i: usize, j: &Joining) -> Made {
+impl StageBuilder<'_> {
+    pub(super) fn foreign_join(&mut self, i: usize, j: &Joining) -> Built {
         let plan = self.plan;
         let kind = kind_of(&plan.nodes[i].call);
         let serdes = self.join_serdes(i);
@@ -19,7 +19,7 @@ impl Cut<'_> {
         let names = self.names.foreign[i]
             .clone()
             .expect("a join by foreign key was given its names");
-        let (left, right) = (self.made[j.from].clone(), self.made[j.other].clone());
+        let (left, right) = (self.built[j.from].clone(), self.built[j.other].clone());
         let (own_stage, right_stage) = (highest(&left), highest(&right));
         let stage = right_stage.max(own_stage + 1);
         // First: a table that is joined with itself tells its subscribers of a new value before it
@@ -82,7 +82,7 @@ impl Cut<'_> {
             value: serdes.left,
         };
         let resolve = self.add(i, &names.resolve, stage + 1, &resolve);
-        self.arrive(resolve, &Made::new(), Some(back));
+        self.arrive(resolve, &Built::new(), Some(back));
         let (store, key) = self.store(i);
         let op = Op::TableMerge {
             store: Some(store),
@@ -91,6 +91,6 @@ impl Cut<'_> {
         };
         let own = self.add(i, &self.names.node[i], stage + 1, &op);
         self.child(resolve, own);
-        Made::from([(stage + 1, own)])
+        Built::from([(stage + 1, own)])
     }
 }

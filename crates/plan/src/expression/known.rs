@@ -1,0 +1,53 @@
+//! What is known of a record before the first one comes: the kinds of its sides, and their schemas.
+
+use super::Expression as E;
+use super::kinds::Kinds;
+use super::members::Typed;
+use crate::spec::SerdeSpec;
+
+/// What is known of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    pub key: Kinds,
+    pub value: Kinds,
+    /// Whose schema says more, if they have one.
+    pub key_serde: Option<&'a SerdeSpec>,
+    pub value_serde: Option<&'a SerdeSpec>,
+}
+
+impl<'a> Known<'a> {
+    /// Nothing.
+    pub const NOTHING: Self = Self::kinds(Kinds::ALL, Kinds::ALL);
+
+    /// Kinds alone.
+    pub const fn kinds(key: Kinds, value: Kinds) -> Self {
+        Self {
+            key,
+            value,
+            key_serde: None,
+            value_serde: None,
+        }
+    }
+
+    /// What is read with these.
+    pub fn of(key: Option<&'a SerdeSpec>, value: Option<&'a SerdeSpec>) -> Self {
+        Self {
+            key: Kinds::of_serde(key),
+            value: Kinds::of_serde(value),
+            key_serde: key,
+            value_serde: value,
+        }
+    }
+}
+
+/// What an expression reads, if that is a part of a side with a schema.
+pub(crate) fn typed(e: &E, known: Known<'_>) -> Option<Typed> {
+    match e {
+        E::Key => Typed::of_serde(known.key_serde),
+        E::Value => Typed::of_serde(known.value_serde),
+        E::Located { args, .. } => typed(&args[0], known),
+        E::Get { args, name } => typed(&args[0], known)?.member(name).ok(),
+        E::At { args, .. } => Some(typed(&args[0], known)?.element()),
+        _ => None,
+    }
+}

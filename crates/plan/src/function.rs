@@ -1,0 +1,41 @@
+//! A function as a DSL call names it: a callable of the host language, or a native expression or aggregation.
+
+use crate::Expression;
+use crate::native_aggregation::Aggregation;
+use crate::spec::Awaiting;
+use serde::{Deserialize, Serialize};
+
+/// A function: foreign or native.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Function {
+    /// Index into the table of callables.
+    Udf(u32),
+    /// A native expression.
+    Expr(Expression),
+    /// A native aggregation: of `aggregate` and `cogroup` only. It starts, adds, takes away and merges.
+    Aggregation(Box<Aggregation>),
+    /// An async function: where a stream's operator calls it, many calls are under way at a time.
+    Async(Awaiting),
+}
+
+impl Function {
+    /// The callable, if it is one of the foreign language. An async one runs to its end there, where nothing
+    /// else can be done meanwhile.
+    #[must_use]
+    pub const fn udf(&self) -> Option<u32> {
+        match self {
+            Self::Udf(index) | Self::Async(Awaiting { udf: index, .. }) => Some(*index),
+            Self::Expr(_) | Self::Aggregation(_) => None,
+        }
+    }
+
+    /// How it is awaited, if it is async.
+    #[must_use]
+    pub const fn awaiting(&self) -> Option<&Awaiting> {
+        match self {
+            Self::Async(awaiting) => Some(awaiting),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Parts of DSL calls that are data themselves: serdes, how a table is kept, how an async function is awaited.
+//!
+//! Used by the logical plan and by the physical one. Never decides anything.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use stoatflow_formats::{avro, protobuf};
+
+/// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,
+/// `{"session_windowed": "string"}`, `{"avro": {"schema": ...}}`, `{"protobuf": {"descriptors": ..., "message": ...}}`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", untagged)]
+pub enum SerdeSpec {
+    /// A built-in one by name (`bytes`, `string`, `int32`, `int64`, `double`, `json`).
+    Builtin(String),
+    /// Index into the table of custom serdes.
+    Custom {
+        /// The index.
+        custom: u32,
+    },
+    /// Keys in time windows.
+    TimeWindowed {
+        /// The key within.
+        time_windowed: Box<SerdeSpec>,
+        /// The size of the windows.
+        size_ms: i64,
+    },
+    /// Keys in sessions.
+    SessionWindowed {
+        /// The key within.
+        session_windowed: Box<SerdeSpec>,
+    },
+    /// Avro, with the schema.
+    Avro {
+        /// The schema, and what stands before the bytes.
+        avro: Arc<avro::Spec>,
+    },
+    /// Protobuf, with the message.
+    Protobuf {
+        /// The message, and what stands before the bytes.
+        protobuf: Arc<protobuf::Spec>,
+    },
+}
+
+impl SerdeSpec {
+    /// Are the bytes of equal values equal? How functions see them is another matter.
+    pub fn writes_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Avro { avro: one }, Self::Avro { avro: other }) => one.writes_as(other),
+            (Self::Protobuf { protobuf: one }, Self::Protobuf { protobuf: other }) => {
+                one.writes_as(other)
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Did the user write it? Then nothing is known of its bytes.
+    pub(crate) fn is_custom(&self) -> bool {
+        match self {
+            Self::Builtin(_) | Self::Avro { .. } | Self::Protobuf { .. } => false,
+            Self::Custom { .. } => true,
+            Self::TimeWindowed { time_windowed, .. } => time_windowed.is_custom(),
+            Self::SessionWindowed { session_windowed } => session_windowed.is_custom(),
+        }
+    }
+}
+
+/// How a table is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Materialized {
+    /// The store's name; without one the store gets a generated name, which never reaches disk
+    /// unless `ensure.explicit.naming` is off.
+    #[serde(default)]
+    pub store: Option<String>,
+    /// Serde of its keys (of a windowed table: of the keys within); default: what the input has.
+    #[serde(default)]
+    pub key: Option<SerdeSpec>,
+    /// Serde of its values; default: what the operator gives (count: `int64`) or the input has.
+    #[serde(default)]
+    pub value: Option<SerdeSpec>,
+    /// Written to a changelog topic?
+    #[serde(default = "yes")]
+    pub logged: bool,
+    /// May updates wait for the barrier (one per key and commit)? Only if the application caches at all.
+    #[serde(default = "yes")]
+    pub cached: bool,
+    /// How long windows and sessions are kept; default: size + grace.
+    #[serde(default)]
+    pub retention_ms: Option<i64>,
+    /// A versioned table: how far back versions are kept.
+    #[serde(default)]
+    pub history_ms: Option<i64>,
+    /// In memory only (restored from the changelog at each start)?
+    #[serde(default)]
+    pub in_memory: bool,
+    /// Settings of the changelog topic.
+    #[serde(default)]
+    pub topic: std::collections::BTreeMap<String, String>,
+}
+
+/// The default of flags that are on.
+pub(crate) const fn yes() -> bool {
+    true
+}
+
+/// Where a source starts without a committed position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reset {
+    /// At the beginning.
+    Earliest,
+    /// With what comes from now on.
+    Latest,
+    /// Nowhere: without a committed position the application doesn't start.
+    None,
+    /// At the first record that is not older than so many milliseconds; with what comes from now on if
+    /// there is none.
+    ByDuration(i64),
+}
+
+/// How an async function is awaited. Time limits and retries are the foreign language's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Awaiting {
+    /// Index into the table of callables.
+    pub udf: u32,
+    /// So many calls at a time, over all lanes.
+    pub concurrency: u32,
+    /// How long a barrier waits for calls before it writes down what is not done.
+    pub park_after_ms: u64,
+}
