@@ -7,7 +7,8 @@
 use crate::call::CALLS;
 use crate::json::read;
 use crate::logical::{LogicalPlan, Node, VERSION};
-use crate::problems::{Problems, suggestion};
+use crate::problems::Problems;
+use crate::suggestion::suggestion;
 use serde_json::{Map, Value};
 use stoatflow_core::{Error, Result};
 

@@ -29,6 +29,7 @@ mod problems;
 mod serdes;
 mod spec;
 mod stages;
+mod suggestion;
 mod tables;
 pub mod timetable;
 pub mod view;

@@ -6,8 +6,8 @@
 
 use crate::function::Function;
 pub use crate::op::{Fold, Form, Op};
-use crate::problems::suggestion;
 use crate::spec::{Reset, SerdeSpec};
+use crate::suggestion::suggestion;
 use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
 use stoatflow_core::{

@@ -7,8 +7,9 @@ use crate::aggregation::members;
 use crate::function::Function;
 use crate::logical::{Call, Joining, LogicalPlan};
 use crate::native_aggregation::Aggregation;
-use crate::problems::{Problems, place, suggestion};
+use crate::problems::{Problems, place};
 use crate::spec::SerdeSpec;
+use crate::suggestion::suggestion;
 use crate::tables::named_store;
 
 /// Checks which arguments the call has, by the kinds of its inputs.

@@ -8,7 +8,7 @@
 //! zone. Crates for cron expressions answer that question each in its own way, and not always the same.
 
 use super::timestamp;
-use crate::problems::suggestion;
+use crate::suggestion::suggestion;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
