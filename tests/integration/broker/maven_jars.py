@@ -154,9 +154,9 @@ def built_project(project: Path, folder: Path, what: str) -> str:
 
 
 def kafka_jars(version: str | None = None) -> Path:
-    """The jars of a Kafka broker: of `version`, else of STOATFLOW_KAFKA_VERSION, else of the version in pom.xml."""
+    """The jars of a broker of this version, else of STOATFLOW_TEST_KAFKA_VERSION, else of that in pom.xml."""
     pom = Path(__file__).resolve().parent / "pom.xml"
-    wanted = version or os.environ.get("STOATFLOW_KAFKA_VERSION") or pom_property(pom, "kafka.version")
+    wanted = version or os.environ.get("STOATFLOW_TEST_KAFKA_VERSION") or pom_property(pom, "kafka.version")
 
     def fill(partial: Path) -> None:
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
