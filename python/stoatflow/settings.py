@@ -225,6 +225,10 @@ def _plain(value: object) -> object:
     return str(value)
 
 
+_SECRET_WORDS = ("pass", "pasw", "pwd", "secret", "jaas", "token", "private", "credential")  # as core::settings::is_secret
+
+
 def _hidden(name: str, value: object) -> object:
-    secret = any(word in name for word in ("password", "secret", "jaas", "token", "private"))
+    dotted = name.lower().replace("_", ".")
+    secret = dotted.endswith((".key", "key.pem")) or any(word in dotted for word in _SECRET_WORDS)
     return "***" if secret else value

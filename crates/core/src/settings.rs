@@ -12,6 +12,7 @@ mod table;
 mod tests;
 
 pub use clients::OWNED;
+pub use read::is_secret;
 pub use table::{KEYS, KeySpec, KeyType, docs_markdown};
 
 use std::path::PathBuf;

@@ -308,15 +308,10 @@ fn seconds(s: f64) -> Duration {
 
 /// The settings as the admin port shows them: secrets are named, not shown.
 fn view(values: &[(String, Value)]) -> Value {
-    let hidden = |key: &str| {
-        ["password", "secret", "jaas", "token", "ssl.key"]
-            .iter()
-            .any(|w| key.contains(w))
-    };
     let shown = values.iter().map(|(key, value)| {
         (
             key.clone(),
-            if hidden(key) {
+            if is_secret(key) {
                 Value::from("***")
             } else {
                 value.clone()

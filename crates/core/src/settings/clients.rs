@@ -1,7 +1,7 @@
-//! Properties of the Kafka clients: passed through, or refused with the reason.
+//! Properties of the Kafka clients: passed on, or refused with the reason.
 //!
-//! Takes a name as the user wrote it; gives the client it is for and the name without prefix. Owns
-//! the list of properties that the engine decides itself. What librdkafka knows, only it says.
+//! Takes a name as the user wrote it, gives the client it is for and the name without prefix. Owns the list of
+//! properties that the engine decides itself. What a property means is the client's to say (crate log).
 
 use super::ClientRole;
 
@@ -61,34 +61,6 @@ pub const OWNED: &[(&str, &str)] = &[
     ("value.serializer", "give the sink its serde"),
 ];
 
-/// Names of the Java clients, and what librdkafka calls the thing.
-const JAVA_ONLY: &[(&str, &str)] = &[
-    ("fetch.max.wait.ms", "use fetch.wait.max.ms"),
-    (
-        "max.poll.records",
-        "use batch.max.records: it bounds what a lane takes at a time",
-    ),
-    ("receive.buffer.bytes", "use socket.receive.buffer.bytes"),
-    (
-        "sasl.jaas.config",
-        "use sasl.username and sasl.password (or sasl.kerberos.*)",
-    ),
-    ("send.buffer.bytes", "use socket.send.buffer.bytes"),
-    (
-        "ssl.keystore.type",
-        "use ssl.keystore.location (PKCS#12), or ssl.certificate.location and ssl.key.location (PEM)",
-    ),
-    (
-        "ssl.truststore.location",
-        "use ssl.ca.location with a PEM file",
-    ),
-    (
-        "ssl.truststore.password",
-        "use ssl.ca.location with a PEM file, which needs no password",
-    ),
-    ("ssl.truststore.type", "use ssl.ca.location with a PEM file"),
-];
-
 const PREFIXES: &[(&str, ClientRole)] = &[
     ("main.consumer.", ClientRole::Consumer),
     ("restore.consumer.", ClientRole::Consumer),
@@ -106,10 +78,13 @@ const FAMILIES: &[&str] = &[
     "broker.address.",
     "topic.metadata.",
     "oauthbearer.",
+    "https.ca.",
 ];
 
 const BARE: &[(&str, ClientRole)] = &[
     ("api.version.request", ClientRole::All),
+    ("buffer.memory", ClientRole::Producer),
+    ("check.crcs", ClientRole::Consumer),
     ("client.dns.lookup", ClientRole::All),
     ("client.id", ClientRole::All),
     ("client.rack", ClientRole::All),
@@ -118,20 +93,35 @@ const BARE: &[(&str, ClientRole)] = &[
     ("enable.ssl.certificate.verification", ClientRole::All),
     ("log_level", ClientRole::All),
     ("message.max.bytes", ClientRole::All),
+    ("metadata.max.age.ms", ClientRole::All),
+    ("receive.buffer.bytes", ClientRole::All),
     ("reconnect.backoff.max.ms", ClientRole::All),
     ("reconnect.backoff.ms", ClientRole::All),
     ("request.timeout.ms", ClientRole::All),
+    ("retries", ClientRole::All),
     ("retry.backoff.max.ms", ClientRole::All),
     ("retry.backoff.ms", ClientRole::All),
+    ("send.buffer.bytes", ClientRole::All),
     ("batch.size", ClientRole::Producer),
+    ("compression.codec", ClientRole::Producer),
+    ("compression.gzip.level", ClientRole::Producer),
     ("compression.level", ClientRole::Producer),
+    ("compression.lz4.level", ClientRole::Producer),
     ("compression.type", ClientRole::Producer),
+    ("compression.zstd.level", ClientRole::Producer),
     ("delivery.timeout.ms", ClientRole::Producer),
     ("linger.ms", ClientRole::Producer),
     ("fetch.max.bytes", ClientRole::Consumer),
+    ("fetch.max.wait.ms", ClientRole::Consumer),
     ("fetch.min.bytes", ClientRole::Consumer),
     ("fetch.wait.max.ms", ClientRole::Consumer),
+    (
+        "max.in.flight.requests.per.connection",
+        ClientRole::Producer,
+    ),
     ("max.partition.fetch.bytes", ClientRole::Consumer),
+    ("max.poll.records", ClientRole::Consumer),
+    ("max.request.size", ClientRole::Producer),
 ];
 
 /// What a name is, to the clients.
@@ -141,8 +131,6 @@ pub(super) enum Client<'a> {
     Passed(ClientRole, &'a str),
     /// Can't be set, and why.
     Refused(&'static str),
-    /// Another spelling works.
-    Elsewhere(&'static str),
     /// Not a client property.
     No,
 }
@@ -156,8 +144,8 @@ pub(super) fn client(name: &str) -> Client<'_> {
         .iter()
         .find(|(bare, _)| *bare == name)
         .map(|(_, role)| *role);
-    let is_client = FAMILIES.iter().any(|f| name.starts_with(f))
-        || OWNED.iter().chain(JAVA_ONLY).any(|(n, _)| *n == name);
+    let is_client =
+        FAMILIES.iter().any(|f| name.starts_with(f)) || OWNED.iter().any(|(n, _)| *n == name);
     match bare.or(is_client.then_some(ClientRole::All)) {
         Some(role) => known(role, name),
         None => Client::No,
@@ -167,9 +155,6 @@ pub(super) fn client(name: &str) -> Client<'_> {
 fn known(role: ClientRole, name: &str) -> Client<'_> {
     if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| *owned == name) {
         return Client::Refused(reason);
-    }
-    if let Some((_, other)) = JAVA_ONLY.iter().find(|(java, _)| *java == name) {
-        return Client::Elsewhere(other);
     }
     Client::Passed(role, name)
 }

@@ -109,11 +109,6 @@ impl Reading {
             Client::Refused(reason) => {
                 self.problem(given, value, &format!("can't be set: {reason}"))
             }
-            Client::Elsewhere(other) => self.problem(
-                given,
-                value,
-                &format!("is a name of the Java clients: {other}"),
-            ),
             Client::No => {
                 let near = nearest(&name);
                 self.problem(
@@ -154,6 +149,16 @@ impl Reading {
             }
         };
         self.values.insert(key.name, value);
+    }
+
+    /// The user's properties, and which client is to serve.
+    fn client_properties(&mut self) -> Vec<(ClientRole, String, String)> {
+        let mut properties = std::mem::take(&mut self.clients);
+        let client = self.text("kafka.client");
+        if client != "auto" {
+            properties.push((ClientRole::All, "kafka.client".into(), client));
+        }
+        properties
     }
 
     fn settings(&mut self) -> Settings {
@@ -221,7 +226,7 @@ impl Reading {
                 self.values["ensure.explicit.naming"],
                 Value::Bool(true)
             ),
-            client_properties: std::mem::take(&mut self.clients),
+            client_properties: self.client_properties(),
             application_id,
         };
         self.names(&settings);

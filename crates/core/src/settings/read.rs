@@ -94,19 +94,22 @@ fn with_unit(value: &Json, units: &[(&str, f64)]) -> Option<i64> {
     (total.abs() < 9e15).then_some(total as i64)
 }
 
-/// Does the name tell of something that must not reach a log?
-pub(super) fn is_secret(name: &str) -> bool {
-    [
-        "password",
+/// May the value of a setting or property with this name be a secret? Mistyped names too.
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 8] = [
+        "pass",
+        "pasw",
+        "pwd",
         "secret",
         "jaas",
         "token",
         "private",
-        "ssl.key.pem",
         "credential",
-    ]
-    .iter()
-    .any(|word| name.contains(word))
+    ];
+    let name = name.to_ascii_lowercase().replace('_', ".");
+    let is_key = name.ends_with(".key") || name.ends_with("key.pem");
+    is_key || WORDS.iter().any(|word| name.contains(word))
 }
 
 /// The value as an error message may show it.

@@ -93,6 +93,7 @@ const INT: i64 = i32::MAX as i64;
 pub const KEYS: &[KeySpec] = &[
     KeySpec::new("application.id", Text, "", "Names the application: its consumer group, its transactions and its changelog topics. Letters, digits, '.', '_' and '-'.").required(),
     KeySpec::new("bootstrap.servers", Text, "", "Where the broker is: `host:port,...`, `embedded:PATH` for topics in a directory of this machine, or `embedded:` for temporary ones.").required(),
+    KeySpec::new("kafka.client", Choice, "auto", "What speaks to Kafka: the native client, librdkafka, or the native client unless a property is set that only librdkafka knows.").words(&["auto", "native", "librdkafka"]),
     KeySpec::new("processing.guarantee", Choice, "exactly_once_v2", "What a commit promises: outputs, state and offsets together or not at all, or outputs at once and some of them again after a crash.").words(&["exactly_once_v2", "at_least_once"]),
     KeySpec::new("commit.interval.ms", Duration, "100", "The longest time between two commits: that of an application which is behind with its input. One that has read all there is commits as soon as its last commit is done.").between(1, DAY_MS),
     KeySpec::new("commit.min.interval.ms", Duration, "7", "The shortest time between two commits; `commit.interval.ms`, where that is less.").between(0, DAY_MS),

@@ -268,6 +268,19 @@ fn client_properties_pass_through_with_their_client() {
 }
 
 #[test]
+fn the_chosen_client_goes_along() {
+    let chosen = |s: &Settings| {
+        let mut rows = s.client_properties.iter();
+        rows.find(|(_, name, _)| name == "kafka.client")
+            .map(|(_, _, value)| value.clone())
+    };
+    assert_eq!(chosen(&with(&json!({})).unwrap()), None);
+    let native = with(&json!({"kafka.client": "native"})).unwrap();
+    assert_eq!(chosen(&native).as_deref(), Some("native"));
+    assert!(only_problem(&json!({"kafka.client": "java"})).contains("kafka.client"));
+}
+
+#[test]
 fn every_owned_property_is_refused_with_every_prefix() {
     for (owned, _) in OWNED {
         let own = KEYS.iter().any(|k| k.name == *owned);
@@ -296,15 +309,35 @@ fn names_of_kafka_streams_without_meaning_say_what_to_do() {
     }
     assert!(only_problem(&json!({"topic.retention.ms": 1})).contains("at the store"));
     assert!(only_problem(&json!({"global.consumer.x": 1})).contains("prefix consumer."));
-    assert!(
-        only_problem(&json!({"sasl.jaas.config": "secret words"})).contains("use sasl.username")
-    );
 }
 
 #[test]
 fn secrets_are_not_shown() {
-    let found = only_problem(&json!({"sasl.jaas.config": "hunter2"}));
-    assert!(!found.contains("hunter2"), "{found}");
+    for name in [
+        "pasword",
+        "my.sasl_password",
+        "secrte.token",
+    ] {
+        let found = only_problem(&json!({ name: "hunter2" }));
+        assert!(!found.contains("hunter2"), "{found}");
+    }
+    for name in [
+        "sasl.password",
+        "sasl_pasword",
+        "sasl.jaas.config",
+        "ssl.keystore.key",
+        "SSL.KEY.PEM",
+    ] {
+        assert!(is_secret(name), "{name}");
+    }
+    for name in [
+        "sasl.username",
+        "ssl.key.location",
+        "lanes.count",
+        "default.key.serde",
+    ] {
+        assert!(!is_secret(name), "{name}");
+    }
 }
 
 #[test]

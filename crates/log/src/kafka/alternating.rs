@@ -8,7 +8,7 @@
 //! transactional id wants to add meanwhile. Of another id it knows no such wait. What a newcomer must fence are both
 //! ids, whichever way it commits itself.
 
-use super::native;
+use super::native::{self, NativeConfig};
 use super::properties::Properties;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::producer::KafkaProducer;
@@ -50,9 +50,13 @@ pub(super) fn open(
     let second = format!("{id}{SECOND}");
     // Ours has no thread of its own.
     if !matches!(mode, ProducerMode::Background { .. }) {
-        match by_wire(properties, [id, &second], silence, transactional, left)? {
-            Ok(writer) => return Ok(writer),
-            Err(why) => tracing::info!(target: "stoatflow::kafka", "librdkafka writes: {why}"),
+        if let Some(native) = properties.native(ClientRole::Producer) {
+            match by_native(&native.config, [id, &second], silence, transactional, left)? {
+                Some(writer) => return Ok(writer),
+                None => {
+                    tracing::info!(target: "stoatflow::kafka", "librdkafka writes: these brokers are older than 2.8");
+                }
+            }
         }
     }
     let second = ProducerMode::Transactional {
@@ -72,33 +76,27 @@ pub(super) fn open(
     Ok(Box::new(AlternatingProducer { sides, turn: 0 }))
 }
 
-/// Both ids, taken over by our own client; or why it can't have them.
-fn by_wire(
-    properties: &Properties,
+/// Both ids, taken over by the native client. `None` if the brokers are too old for it.
+fn by_native(
+    config: &NativeConfig,
     ids: [&str; 2],
     silence: Duration,
     transactional: bool,
     left: impl Fn() -> Duration,
-) -> Result<Result<Box<dyn Producer>, String>> {
-    let (addresses, client) = match properties.wire(ClientRole::Producer) {
-        Ok(known) => known,
-        Err(what) => return Ok(Err(format!("only it knows {what}"))),
-    };
-    let bootstrap = properties.bootstrap();
-    let mut sides =
-        ids.map(|id| native::producer(addresses.clone(), &client, id, bootstrap, silence));
+) -> Result<Option<Box<dyn Producer>>> {
+    let mut sides = ids.map(|id| native::producer(config, id, silence));
     for side in &mut sides {
         if !side.open(left())? {
-            return Ok(Err("these brokers are older than 2.8".to_owned()));
+            return Ok(None);
         }
     }
     if transactional {
-        return Ok(Ok(Box::new(AlternatingProducer { sides, turn: 0 })));
+        return Ok(Some(Box::new(AlternatingProducer { sides, turn: 0 })));
     }
     let [guard, _] = sides;
-    let mut writer = native::plain(guard, addresses, &client, ids[0], bootstrap, silence);
+    let mut writer = native::plain(guard, config, ids[0], silence);
     writer.open(left())?;
-    Ok(Ok(Box::new(writer)))
+    Ok(Some(Box::new(writer)))
 }
 
 impl<S: TransactionalSide> AlternatingProducer<S> {

@@ -56,14 +56,9 @@ impl KafkaBroker {
         divided: bool,
     ) -> Result<Box<dyn Consumer>> {
         let (bootstrap, admin) = (self.properties.bootstrap(), self.admin.clone());
-        match self.properties.wire(ClientRole::Consumer) {
-            Ok((addresses, client)) => {
-                let reader = native::reader(addresses, &client, bootstrap, admin, fetch_limits);
-                return Ok(Box::new(reader));
-            }
-            Err(what) => {
-                tracing::info!(target: "stoatflow::kafka", "librdkafka reads: only it knows {what}");
-            }
+        if let Some(native) = self.properties.native(ClientRole::Consumer) {
+            let limits = native.fetch_limits(fetch_limits);
+            return Ok(Box::new(native::reader(&native.config, admin, limits)));
         }
         let config = &config();
         let reader = KafkaConsumer::new(config, divided, bootstrap, admin)?;
@@ -140,11 +135,9 @@ impl Broker for KafkaBroker {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<OpenTransaction>>> {
-        let asked = match self.properties.wire(ClientRole::Admin) {
-            Ok((addresses, client)) => {
-                native::open_transactions(addresses, &client, partitions, timeout)
-            }
-            Err(what) => Err(format!("only librdkafka knows {what}, and it can't ask")),
+        let asked = match self.properties.native(ClientRole::Admin) {
+            Some(native) => native::open_transactions(&native.config, partitions, timeout),
+            None => Err("librdkafka can't ask for them".to_owned()),
         };
         Ok(asked.unwrap_or_else(|why| {
             tracing::debug!(target: "stoatflow::kafka", why, "open transactions are not known");

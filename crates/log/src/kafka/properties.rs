@@ -1,14 +1,14 @@
-//! Which client properties are whose.
+//! Which client serves an application, and what it is told.
 //!
-//! Takes the user's properties by role, gives a configuration per client, or every problem at once.
-//! Owns the list of properties that the engine decides itself, each with its reason, and the
-//! defaults that were chosen for one process that reads everything. Never connects.
+//! Takes the user's properties by role, gives a configuration per client, or every problem at once. The native
+//! client serves unless `kafka.client` or a property that only librdkafka knows says otherwise. Owns the list of
+//! properties that the engine decides itself, each with its reason. Never connects.
 
 use super::native::FetchLimits;
-use super::native::{BrokerAddress, address_list};
+use super::native::properties::{Knowledge, NativeProperties, knowledge};
 use rdkafka::config::ClientConfig;
 use std::time::Duration;
-use stoatflow_core::settings::ClientRole;
+use stoatflow_core::settings::{ClientRole, is_secret};
 use stoatflow_core::{Error, Result};
 
 #[cfg(test)]
@@ -168,49 +168,159 @@ const PRODUCER: &[(&str, &str)] = &[
     ("queue.buffering.max.kbytes", "32768"),
 ];
 
-/// What a user may say of a client that speaks the protocol by itself; whatever else is librdkafka's.
-const KNOWN_TO_WIRE: &str = "client.id";
-
 /// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each connection.
 const ADMIN: &[(&str, &str)] = &[("enable.metrics.push", "false")];
+
+/// The setting that chooses the client.
+const CLIENT: &str = "kafka.client";
+
+/// All roles that a property can be for alone.
+const ROLES: [ClientRole; 3] = [
+    ClientRole::Consumer,
+    ClientRole::Producer,
+    ClientRole::Admin,
+];
+
+/// Which implementation serves.
+#[derive(Clone, Debug)]
+enum Chosen {
+    /// The native client, with what it is told by role.
+    Native([NativeProperties; 3]),
+    Librdkafka,
+}
 
 /// The configurations of all clients of one application.
 #[derive(Clone, Debug)]
 pub(super) struct Properties {
     bootstrap: String,
     user: Vec<(ClientRole, String, String)>,
+    chosen: Chosen,
+}
+
+/// The properties of one client: for all of them, then for it alone, which wins.
+fn of_role(
+    user: &[(ClientRole, String, String)],
+    role: ClientRole,
+) -> impl Iterator<Item = (&str, &str)> {
+    let of = move |wanted| user.iter().filter(move |(role, ..)| *role == wanted);
+    of(ClientRole::All)
+        .chain(of(role))
+        .map(|(_, name, value)| (name.as_str(), value.as_str()))
 }
 
 impl Properties {
     /// Checks all properties without connecting.
-    pub(super) fn new(bootstrap: &str, user: &[(ClientRole, String, String)]) -> Result<Self> {
+    pub(super) fn new(bootstrap: &str, given: &[(ClientRole, String, String)]) -> Result<Self> {
         let mut problems: Vec<String> = Vec::new();
         if bootstrap.trim().is_empty() {
             problems.push("bootstrap.servers is empty".to_owned());
         }
-        for (_, name, value) in user {
+        let (choice, user): (Vec<_>, Vec<_>) = given
+            .iter()
+            .cloned()
+            .partition(|(_, name, _)| name == CLIENT);
+        let choice = choice.last().map_or("auto", |(_, _, value)| value.as_str());
+        for (_, name, _) in &user {
             if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| owned == name) {
                 problems.push(format!("'{name}' can't be set: {reason}"));
-                continue;
-            }
-            let mut single = ClientConfig::new();
-            single.set(name, value);
-            if let Err(e) = single.create_native_config() {
-                problems.push(format!("'{name}' = '{value}': {e}"));
             }
         }
+        let chosen = Self::choose(choice, bootstrap, &user, &mut problems);
         if problems.is_empty() {
             return Ok(Self {
                 bootstrap: bootstrap.to_owned(),
-                user: user.to_vec(),
+                user,
+                chosen,
             });
         }
+        problems.sort();
+        problems.dedup();
         Err(Error::config(format!(
             "the Kafka client properties have {} problem(s): {}",
             problems.len(),
             problems.join("; ")
         ))
-        .hint("remove or correct them; the names are those of librdkafka's CONFIGURATION.md"))
+        .hint("correct or remove them; docs/guide/clusters.md has a complete file for each kind of cluster"))
+    }
+
+    /// The native client, unless it can't do what is asked.
+    fn choose(
+        choice: &str,
+        bootstrap: &str,
+        user: &[(ClientRole, String, String)],
+        problems: &mut Vec<String>,
+    ) -> Chosen {
+        let is_owned = |name: &str| OWNED.iter().any(|(owned, _)| *owned == name);
+        let foreign: Vec<_> = (user.iter())
+            .filter(|(_, name, _)| !is_owned(name) && knowledge(name) == Knowledge::Unknown)
+            .collect();
+        for (_, name, _) in user {
+            match knowledge(name) {
+                Knowledge::Refused(why) if choice != "librdkafka" && !is_owned(name) => {
+                    problems.push(format!("'{name}' can't be set: {why}"));
+                }
+                Knowledge::NoEffect(why) if choice != "librdkafka" => {
+                    tracing::info!(target: "stoatflow::kafka", "{name} changes nothing: {why}");
+                }
+                _ => {}
+            }
+        }
+        if choice == "librdkafka" {
+            Self::check_librdkafka(user.iter(), is_owned, problems);
+            return Chosen::Librdkafka;
+        }
+        if !foreign.is_empty() {
+            Self::check_librdkafka(foreign.iter().copied(), is_owned, problems);
+            let names: Vec<_> = foreign.iter().map(|(_, name, _)| name.as_str()).collect();
+            let names = names.join(", ");
+            if choice == "native" {
+                problems.push(format!(
+                    "the native client doesn't know {names}: remove them, or set kafka.client to auto or librdkafka"
+                ));
+            } else if problems.is_empty() {
+                tracing::info!(target: "stoatflow::kafka", "librdkafka is the client of this application: only it knows {names}");
+                Self::check_librdkafka(user.iter(), is_owned, problems);
+                return Chosen::Librdkafka;
+            }
+        }
+        let mut read = |role| match NativeProperties::read(bootstrap, of_role(user, role)) {
+            Ok(properties) => Some(properties),
+            Err(mut found) => {
+                problems.append(&mut found);
+                None
+            }
+        };
+        match ROLES.map(&mut read) {
+            [Some(consumer), Some(producer), Some(admin)] => {
+                Chosen::Native([consumer, producer, admin])
+            }
+            // There are problems then, and nothing is made of this.
+            _ => Chosen::Librdkafka,
+        }
+    }
+
+    fn check_librdkafka<'a>(
+        properties: impl Iterator<Item = &'a (ClientRole, String, String)>,
+        is_owned: impl Fn(&str) -> bool,
+        problems: &mut Vec<String>,
+    ) {
+        for (_, name, value) in properties.filter(|(_, name, _)| !is_owned(name)) {
+            let mut single = ClientConfig::new();
+            single.set(name, value);
+            if let Err(e) = single.create_native_config() {
+                // librdkafka repeats the value, which may be a password under a name that is mistyped.
+                let hidden = is_secret(name) || name.starts_with("sasl.");
+                let (shown, why) = if hidden {
+                    (
+                        "***",
+                        "there is no such property, or not with this value".to_owned(),
+                    )
+                } else {
+                    (value.as_str(), e.to_string())
+                };
+                problems.push(format!("'{name}' = '{shown}': {why}"));
+            }
+        }
     }
 
     pub(super) fn bootstrap(&self) -> &str {
@@ -266,21 +376,13 @@ impl Properties {
         config
     }
 
-    /// For a client that speaks the protocol by itself: where to connect, and under which name. Or what the user asks for that it
-    /// cannot do.
-    pub(super) fn wire(&self, role: ClientRole) -> Result<(Vec<BrokerAddress>, String), String> {
-        let is_mine = |of: ClientRole| of == ClientRole::All || of == role;
-        let mut mine = self.user.iter().filter(|(of, ..)| is_mine(*of));
-        if let Some((_, name, _)) = mine.find(|(_, name, _)| name != KNOWN_TO_WIRE) {
-            return Err(format!("the property '{name}'"));
-        }
-        let addresses = address_list(&self.bootstrap);
-        let addresses = addresses.ok_or_else(|| format!("the address '{}'", self.bootstrap))?;
-        let config = self.layers(&[], role);
-        Ok((
-            addresses,
-            config.get("client.id").unwrap_or_default().into(),
-        ))
+    /// What the native client is told; `None` if librdkafka serves.
+    pub(super) fn native(&self, role: ClientRole) -> Option<&NativeProperties> {
+        let Chosen::Native(properties) = &self.chosen else {
+            return None;
+        };
+        let at = ROLES.iter().position(|known| *known == role)?;
+        properties.get(at)
     }
 
     pub(super) fn admin(&self) -> ClientConfig {

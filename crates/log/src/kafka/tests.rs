@@ -1,6 +1,6 @@
 //! Failures on demand, from librdkafka's mock cluster: how they are mapped, not exactly-once.
 
-use super::native::{self, address_list};
+use super::native::{self, NativeConfig};
 use super::properties::Properties;
 use super::{KafkaBroker, connect};
 use crate::kafka::librdkafka::admin::Admin;
@@ -80,13 +80,13 @@ fn open(broker: &KafkaBroker, way: Way) -> Box<dyn Producer> {
         return open_librdkafka(broker);
     }
     let address = broker.address();
-    let addresses = address_list(&address).unwrap();
-    let mut writer = native::producer(addresses.clone(), "test", "app", &address, WAIT);
+    let config = NativeConfig::plaintext(&address);
+    let mut writer = native::producer(&config, "app", WAIT);
     assert!(writer.open(WAIT).unwrap());
     if way == Way::Wire {
         return Box::new(writer);
     }
-    let mut plain = native::plain(writer, addresses, "test", "app", &address, WAIT);
+    let mut plain = native::plain(writer, &config, "app", WAIT);
     plain.open(WAIT).unwrap();
     Box::new(plain)
 }
@@ -112,9 +112,9 @@ fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
     let bootstrap = properties.bootstrap();
     let assigned = [(TopicPartition::new("t", 0), Offset(from))];
     if way != Way::Librdkafka {
-        let addresses = address_list(bootstrap).unwrap();
+        let config = NativeConfig::plaintext(bootstrap);
         let fetch_limits = Properties::fetch_limits(1);
-        let mut reader = native::reader(addresses, "test", bootstrap, admin, fetch_limits);
+        let mut reader = native::reader(&config, admin, fetch_limits);
         reader.place(&assigned);
         return Box::new(reader);
     }

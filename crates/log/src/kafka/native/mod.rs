@@ -10,6 +10,7 @@ mod error_class;
 pub(super) mod net;
 mod open_transactions;
 pub(super) mod producer;
+pub(super) mod properties;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -18,72 +19,91 @@ use crate::OpenTransaction;
 use crate::kafka::librdkafka::admin::Admin;
 pub(super) use consumer::fetch::FetchLimits;
 pub(super) use consumer::reader::NativeConsumer;
+pub(super) use net::address::BrokerAddress;
 use net::cluster::Cluster;
-pub(super) use net::connection::BrokerAddress;
-use net::connection::ConnectionError;
+use net::connection_error::ConnectionError;
+pub(super) use net::security::ClientContext;
 pub(super) use producer::idempotent::IdempotentProducer;
 pub(super) use producer::transactional::TransactionalProducer;
+pub(super) use records::compression::Compression;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::TopicPartition;
+use stoatflow_core::{Error, ErrorKind, TopicPartition};
 
-/// The addresses of a bootstrap list; None if one of them asks for more than a plain connection.
-pub(super) fn address_list(bootstrap: &str) -> Option<Vec<BrokerAddress>> {
-    let list: Option<Vec<_>> = (bootstrap.split(','))
-        .filter(|part| !part.trim().is_empty())
-        .map(BrokerAddress::read)
-        .collect();
-    list.filter(|list| !list.is_empty())
+/// What a native client needs to know of a cluster.
+#[derive(Clone, Debug)]
+pub(super) struct NativeConfig {
+    /// Where to begin.
+    pub bootstrap: Vec<BrokerAddress>,
+    /// The bootstrap list as it was given, for messages.
+    pub address: String,
+    /// Encryption, authentication and names.
+    pub context: Arc<ClientContext>,
+    /// How records are compressed.
+    pub compression: Compression,
+}
+
+#[cfg(test)]
+impl NativeConfig {
+    /// Of a plaintext cluster.
+    pub(super) fn plaintext(bootstrap: &str) -> Self {
+        Self {
+            bootstrap: BrokerAddress::read_list(bootstrap).expect("addresses"),
+            address: bootstrap.to_owned(),
+            context: Arc::new(ClientContext::plaintext("test")),
+            compression: Compression::default(),
+        }
+    }
+}
+
+/// The error of a broker that can't be reached, or that refuses this client.
+fn unreachable(address: &str, what: &str, why: &ConnectionError) -> Error {
+    let error = match why.kind() {
+        ErrorKind::Unavailable => Error::unavailable(format!(
+            "{what}: the broker at {address} doesn't answer ({why})"
+        )),
+        kind => Error::new(kind, format!("{what}: {why}")),
+    };
+    match why.hint() {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
 }
 
 /// The transactions that hold partitions back; why they are not known otherwise.
 pub(super) fn open_transactions(
-    addresses: Vec<BrokerAddress>,
-    client: &str,
+    config: &NativeConfig,
     partitions: &[TopicPartition],
     timeout: Duration,
 ) -> Result<Vec<Option<OpenTransaction>>, String> {
-    let cluster = Cluster::new(addresses, client);
-    let asked = open_transactions::open_transactions(cluster, partitions, timeout);
-    asked.map_err(|ConnectionError(why)| why)
+    let asked = open_transactions::open_transactions(Cluster::new(config), partitions, timeout);
+    asked.map_err(|why| why.to_string())
 }
 
 /// A reader, with nothing assigned.
 pub(super) fn reader(
-    addresses: Vec<BrokerAddress>,
-    client: &str,
-    bootstrap: &str,
+    config: &NativeConfig,
     admin: Arc<Admin>,
     fetch_limits: FetchLimits,
 ) -> NativeConsumer {
-    NativeConsumer::new(
-        Cluster::new(addresses, client),
-        bootstrap,
-        admin,
-        fetch_limits,
-    )
+    NativeConsumer::new(Cluster::new(config), &config.address, admin, fetch_limits)
 }
 
 /// A writer outside of transactions, not yet opened, behind an open guard of the same id.
 pub(super) fn plain(
     guard: TransactionalProducer,
-    addresses: Vec<BrokerAddress>,
-    client: &str,
+    config: &NativeConfig,
     id: &str,
-    bootstrap: &str,
     silence: Duration,
 ) -> IdempotentProducer {
-    let cluster = Cluster::new(addresses, client);
-    IdempotentProducer::new(guard, cluster, id, bootstrap, silence)
+    IdempotentProducer::new(guard, config, id, silence)
 }
 
 /// A writer of transactions for an id, not yet opened.
 pub(super) fn producer(
-    addresses: Vec<BrokerAddress>,
-    client: &str,
+    config: &NativeConfig,
     id: &str,
-    bootstrap: &str,
     silence: Duration,
 ) -> TransactionalProducer {
-    TransactionalProducer::new(Cluster::new(addresses, client), id, bootstrap, silence)
+    TransactionalProducer::new(config, id, silence)
 }

@@ -6,7 +6,7 @@
 use crate::OpenTransaction;
 use crate::kafka::native::error_class::named;
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
-use crate::kafka::native::net::connection::ConnectionError;
+use crate::kafka::native::net::connection_error::ConnectionError;
 use kafka_protocol::messages::describe_producers_request::TopicRequest;
 use kafka_protocol::messages::{DescribeProducersRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
@@ -56,7 +56,10 @@ pub(super) fn open_transactions(
             for partition in topic.partitions {
                 if partition.error_code != 0 {
                     let code = named(partition.error_code);
-                    return Err(ConnectionError(format!("{}: {code:?}", &*topic.name.0)));
+                    return Err(ConnectionError::lost(format!(
+                        "{}: {code:?}",
+                        &*topic.name.0
+                    )));
                 }
                 let producers = partition.active_producers.iter();
                 let open = producers.filter(|p| p.current_txn_start_offset >= 0);

@@ -5,9 +5,9 @@ mod broker;
 mod faults;
 mod plainly;
 
-use super::{address_list, producer};
+use super::{NativeConfig, producer};
 use crate::kafka::librdkafka::admin::Admin;
-use crate::kafka::native::net::connection::wait;
+use crate::kafka::native::net::wait;
 use crate::kafka::properties::Properties;
 use crate::{CommitOutcome, Consumer, CutEntry, Producer, ProducerRecord};
 pub(super) use broker::mark;
@@ -26,8 +26,7 @@ const TRANSACTIONS: i64 = 25;
 
 fn open(broker: &FaultyBroker, id: &str) -> super::TransactionalProducer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
-    let addresses = address_list(&bootstrap).unwrap();
-    let mut writer = producer(addresses, "test", id, &bootstrap, WAIT);
+    let mut writer = producer(&NativeConfig::plaintext(&bootstrap), id, WAIT);
     assert!(writer.open(WAIT).unwrap(), "this broker is new enough");
     writer
 }
@@ -230,13 +229,13 @@ fn read_all(
 
 fn reader(broker: &FaultyBroker, each: usize) -> super::NativeConsumer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
-    let addresses = address_list(&bootstrap).unwrap();
+    let config = NativeConfig::plaintext(&bootstrap);
     let admin = Admin::new(&Properties::new(&bootstrap, &[]).unwrap()).unwrap();
     let fetch_limits = super::FetchLimits {
         all: 4 * each,
         each,
     };
-    super::reader(addresses, "test", &bootstrap, Arc::new(admin), fetch_limits)
+    super::reader(&config, Arc::new(admin), fetch_limits)
 }
 
 fn seeds() -> u64 {
@@ -491,11 +490,4 @@ fn a_partition_that_is_not_there_is_named() {
         .unwrap_err();
     assert_eq!(told.kind(), ErrorKind::MissingTopic, "{told}");
     assert!(told.to_string().contains("left"), "{told}");
-}
-
-#[test]
-fn lists_of_addresses() {
-    assert_eq!(address_list("a:1, b:2,").map(|list| list.len()), Some(2));
-    assert_eq!(address_list("a:1,SSL://b:2"), None);
-    assert_eq!(address_list(" , "), None);
 }

@@ -105,40 +105,77 @@ fn what_is_fetched_ahead_is_divided_among_partitions() {
 }
 
 #[test]
-fn whoever_asks_the_writer_for_more_gets_librdkafka() {
-    let given = |role, name: &str| (role, name.to_owned(), "x".to_owned());
-    let plain = Properties {
-        bootstrap: "a:1,b:2".into(),
-        user: vec![
-            given(ClientRole::All, "client.id"),
-            given(ClientRole::Consumer, "fetch.min.bytes"),
-            given(ClientRole::Admin, "ssl.ca.location"),
-        ],
+fn the_native_client_serves_whom_it_can() {
+    let native = |rows: &[(ClientRole, String, String)]| {
+        let properties = Properties::new("a:1,SSL://b:2", rows).unwrap();
+        properties.native(ClientRole::Producer).is_some()
     };
-    let (addresses, client) = plain.wire(ClientRole::Producer).unwrap();
-    assert_eq!((addresses.len(), client.as_str()), (2, "x"));
-    for (role, name) in [
-        (ClientRole::All, "security.protocol"),
-        (ClientRole::Producer, "compression.type"),
-        (ClientRole::All, "socket.keepalive.enable"),
+    let all = |name, value| row(ClientRole::All, name, value);
+    assert!(native(&[]));
+    assert!(native(&[
+        all("compression.type", "lz4"),
+        all("linger.ms", "20")
+    ]));
+    assert!(native(&[
+        all("kafka.client", "native"),
+        all("client.id", "x")
+    ]));
+    assert!(!native(&[all("kafka.client", "librdkafka")]));
+    assert!(!native(
+        &[all("enable.gapless.guarantee.x", "1")].map(|_| all("debug", "broker"))
+    ));
+}
+
+#[test]
+fn what_only_librdkafka_knows_is_refused_where_the_native_client_must_serve() {
+    let rows = [
+        row(ClientRole::All, "kafka.client", "native"),
+        row(ClientRole::All, "debug", "broker"),
+    ];
+    let refused = Properties::new("b:1", &rows).unwrap_err().to_string();
+    assert!(
+        refused.contains("the native client doesn't know debug"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_nearer_property_wins_for_the_native_client() {
+    let rows = [
+        row(ClientRole::Producer, "client.id", "writer"),
+        row(ClientRole::All, "client.id", "mine"),
+    ];
+    let properties = Properties::new("b:1", &rows).unwrap();
+    let of = |role| {
+        properties
+            .native(role)
+            .unwrap()
+            .config
+            .context
+            .client_id
+            .to_string()
+    };
+    assert_eq!(of(ClientRole::Producer), "writer");
+    assert_eq!(of(ClientRole::Consumer), "mine");
+}
+
+#[test]
+fn a_secret_is_shown_in_no_message() {
+    for name in [
+        "sasl.pasword",
+        "sasl.password",
+        "ssl.key.pasword",
+        "my.secret",
     ] {
-        let asks = Properties {
-            user: vec![given(role, name)],
-            ..plain.clone()
-        };
-        assert_eq!(
-            asks.wire(ClientRole::Producer),
-            Err(format!("the property '{name}'"))
+        let rows = [
+            row(ClientRole::All, name, "hunter2"),
+            row(ClientRole::All, "sasl.mechanism", "SCRAM-SHA-257"),
+            row(ClientRole::All, "security.protocol", "SASL_SSL"),
+        ];
+        let refused = Properties::new("b:1", &rows).unwrap_err();
+        assert!(
+            !format!("{refused} {refused:?}").contains("hunter2"),
+            "{name}: {refused}"
         );
     }
-    let elsewhere = Properties {
-        bootstrap: "SSL://a:1".into(),
-        user: Vec::new(),
-    };
-    assert!(
-        elsewhere
-            .wire(ClientRole::Producer)
-            .unwrap_err()
-            .contains("SSL://a:1")
-    );
 }

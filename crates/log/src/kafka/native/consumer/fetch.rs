@@ -19,6 +19,8 @@ mod tests;
 pub(in crate::kafka::native) const FETCH: i16 = 12;
 /// The first in which a broker is told what the reader has seen last.
 const SEEN: i16 = 12;
+/// The first in which a reader says where it runs (KIP-392).
+const RACK: i16 = 11;
 /// Only what was committed.
 const COMMITTED: i8 = 1;
 
@@ -47,7 +49,7 @@ pub(in crate::kafka::native) fn request(
     wanted: &[FetchTarget],
     fetch_limits: FetchLimits,
     wait: Duration,
-    version: i16,
+    (version, rack): (i16, &StrBytes),
 ) -> FetchRequest {
     let size = |bytes: usize| i32::try_from(bytes).unwrap_or(i32::MAX);
     let partition = |wanted: &FetchTarget| {
@@ -74,6 +76,11 @@ pub(in crate::kafka::native) fn request(
         .with_min_bytes(1)
         .with_max_bytes(size(fetch_limits.all))
         .with_isolation_level(COMMITTED)
+        .with_rack_id(if version >= RACK {
+            rack.clone()
+        } else {
+            StrBytes::default()
+        })
         .with_topics(topics.collect())
 }
 
@@ -86,6 +93,8 @@ pub(in crate::kafka::native) enum FetchOutcome {
         records: Bytes,
         aborted: Vec<Aborted>,
     },
+    /// A replica that is nearer has it too (`client.rack`).
+    Nearer(i32),
     /// What we have read is not what this leader has: records were lost with the one before.
     Diverged { from: i64 },
     /// Not here, or not yet.
@@ -101,6 +110,9 @@ pub(in crate::kafka::native) fn said(of: PartitionData) -> FetchOutcome {
         (0, _) if of.diverging_epoch.epoch >= 0 => FetchOutcome::Diverged {
             from: of.diverging_epoch.end_offset,
         },
+        (0, _) if of.preferred_read_replica.0 >= 0 => {
+            FetchOutcome::Nearer(of.preferred_read_replica.0)
+        }
         (0, _) => FetchOutcome::Came {
             stable_end: if of.last_stable_offset >= 0 {
                 of.last_stable_offset

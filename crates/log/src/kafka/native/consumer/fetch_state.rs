@@ -25,13 +25,18 @@ const FULL: Duration = Duration::from_millis(1);
 /// long though there is something, they get longer.
 const STARVED: Duration = Duration::from_secs(1);
 const FAR: Duration = Duration::from_secs(2);
+/// The leader is asked again after so long whether another replica is nearer.
+const NEARER: Duration = Duration::from_secs(300);
 /// Of one partition at least so much is given at a time.
 const LEAST: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leader {
+    /// The leader, or the replica near this client that is read instead.
     node: Node,
     epoch: i32,
+    /// Since when a replica is read instead.
+    nearer_since: Option<Duration>,
 }
 
 /// One partition.
@@ -108,6 +113,20 @@ impl FetchState {
 
     pub(in crate::kafka::native) const fn forget_leader(&mut self) {
         self.leader = None;
+    }
+
+    /// Reads a replica instead of the leader, which has named it.
+    pub(in crate::kafka::native) const fn read_nearer(&mut self, node: Node, now: Duration) {
+        if let Some(leader) = &mut self.leader {
+            leader.node = node;
+            leader.nearer_since = Some(now);
+        }
+    }
+
+    /// Is a replica read instead of the leader?
+    pub(in crate::kafka::native) fn reads_nearer(&self) -> bool {
+        self.leader
+            .is_some_and(|leader| leader.nearer_since.is_some())
     }
 
     /// Has all that is known to be readable been given?
@@ -240,6 +259,7 @@ impl FetchStates {
                     slot.leader = Some(Leader {
                         node: part.leader_id.0,
                         epoch: part.leader_epoch,
+                        nearer_since: None,
                     });
                 }
                 // It is there, and nobody leads it.
@@ -295,6 +315,10 @@ impl FetchStates {
         let mut is_starved = false;
         for step in 0..count {
             let slot = &mut self.all[(*turn + step) % count];
+            let nearer_since = slot.leader.and_then(|leader| leader.nearer_since);
+            if nearer_since.is_some_and(|since| now > since + NEARER) {
+                slot.leader = None;
+            }
             let Some(leader) = slot.leader.filter(|leader| leader.node == node) else {
                 continue;
             };

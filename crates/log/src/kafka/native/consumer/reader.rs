@@ -16,8 +16,9 @@ use crate::kafka::native::error_class::{
     ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
 };
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
-use crate::kafka::native::net::connection::ConnectionError;
+use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::records::batch_reader::{Record, UnreadableBatch};
+use crate::kafka::native::unreachable;
 use crate::{Consumer, ConsumerRecord, RecordRef};
 use bytes::Bytes;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
@@ -223,7 +224,7 @@ impl NativeConsumer {
     fn receive(&mut self, node: Node, flight: Flight) {
         let Flight { version, since, .. } = flight;
         let Some(link) = self.cluster.open_data(node) else {
-            return self.lose(node, &ConnectionError("the connection is gone".into()));
+            return self.lose(node, &ConnectionError::lost("the connection is gone"));
         };
         let answer = link.receive::<FetchRequest>(version);
         let received = link.received();
@@ -240,7 +241,7 @@ impl NativeConsumer {
             }
             Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
                 let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
-                self.lose(node, &ConnectionError(why));
+                self.lose(node, &ConnectionError::lost(why));
             }
             Ok(None) => {}
             Err(why) => self.lose(node, &why),
@@ -251,7 +252,7 @@ impl NativeConsumer {
                     self.answers.insert(node, answer);
                     self.take(node, said);
                 }
-                Err(e) => self.lose(node, &ConnectionError(format!("broker {node}: {e}"))),
+                Err(e) => self.lose(node, &ConnectionError::lost(format!("broker {node}: {e}"))),
             },
         }
     }
@@ -275,6 +276,9 @@ impl NativeConsumer {
     /// A broker that can't be read from: somebody else may lead by now.
     fn lose(&mut self, node: Node, why: &ConnectionError) {
         self.cluster.drop_data(node, why);
+        if why.is_final() {
+            self.note(unreachable(&self.address, "reading", why));
+        }
         self.flights.remove(&node);
         self.usual.remove(&node);
         self.slots.lose(node);
@@ -294,7 +298,7 @@ impl NativeConsumer {
         }
         if code != 0 {
             let why = format!("broker {node} says {:?}", named(code));
-            return self.lose(node, &ConnectionError(why));
+            return self.lose(node, &ConnectionError::lost(why));
         }
         for topic in answer.responses {
             for data in topic.partitions {
@@ -319,6 +323,14 @@ impl NativeConsumer {
                 if let Err(why) = taken {
                     self.note_unreadable(index, &why);
                 }
+            }
+            FetchOutcome::Nearer(node) => {
+                slot.read_nearer(node, self.clock.monotonic());
+            }
+            // A replica that is behind doesn't know the offset yet: the leader does.
+            FetchOutcome::Refused(OUT_OF_RANGE) if slot.reads_nearer() => {
+                slot.forget_leader();
+                self.look_again();
             }
             // A leader that never had the last election's records may have all of ours: then it is asked without that.
             FetchOutcome::Diverged { from } if from >= slot.from => {
@@ -377,8 +389,11 @@ impl NativeConsumer {
         self.look_again();
         let learned = match answer {
             Ok(answer) => self.slots.learn(&answer),
-            Err(ConnectionError(why)) => {
+            Err(why) => {
                 tracing::debug!(target: "stoatflow::kafka", "nobody says who leads: {why}");
+                if why.is_final() {
+                    self.note(unreachable(&self.address, "reading", &why));
+                }
                 return;
             }
         };
@@ -446,9 +461,10 @@ impl NativeConsumer {
         let link = self.cluster.data(node, ASIDE)?;
         let version = version_for::<FetchRequest>(link, FETCH)?;
         let mut frame = link.open::<FetchRequest>(version)?;
-        let request = request(wanted, self.fetch_limits, patience, version);
+        let to = (version, link.rack());
+        let request = request(wanted, self.fetch_limits, patience, to);
         let written = request.encode(&mut frame, version);
-        written.map_err(|e| ConnectionError(format!("broker {node}: {e}")))?;
+        written.map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))?;
         let size = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
         frame[..4].copy_from_slice(&size.to_be_bytes());
         link.post(&[&frame], ASIDE)?;

@@ -3,7 +3,12 @@
 //! Takes addresses, gives connections: to the leader of a partition, and to whoever keeps a transaction or a group. Owns the
 //! connections, and the pause before one that failed is tried again. Never decides what an answer means.
 
-use crate::kafka::native::net::connection::{BrokerAddress, Connection, ConnectionError, wait};
+use crate::kafka::native::NativeConfig;
+use crate::kafka::native::net::address::BrokerAddress;
+use crate::kafka::native::net::connection::Connection;
+use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::security::ClientContext;
+use crate::kafka::native::net::wait;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
     FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName,
@@ -16,6 +21,8 @@ use stoatflow_core::{Clock, SystemClock};
 
 /// The first attempt to connect takes so long at most.
 const CONNECT: Duration = Duration::from_secs(2);
+/// Authenticating again may take so long, whoever waits.
+const AUTHENTICATE: Duration = Duration::from_secs(2);
 /// The first pause after one that failed, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -43,7 +50,7 @@ struct BrokerLink {
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Cluster {
     bootstrap: Vec<BrokerAddress>,
-    client: StrBytes,
+    context: Arc<ClientContext>,
     nodes: BTreeMap<Node, BrokerAddress>,
     /// Ways for records: a question is under way for as long as the broker writes.
     data: BTreeMap<Node, BrokerLink>,
@@ -62,20 +69,20 @@ impl BrokerLink {
     fn open(
         &mut self,
         address: &BrokerAddress,
-        client: &StrBytes,
+        context: &Arc<ClientContext>,
         clock: &SystemClock,
         (most, rest): (Duration, u32),
     ) -> Result<&mut Connection, ConnectionError> {
         if self.link.is_none() {
             let now = clock.monotonic();
             if now < self.not_before {
-                return Err(ConnectionError(format!(
+                return Err(ConnectionError::lost(format!(
                     "{address}: connected again in a moment"
                 )));
             }
             // Who answers slowly gets longer.
             let patience = CONNECT * 2_u32.pow(self.failures.min(4));
-            match Connection::connect(address, client, most.min(patience)) {
+            match Connection::connect(address, context, most.min(patience)) {
                 Ok(link) => {
                     self.failures = 0;
                     self.link = Some(link);
@@ -87,10 +94,16 @@ impl BrokerLink {
                 }
             }
         }
+        if let Some(link) = self.link.as_mut().filter(|link| link.must_authenticate())
+            && let Err(why) = link.authenticate(most.max(AUTHENTICATE))
+        {
+            self.failed(clock, &why, Duration::ZERO);
+            return Err(why);
+        }
         // It is there: the branch above has made it or returned.
         self.link
             .as_mut()
-            .ok_or_else(|| ConnectionError("no connection".into()))
+            .ok_or_else(|| ConnectionError::lost("no connection"))
     }
 
     /// The connection has failed. A way that only waits for its next attempt has not failed once more: it would wait for ever.
@@ -106,9 +119,9 @@ impl BrokerLink {
             .min(LONGEST_PAUSE)
             .max(least);
         if self.failures == 0 {
-            tracing::info!(target: "stoatflow::kafka", "no connection, tried again: {}", why.0);
+            tracing::warn!(target: "stoatflow::kafka", "no connection, tried again: {why}");
         } else {
-            tracing::debug!(target: "stoatflow::kafka", pause = ?pause, "{}", why.0);
+            tracing::debug!(target: "stoatflow::kafka", pause = ?pause, "{why}");
         }
         self.failures = self.failures.saturating_add(1);
         self.not_before = clock.monotonic() + pause;
@@ -117,10 +130,10 @@ impl BrokerLink {
 
 impl Cluster {
     /// Of these addresses; nothing is connected yet.
-    pub(in crate::kafka::native) fn new(bootstrap: Vec<BrokerAddress>, client: &str) -> Self {
+    pub(in crate::kafka::native) fn new(config: &NativeConfig) -> Self {
         Self {
-            bootstrap,
-            client: StrBytes::from_string(client.to_owned()),
+            bootstrap: config.bootstrap.clone(),
+            context: Arc::clone(&config.context),
             nodes: BTreeMap::new(),
             data: BTreeMap::new(),
             control: BTreeMap::new(),
@@ -143,9 +156,9 @@ impl Cluster {
         most: Duration,
     ) -> Result<&mut Connection, ConnectionError> {
         let address = (self.nodes.get(&node))
-            .ok_or_else(|| ConnectionError(format!("broker {node} is not known yet")))?;
+            .ok_or_else(|| ConnectionError::lost(format!("broker {node} is not known yet")))?;
         let way = self.data.entry(node).or_default();
-        way.open(address, &self.client, &self.clock, (most, self.rest))
+        way.open(address, &self.context, &self.clock, (most, self.rest))
     }
 
     /// The same, if there is one.
@@ -181,9 +194,9 @@ impl Cluster {
         most: Duration,
     ) -> Result<&mut Connection, ConnectionError> {
         let address = (self.nodes.get(&node))
-            .ok_or_else(|| ConnectionError(format!("broker {node} is not known yet")))?;
+            .ok_or_else(|| ConnectionError::lost(format!("broker {node} is not known yet")))?;
         let way = self.control.entry(node).or_default();
-        way.open(address, &self.client, &self.clock, (most, self.rest))
+        way.open(address, &self.context, &self.clock, (most, self.rest))
     }
 
     pub(in crate::kafka::native) fn drop_control(&mut self, node: Node, why: &ConnectionError) {
@@ -205,7 +218,7 @@ impl Cluster {
             let version = version_for::<R>(link, most_version)?;
             Ok((link.call(version, &request(version), left())?, version))
         };
-        let mut last = ConnectionError("no broker is known".into());
+        let mut last = ConnectionError::lost("no broker is known");
         let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
         let connected =
             |node: &Node| (self.control.get(node)).is_some_and(|way| way.link.is_some());
@@ -218,6 +231,9 @@ impl Cluster {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
                     self.drop_control(node, &why);
+                    if why.is_final() {
+                        return Err(why);
+                    }
                     last = why;
                 }
             }
@@ -227,7 +243,7 @@ impl Cluster {
                 return Err(last);
             }
             let address = &self.bootstrap[self.turn % self.bootstrap.len()];
-            let opened = (self.door).open(address, &self.client, &self.clock, (left(), 0));
+            let opened = (self.door).open(address, &self.context, &self.clock, (left(), 0));
             match opened.and_then(put) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
@@ -235,6 +251,9 @@ impl Cluster {
                     // Another address need not wait for this one.
                     self.door.not_before = Duration::ZERO;
                     self.turn = self.turn.wrapping_add(1);
+                    if why.is_final() {
+                        return Err(why);
+                    }
                     last = why;
                 }
             }
@@ -311,7 +330,7 @@ impl Cluster {
         let (answer, version) = self.ask_anyone(SEVERAL, request, timeout)?;
         let (code, node, host, port) = if version >= SEVERAL {
             let Some(found) = answer.coordinators.first() else {
-                return Err(ConnectionError("no answer about the coordinator".into()));
+                return Err(ConnectionError::lost("no answer about the coordinator"));
             };
             (found.error_code, found.node_id, &found.host, found.port)
         } else {
@@ -322,7 +341,8 @@ impl Cluster {
         }
         let address = BrokerAddress {
             host: host.to_string(),
-            port: u16::try_from(port).map_err(|e| ConnectionError(format!("port {port}: {e}")))?,
+            port: u16::try_from(port)
+                .map_err(|e| ConnectionError::lost(format!("port {port}: {e}")))?,
         };
         if self.nodes.insert(node.0, address.clone()) != Some(address) {
             self.data.remove(&node.0);
@@ -339,6 +359,6 @@ pub(in crate::kafka::native) fn version_for<R: Request>(
 ) -> Result<i16, ConnectionError> {
     let version = link.api_versions.version::<R>(most);
     version.ok_or_else(|| {
-        ConnectionError(format!("the broker knows no version of request {}", R::KEY))
+        ConnectionError::lost(format!("the broker knows no version of request {}", R::KEY))
     })
 }

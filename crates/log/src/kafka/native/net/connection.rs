@@ -1,110 +1,66 @@
-//! A connection to one broker: one question at a time, and its answer.
+//! A connection to one broker: one request at a time, and its response.
 //!
-//! Takes frames, gives answers. Owns the socket, which never blocks by itself, and what the broker said that it understands.
-//! Never tries again: a connection that is broken is dropped.
+//! Takes frames, gives responses. Owns the transport, the broker's API versions, and when this client has to
+//! authenticate again. Never tries again: a connection that is broken is dropped.
 
+use super::address::BrokerAddress;
+use super::connection_error::ConnectionError;
+use super::poll::wait;
+use super::sasl::{SaslError, SaslSettings};
+use super::security::ClientContext;
+use super::tls::is_tls_record;
+use super::transport::{Read, Transport};
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, RequestHeader, ResponseHeader,
+    SaslAuthenticateRequest, SaslHandshakeRequest,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
-use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read};
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
-use std::io::{ErrorKind as Io, IoSlice, Write};
+use std::fmt::Display;
+use std::io::{self, ErrorKind as Io, IoSlice};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, SystemClock};
+use stoatflow_core::{Clock, ErrorKind, SystemClock};
 
-#[cfg(test)]
-mod tests;
+/// No response is larger.
+const LARGEST_RESPONSE: usize = 128 << 20;
+/// So much is read at first: most responses are shorter.
+const FIRST_READ: usize = 4 << 10;
+/// The feature that says which version of transactions a cluster has.
+const TRANSACTION_VERSION: &str = "transaction.version";
 
-/// No answer is as large.
-const MOST: usize = 128 << 20;
-/// So much is read at first: most answers are shorter.
-const READ: usize = 4 << 10;
-/// The code for a version of a question that the broker does not know.
+const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
+const ILLEGAL_SASL_STATE: i16 = 34;
 const UNSUPPORTED_VERSION: i16 = 35;
-/// Which rules for transactions a cluster has agreed on, among its features.
-const TRANSACTION_RULES: &str = "transaction.version";
-
-/// Where a broker is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::kafka) struct BrokerAddress {
-    pub host: String,
-    pub port: u16,
-}
-
-impl BrokerAddress {
-    /// Reads `host`, `host:port`, `[::1]:port`, with `PLAINTEXT://` in front or not. None if it asks for more than that.
-    pub(in crate::kafka::native) fn read(text: &str) -> Option<Self> {
-        const PORT: u16 = 9092;
-        let text = text.trim();
-        let text = match text.split_once("://") {
-            None => text,
-            Some((way, rest)) if way.eq_ignore_ascii_case("plaintext") => rest,
-            Some(_) => return None,
-        };
-        let (host, port) = match text.rsplit_once(':') {
-            // More than one colon, and no bracket: an address of version 6 without a port.
-            Some((host, _)) if host.contains(':') && !host.ends_with(']') => (text, None),
-            Some((host, port)) => (host, Some(port)),
-            None => (text, None),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() {
-            return None;
-        }
-        let port = match port {
-            None | Some("") => PORT,
-            Some(port) => port.parse().ok()?,
-        };
-        Some(Self {
-            host: host.to_owned(),
-            port,
-        })
-    }
-}
-
-impl Display for BrokerAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
-    }
-}
-
-/// Why a connection is of no more use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::kafka::native) struct ConnectionError(pub String);
-
-fn broken(what: &str, why: impl Display) -> ConnectionError {
-    ConnectionError(format!("{what}: {why}"))
-}
+const SASL_AUTHENTICATION_FAILED: i16 = 58;
 
 /// What a broker understands.
 #[derive(Clone, Debug, Default)]
 pub(in crate::kafka::native) struct ApiVersions {
-    versions: BTreeMap<i16, (i16, i16)>,
-    /// Which rules for transactions the cluster has agreed on.
-    pub transaction_rules: i16,
+    ranges: BTreeMap<i16, (i16, i16)>,
+    /// The cluster's version of transactions: 2 is KIP-890.
+    pub transaction_version: i16,
 }
 
 impl ApiVersions {
-    /// The newest version of a question that both sides know, none above `most`.
+    /// The newest version of a request that both sides know, none above `most`.
     pub(in crate::kafka::native) fn version<R: Request>(&self, most: i16) -> Option<i16> {
-        let (least, newest) = *self.versions.get(&R::KEY)?;
+        let (least, newest) = *self.ranges.get(&R::KEY)?;
         let version = newest.min(R::VERSIONS.max).min(most);
         (version >= least.max(R::VERSIONS.min)).then_some(version)
     }
 
-    fn of(answer: &ApiVersionsResponse) -> Self {
-        let rules = (answer.finalized_features.iter()).find(|f| &*f.name == TRANSACTION_RULES);
+    fn of(response: &ApiVersionsResponse) -> Self {
+        let mut features = response.finalized_features.iter();
+        let transactions = features.find(|f| &*f.name == TRANSACTION_VERSION);
         Self {
-            versions: (answer.api_keys.iter())
+            ranges: (response.api_keys.iter())
                 .map(|k| (k.api_key, (k.min_version, k.max_version)))
                 .collect(),
-            transaction_rules: rules.map_or(0, |f| f.max_version_level),
+            transaction_version: transactions.map_or(0, |f| f.max_version_level),
         }
     }
 }
@@ -112,26 +68,31 @@ impl ApiVersions {
 /// A connection.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Connection {
-    stream: TcpStream,
-    name: String,
-    client: StrBytes,
+    transport: Transport,
+    address: BrokerAddress,
+    context: Arc<ClientContext>,
     pub api_versions: ApiVersions,
-    asked: i32,
-    inbox: Vec<u8>,
+    correlation_id: i32,
+    /// The response, as far as it has come.
+    received: Vec<u8>,
+    /// When this client must authenticate again (KIP-368), by `clock`.
+    reauthenticate_at: Option<Duration>,
+    clock: SystemClock,
 }
 
 impl Connection {
-    /// Connects, and asks what the broker understands.
+    /// Connects, encrypts, authenticates and asks for the broker's API versions, as the context says.
     pub(in crate::kafka::native) fn connect(
         address: &BrokerAddress,
-        client: &StrBytes,
+        context: &Arc<ClientContext>,
         timeout: Duration,
     ) -> Result<Self, ConnectionError> {
         let clock = SystemClock::new();
         let name = address.to_string();
+        let failed = |e: io::Error| ConnectionError::lost(e.to_string()).of(&name);
         let found = (address.host.as_str(), address.port).to_socket_addrs();
-        let mut last = broken(&name, "the name has no address");
-        let places: Vec<_> = found.map_err(|e| broken(&name, e))?.collect();
+        let places: Vec<_> = found.map_err(failed)?.collect();
+        let mut last = ConnectionError::lost("the name has no address").of(&name);
         for (at, place) in places.iter().enumerate() {
             // One that is silent leaves time for the others.
             let others = u32::try_from(places.len() - at).unwrap_or(u32::MAX);
@@ -139,9 +100,12 @@ impl Connection {
             if left.is_zero() {
                 break;
             }
-            match Self::to(place, &name, client, left) {
-                Ok(link) => return Ok(link),
-                Err(why) => last = why,
+            match Self::to(place, address, context, left) {
+                Ok(connection) => return Ok(connection),
+                Err(why) => last = why.of(&name),
+            }
+            if last.is_final() {
+                break;
             }
         }
         Err(last)
@@ -149,79 +113,182 @@ impl Connection {
 
     fn to(
         place: &SocketAddr,
-        name: &str,
-        client: &StrBytes,
+        address: &BrokerAddress,
+        context: &Arc<ClientContext>,
         timeout: Duration,
     ) -> Result<Self, ConnectionError> {
         let clock = SystemClock::new();
-        let stream = TcpStream::connect_timeout(place, timeout).map_err(|e| broken(name, e))?;
-        let mut link = Self::on(stream, name.to_owned(), client.clone())?;
-        link.api_versions = link.learn(timeout.saturating_sub(clock.monotonic()))?;
-        Ok(link)
-    }
-
-    fn on(stream: TcpStream, name: String, client: StrBytes) -> Result<Self, ConnectionError> {
-        let failed = |e: std::io::Error| broken(&name, e);
-        stream.set_nodelay(true).map_err(failed)?;
-        stream.set_nonblocking(true).map_err(failed)?;
-        rustix::net::sockopt::set_socket_keepalive(&stream, true).map_err(|e| broken(&name, e))?;
-        Ok(Self {
-            stream,
-            name,
-            client,
+        let left = || timeout.saturating_sub(clock.monotonic());
+        let failed = |e: io::Error| ConnectionError::lost(e.to_string());
+        let socket = TcpStream::connect_timeout(place, timeout).map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        rustix::net::sockopt::set_socket_keepalive(&socket, true).map_err(|e| failed(e.into()))?;
+        let transport = match &context.tls {
+            None => Transport::Plain(socket),
+            Some(tls) => Transport::Tls(Box::new(tls.connect(socket, &address.host, left())?)),
+        };
+        let mut connection = Self {
+            transport,
+            address: address.clone(),
+            context: Arc::clone(context),
             api_versions: ApiVersions::default(),
-            asked: 0,
-            inbox: Vec::new(),
-        })
+            correlation_id: 0,
+            received: Vec::new(),
+            reauthenticate_at: None,
+            clock: SystemClock::new(),
+        };
+        connection.negotiate(left())?;
+        connection.authenticate(left())?;
+        Ok(connection)
     }
 
-    fn learn(&mut self, timeout: Duration) -> Result<ApiVersions, ConnectionError> {
+    /// Asks for the broker's API versions.
+    fn negotiate(&mut self, timeout: Duration) -> Result<(), ConnectionError> {
         let clock = SystemClock::new();
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("stoatflow"))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        // Whoever does not know version 3 answers in the form of version 0, with the code that says so first.
+        // A broker that doesn't know version 3 answers in version 0, whose first field is the error code.
         for version in [3, 0] {
             let left = timeout.saturating_sub(clock.monotonic());
-            let mut answer = self.ask(version, &request, left)?;
-            let code = answer.clone().try_get_i16().unwrap_or(UNSUPPORTED_VERSION);
+            let mut response = self.ask(version, &request, left)?;
+            let code = response
+                .clone()
+                .try_get_i16()
+                .unwrap_or(UNSUPPORTED_VERSION);
             if code == UNSUPPORTED_VERSION && version > 0 {
                 continue;
             }
-            if code != 0 {
-                return Err(self.fail(format!("what it understands is refused with {code}")));
+            if code == ILLEGAL_SASL_STATE {
+                return Err(Self::needs_sasl());
             }
-            let answer = ApiVersionsResponse::decode(&mut answer, version);
-            return answer
-                .map(|answer| ApiVersions::of(&answer))
-                .map_err(|e| self.fail(e));
+            if code != 0 {
+                let why = format!("the broker doesn't say what it understands (code {code})");
+                return Err(ConnectionError::lost(why));
+            }
+            let response = ApiVersionsResponse::decode(&mut response, version).map_err(lost)?;
+            self.api_versions = ApiVersions::of(&response);
+            return Ok(());
         }
-        Err(self.fail("it does not say what it understands"))
+        Err(ConnectionError::lost(
+            "the broker doesn't say what it understands",
+        ))
     }
 
-    fn fail(&self, why: impl Display) -> ConnectionError {
-        broken(&self.name, why)
+    /// Is it time to authenticate again? Asked between requests.
+    pub(in crate::kafka::native) fn must_authenticate(&self) -> bool {
+        self.reauthenticate_at
+            .is_some_and(|at| self.clock.monotonic() >= at)
     }
 
-    /// The start of a frame: a place for its length, and who asks what. Gives the frame and the number of the question.
+    /// Authenticates, if the protocol asks for it. Again too, on a connection without a request in flight.
+    pub(in crate::kafka::native) fn authenticate(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<(), ConnectionError> {
+        let Some(sasl) = self.context.sasl.clone() else {
+            return Ok(());
+        };
+        let clock = SystemClock::new();
+        let left = || timeout.saturating_sub(clock.monotonic());
+        let mut client = sasl.begin().map_err(token_error)?;
+        self.choose_mechanism(&sasl, left())?;
+        let mut message = client.first();
+        loop {
+            let request = SaslAuthenticateRequest::default().with_auth_bytes(message.into());
+            let version = self.api_versions.version::<SaslAuthenticateRequest>(2);
+            let version = version.ok_or_else(too_old)?;
+            let response = self.call(version, &request, left())?;
+            match response.error_code {
+                0 => {}
+                SASL_AUTHENTICATION_FAILED => {
+                    let said = response.error_message.unwrap_or_default();
+                    return Err(refused_login(&sasl, &said));
+                }
+                code => {
+                    let said = response.error_message.unwrap_or_default();
+                    let why = format!("authentication failed (code {code}: {said})");
+                    return Err(ConnectionError::lost(why));
+                }
+            }
+            match client.next(&response.auth_bytes) {
+                Ok(Some(next)) => message = next,
+                Ok(None) => {
+                    let lifetime = u64::try_from(response.session_lifetime_ms).unwrap_or(0);
+                    // As Java's client: between 85 and 95 % of the session's lifetime.
+                    self.reauthenticate_at = (lifetime > 0)
+                        .then(|| self.clock.monotonic() + Duration::from_millis(lifetime) * 9 / 10);
+                    return Ok(());
+                }
+                Err(SaslError::Later(why)) => return Err(ConnectionError::lost(why)),
+                Err(SaslError::Refused(why)) => return Err(refused_login(&sasl, &why)),
+            }
+        }
+    }
+
+    fn choose_mechanism(
+        &mut self,
+        sasl: &SaslSettings,
+        timeout: Duration,
+    ) -> Result<(), ConnectionError> {
+        let mechanism = sasl.mechanism();
+        let version = self.api_versions.version::<SaslHandshakeRequest>(1);
+        let version = version.filter(|v| *v == 1).ok_or_else(too_old)?;
+        let request =
+            SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(mechanism));
+        let response = self.call(version, &request, timeout)?;
+        match response.error_code {
+            0 => Ok(()),
+            UNSUPPORTED_SASL_MECHANISM => {
+                let offered: Vec<_> = response.mechanisms.iter().map(|m| &**m).collect();
+                Err(ConnectionError::refused(
+                    ErrorKind::Config,
+                    format!("the broker doesn't offer the SASL mechanism {mechanism}"),
+                    format!(
+                        "set sasl.mechanism to one that it offers: {}",
+                        offered.join(", ")
+                    ),
+                ))
+            }
+            ILLEGAL_SASL_STATE => Err(ConnectionError::refused(
+                ErrorKind::Config,
+                "the broker's listener doesn't use SASL",
+                "set security.protocol to SSL (or PLAINTEXT), or use the port of its SASL listener",
+            )),
+            code => Err(ConnectionError::lost(format!(
+                "the broker refuses the SASL handshake (code {code})"
+            ))),
+        }
+    }
+
+    fn needs_sasl() -> ConnectionError {
+        ConnectionError::refused(
+            ErrorKind::Config,
+            "the broker's listener asks for authentication",
+            "set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism, sasl.username and sasl.password",
+        )
+    }
+
+    /// The start of a frame: room for its length, and the header of the request.
     pub(in crate::kafka::native) fn open<R: Request>(
         &mut self,
         version: i16,
     ) -> Result<BytesMut, ConnectionError> {
         let mut frame = BytesMut::with_capacity(256);
         frame.extend_from_slice(&[0; 4]);
-        self.asked = self.asked.wrapping_add(1) & i32::MAX;
+        self.correlation_id = self.correlation_id.wrapping_add(1) & i32::MAX;
         let header = RequestHeader::default()
             .with_request_api_key(R::KEY)
             .with_request_api_version(version)
-            .with_correlation_id(self.asked)
-            .with_client_id(Some(self.client.clone()));
+            .with_correlation_id(self.correlation_id)
+            .with_client_id(Some(self.context.client_id.clone()));
         let written = header.encode(&mut frame, R::header_version(version));
         written.map_err(|e| self.fail(e))?;
         Ok(frame)
     }
 
-    /// Sends all of it, however many pieces; the first holds the length of all.
+    /// Sends all pieces; the first begins with the length of all.
     pub(in crate::kafka::native) fn post(
         &mut self,
         pieces: &[&[u8]],
@@ -230,87 +297,137 @@ impl Connection {
         let clock = SystemClock::new();
         let mut slices: Vec<_> = pieces.iter().map(|p| IoSlice::new(p)).collect();
         let mut rest = slices.as_mut_slice();
-        while !rest.is_empty() {
-            // The system takes so many at a time.
-            let some = rest.len().min(1024);
-            match self.stream.write_vectored(&rest[..some]) {
-                Ok(0) => return Err(self.fail("the broker has closed the connection")),
+        loop {
+            let sent = if rest.is_empty() {
+                match self.transport.flush() {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => Err(Io::WouldBlock.into()),
+                    Err(e) => Err(e),
+                }
+            } else {
+                // The system takes so many at a time.
+                let some = rest.len().min(1024);
+                self.transport.write(&rest[..some])
+            };
+            match sent {
+                Ok(0) => return Err(self.closed()),
                 Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
                 Err(e) if e.kind() == Io::Interrupted => {}
                 Err(e) if e.kind() == Io::WouldBlock => {
                     let left = timeout.saturating_sub(clock.monotonic());
                     if left.is_zero() {
-                        return Err(self.fail(format!("it takes nothing for {timeout:?}")));
+                        return Err(self.fail(format!("the broker reads nothing for {timeout:?}")));
                     }
-                    wait(&mut [PollFd::new(&self.stream, PollFlags::OUT)], left);
+                    wait(&mut [self.transport.poll_fd(PollFlags::OUT)], left);
                 }
-                Err(e) => return Err(self.fail(e)),
+                Err(e) => return Err(self.broken(&e)),
             }
         }
-        Ok(())
     }
 
-    /// The answer to the question under way, if it is there.
+    /// The response to the request in flight, if it is there.
     pub(in crate::kafka::native) fn receive<R: Request>(
         &mut self,
         version: i16,
     ) -> Result<Option<Bytes>, ConnectionError> {
-        let Some(mut answer) = self.frame()? else {
+        let Some(mut response) = self.frame()? else {
             return Ok(None);
         };
         let form = <R::Response as HeaderVersion>::header_version(version);
-        let header = ResponseHeader::decode(&mut answer, form).map_err(|e| self.fail(e))?;
-        if header.correlation_id != self.asked {
-            let (came, asked) = (header.correlation_id, self.asked);
-            return Err(self.fail(format!("answer {came} came to question {asked}")));
+        let header = ResponseHeader::decode(&mut response, form).map_err(|e| self.fail(e))?;
+        if header.correlation_id != self.correlation_id {
+            let (came, asked) = (header.correlation_id, self.correlation_id);
+            return Err(self.fail(format!("response {came} came to request {asked}")));
         }
-        Ok(Some(answer))
+        Ok(Some(response))
     }
 
-    /// How much of the answer has come.
+    /// How many bytes of the response have come.
     pub(in crate::kafka::native) const fn received(&self) -> usize {
-        self.inbox.len()
+        self.received.len()
     }
 
-    /// Memory for the next answer, if nothing of it has come yet.
+    /// Memory for the next response, if nothing of it has come yet.
     pub(in crate::kafka::native) fn lend(&mut self, mut room: Vec<u8>) {
-        if self.inbox.is_empty() {
+        if self.received.is_empty() {
             room.clear();
-            self.inbox = room;
+            self.received = room;
         }
     }
 
     fn frame(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         loop {
-            let had = self.inbox.len();
-            let missing = match self.inbox.first_chunk() {
-                None => READ,
+            let had = self.received.len();
+            let missing = match self.received.first_chunk::<4>() {
+                None => FIRST_READ,
                 Some(size) => {
+                    if is_tls_record(size) && matches!(self.transport, Transport::Plain(_)) {
+                        return Err(Self::needs_tls());
+                    }
                     let size = u32::from_be_bytes(*size) as usize;
-                    if size > MOST {
-                        return Err(self.fail(format!("an answer of {size} bytes")));
+                    if size > LARGEST_RESPONSE {
+                        return Err(self.fail(format!("a response of {size} bytes")));
                     }
                     match (4 + size).checked_sub(had) {
-                        None => return Err(self.fail("more than one answer to a question")),
+                        None => return Err(self.fail("more than one response to a request")),
                         Some(0) => {
-                            let frame = Bytes::from(std::mem::take(&mut self.inbox));
+                            let frame = Bytes::from(std::mem::take(&mut self.received));
                             return Ok(Some(frame.slice(4..)));
                         }
                         Some(missing) => missing,
                     }
                 }
             };
-            self.inbox.reserve_exact(missing);
-            match read(&self.stream, spare_capacity(&mut self.inbox)) {
-                Ok(0) => return Err(self.fail("the broker has closed the connection")),
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(e) => return Err(self.fail(e)),
+            match self.transport.read(&mut self.received, missing) {
+                Ok(Read::Some) => {}
+                Ok(Read::Later) => return Ok(None),
+                Ok(Read::End) => return Err(self.closed()),
+                Err(e) => return Err(self.broken(&e)),
             }
         }
     }
 
-    /// Asks, and waits for the bytes of the answer.
+    fn needs_tls() -> ConnectionError {
+        ConnectionError::refused(
+            ErrorKind::Config,
+            "the broker's listener speaks TLS",
+            "set security.protocol to SSL or SASL_SSL, or use the port of its plaintext listener",
+        )
+    }
+
+    /// A connection that ends before the first response may have met a listener of another kind.
+    fn closed(&self) -> ConnectionError {
+        let why = "the broker has closed the connection";
+        if self.api_versions.ranges.is_empty() {
+            return ConnectionError::lost_perhaps(
+                why,
+                "if its listener is encrypted, set security.protocol to SSL or SASL_SSL",
+            );
+        }
+        self.fail(why)
+    }
+
+    fn broken(&self, error: &io::Error) -> ConnectionError {
+        match &self.context.tls {
+            Some(tls) => self.name(tls.explain(error, &self.address.host)),
+            None => self.fail(error),
+        }
+    }
+
+    fn fail(&self, why: impl Display) -> ConnectionError {
+        self.name(lost(why))
+    }
+
+    /// While it is being made, whoever makes it says which broker it is.
+    fn name(&self, error: ConnectionError) -> ConnectionError {
+        if self.api_versions.ranges.is_empty() {
+            error
+        } else {
+            error.of(&self.address.to_string())
+        }
+    }
+
+    /// Sends a request, and waits for the bytes of the response.
     fn ask<R: Request>(
         &mut self,
         version: i16,
@@ -326,8 +443,8 @@ impl Connection {
         frame[..4].copy_from_slice(&size.to_be_bytes());
         self.post(&[&frame], timeout)?;
         loop {
-            if let Some(answer) = self.receive::<R>(version)? {
-                return Ok(answer);
+            if let Some(response) = self.receive::<R>(version)? {
+                return Ok(response);
             }
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
@@ -337,29 +454,64 @@ impl Connection {
         }
     }
 
-    /// Asks, and waits for the answer. A link that did not answer in time is broken: the answer may still come.
+    /// Sends a request, and waits for the response. A connection that gave none in time is broken: it may still
+    /// come.
     pub(in crate::kafka::native) fn call<R: Request>(
         &mut self,
         version: i16,
         request: &R,
         timeout: Duration,
     ) -> Result<R::Response, ConnectionError> {
-        let mut answer = self.ask(version, request, timeout)?;
-        R::Response::decode(&mut answer, version).map_err(|e| self.fail(e))
+        let mut response = self.ask(version, request, timeout)?;
+        R::Response::decode(&mut response, version).map_err(|e| self.fail(e))
     }
 
-    /// What to wait on for an answer.
+    /// `client.rack`.
+    pub(in crate::kafka::native) fn rack(&self) -> &StrBytes {
+        &self.context.rack
+    }
+
+    /// What to wait on for a response.
     pub(in crate::kafka::native) fn poll_fd(&self) -> PollFd<'_> {
-        PollFd::new(&self.stream, PollFlags::IN)
+        self.transport.poll_fd(PollFlags::IN)
     }
 }
 
-/// Waits until one of them has something, at most so long. With none, it is a pause.
-pub(in crate::kafka::native) fn wait(poll_fds: &mut [PollFd<'_>], most: Duration) {
-    let most = Timespec {
-        tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: most.subsec_nanos().into(),
+fn lost(why: impl Display) -> ConnectionError {
+    ConnectionError::lost(why.to_string())
+}
+
+fn too_old() -> ConnectionError {
+    ConnectionError::refused(
+        ErrorKind::Config,
+        "the broker is too old for this client's SASL (before 1.0)",
+        "upgrade the broker",
+    )
+}
+
+fn token_error(error: SaslError) -> ConnectionError {
+    match error {
+        SaslError::Later(why) => ConnectionError::lost(why),
+        SaslError::Refused(why) => ConnectionError::refused(
+            ErrorKind::Unauthorized,
+            why,
+            "check sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, and what the identity provider allows this client",
+        ),
+    }
+}
+
+fn refused_login(sasl: &SaslSettings, said: &str) -> ConnectionError {
+    let who = match sasl.username() {
+        Some(user) => format!("the broker refuses user '{user}' ({said})"),
+        None => format!("the broker refuses the token ({said})"),
     };
-    // A signal ends it early: whoever waits looks again.
-    let _woken = poll(poll_fds, Some(&most));
+    let hint = match sasl.username() {
+        Some(_) => {
+            "check sasl.username, sasl.password and sasl.mechanism; with SCRAM the user must exist for this mechanism (kafka-configs --describe --entity-type users)"
+        }
+        None => {
+            "check the issuer, the audience and the scope of the token, and the clock of this machine"
+        }
+    };
+    ConnectionError::refused(ErrorKind::Unauthorized, who, hint)
 }

@@ -1,4 +1,13 @@
 //! Connections to the brokers of a cluster.
 
+pub(in crate::kafka) mod address;
 pub(in crate::kafka) mod cluster;
 pub(in crate::kafka) mod connection;
+pub(in crate::kafka) mod connection_error;
+mod poll;
+pub(in crate::kafka) mod sasl;
+pub(in crate::kafka) mod security;
+pub(in crate::kafka) mod tls;
+mod transport;
+
+pub(in crate::kafka::native) use poll::wait;

@@ -11,6 +11,7 @@ use crate::kafka::native::error_class::{
 };
 use crate::kafka::native::net::cluster::Node;
 use crate::kafka::native::records::batch_writer::{BatchWriter, Identity, TRANSACTIONAL, after};
+use crate::kafka::native::records::compression::Compression;
 use crate::kafka::partitioner::{StickyPartitioner, of_stick};
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{MetadataResponse, ProduceResponse};
@@ -105,6 +106,7 @@ pub(in crate::kafka::native) struct PartitionError {
 pub(in crate::kafka::native) struct Accumulator {
     /// Does it belong to transactions?
     transactional: bool,
+    compression: Compression,
     topics: Vec<Topic>,
     last: usize,
     waiting: usize,
@@ -119,9 +121,10 @@ pub(in crate::kafka::native) struct Accumulator {
 }
 
 impl Accumulator {
-    pub(in crate::kafka::native) fn new(transactional: bool) -> Self {
+    pub(in crate::kafka::native) fn new(transactional: bool, compression: Compression) -> Self {
         Self {
             transactional,
+            compression,
             ..Self::default()
         }
     }
@@ -218,7 +221,7 @@ impl Accumulator {
         if !part.waiting.back().is_some_and(open) {
             let room = self.spare.pop().unwrap_or_default();
             self.spare_bytes -= room.capacity();
-            let batch = BatchWriter::new(room);
+            let batch = BatchWriter::new(room, self.compression);
             self.waiting += batch.size();
             part.waiting.push_back(batch);
         }
@@ -361,7 +364,7 @@ impl Accumulator {
             for (place, batch) in of_topic {
                 let into = &mut frame.between;
                 into.put_i32(i32::try_from(place.part).unwrap_or(i32::MAX));
-                compact_length(into, batch.size());
+                compact_length(into, batch.bytes().len());
                 frame.insert(batch.bytes());
                 frame.between.put_u8(0); // no more fields of the partition
             }

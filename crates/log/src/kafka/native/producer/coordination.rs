@@ -9,8 +9,10 @@ use crate::kafka::native::error_class::{
     ErrorClass, PRODUCER_FENCED, UNKNOWN_SERVER_ERROR, classify, named,
 };
 use crate::kafka::native::net::cluster::{Cluster, CoordinatorType, Node, version_for};
-use crate::kafka::native::net::connection::{ConnectionError, wait};
+use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::wait;
 use crate::kafka::native::records::batch_writer::Identity;
+use crate::kafka::native::{NativeConfig, unreachable};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -58,7 +60,10 @@ pub(in crate::kafka::native) enum CoordinatorAnswer<T> {
         perhaps: bool,
     },
     /// There was no answer in time, or "not yet", which may be said of what was done before: `perhaps`. Without it nothing was asked.
-    Silence { perhaps: bool, last: String },
+    Silence {
+        perhaps: bool,
+        last: ConnectionError,
+    },
 }
 
 impl<T> CoordinatorAnswer<T> {
@@ -97,15 +102,14 @@ pub(in crate::kafka::native) struct Coordination {
 
 impl Coordination {
     pub(in crate::kafka::native) fn new(
-        cluster: Cluster,
+        config: &NativeConfig,
         id: &str,
-        address: &str,
         silence: Duration,
     ) -> Self {
         Self {
-            cluster,
+            cluster: Cluster::new(config),
             id: id.to_owned(),
-            address: address.to_owned(),
+            address: config.address.clone(),
             identity: Identity::NONE,
             transactions_v2: false,
             touched: false,
@@ -133,12 +137,8 @@ impl Coordination {
         error(named(code), said, self.doing(&what, None))
     }
 
-    pub(in crate::kafka::native) fn silent(&self, last: &str, what: &str) -> Error {
-        let what = format!("{what} of '{}'", self.id);
-        Error::unavailable(format!(
-            "{what}: the broker at {} doesn't answer ({last})",
-            self.address
-        ))
+    pub(in crate::kafka::native) fn silent(&self, last: &ConnectionError, what: &str) -> Error {
+        unreachable(&self.address, &format!("{what} of '{}'", self.id), last)
     }
 
     fn id(&self) -> TransactionalId {
@@ -186,19 +186,20 @@ impl Coordination {
         let clock = SystemClock::new();
         let mut pause = PAUSE;
         let (mut perhaps, mut begun) = (false, false);
-        let mut last: Option<String> = None;
+        let mut last: Option<ConnectionError> = None;
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
-                let last = last.unwrap_or_else(|| "there was no time left to ask".to_owned());
+                let last =
+                    last.unwrap_or_else(|| ConnectionError::lost("there was no time left to ask"));
                 let perhaps = perhaps || begun;
                 return CoordinatorAnswer::Silence { perhaps, last };
             }
             let said = match self.seat(seat, name, left.min(ANSWER)) {
-                Err(ConnectionError(why)) => why,
-                Ok(Err(code)) if classify(code) == ErrorClass::Again => {
-                    format!("the coordinator is not found yet: {:?}", named(code))
-                }
+                Err(why) => why,
+                Ok(Err(code)) if classify(code) == ErrorClass::Again => ConnectionError::lost(
+                    format!("the coordinator is not found yet: {:?}", named(code)),
+                ),
                 Ok(Err(code)) => {
                     return CoordinatorAnswer::Code {
                         code,
@@ -237,18 +238,25 @@ impl Coordination {
                                     };
                                 }
                             }
-                            format!("{:?}", named(code))
+                            ConnectionError::lost(format!("{:?}", named(code)))
                         }
                         Err(why) => {
                             perhaps |= sent;
                             self.cluster.drop_control(node, &why);
                             self.vacate(seat);
-                            why.0
+                            why
                         }
                     }
                 }
             };
             tracing::debug!(target: "stoatflow::kafka", request = R::KEY, waited = ?clock.monotonic(), "asked again: {said}");
+            if said.is_final() {
+                let perhaps = perhaps || begun;
+                return CoordinatorAnswer::Silence {
+                    perhaps,
+                    last: said,
+                };
+            }
             last = Some(said);
             let left = timeout.saturating_sub(clock.monotonic());
             wait(&mut [], pause.min(left));
@@ -310,14 +318,14 @@ impl Coordination {
                 }
                 Ok((answer, _)) => match classify(answer.error_code) {
                     ErrorClass::Again | ErrorClass::Ending => {
-                        format!("{:?}", named(answer.error_code))
+                        ConnectionError::lost(format!("{:?}", named(answer.error_code)))
                     }
                     _ => return Err(self.refused(answer.error_code, "refused", what)),
                 },
-                Err(ConnectionError(why)) => why,
+                Err(why) => why,
             };
             let left = timeout.saturating_sub(clock.monotonic());
-            if left.is_zero() {
+            if left.is_zero() || last.is_final() {
                 return Err(self.silent(&last, what));
             }
             wait(&mut [], pause.min(left));
@@ -336,7 +344,7 @@ impl Coordination {
         let link = self.cluster.control(node, timeout)?;
         let api_versions = &link.api_versions;
         let before = self.transactions_v2;
-        self.transactions_v2 = api_versions.transaction_rules >= TRANSACTIONS_V2
+        self.transactions_v2 = api_versions.transaction_version >= TRANSACTIONS_V2
             && api_versions.version::<ProduceRequest>(PRODUCE_V2) == Some(PRODUCE_V2)
             && api_versions.version::<TxnOffsetCommitRequest>(OFFSETS_V2) == Some(OFFSETS_V2)
             && api_versions.version::<EndTxnRequest>(END_V2) == Some(END_V2);

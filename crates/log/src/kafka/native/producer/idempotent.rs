@@ -5,8 +5,8 @@
 //! forgotten whose the numbers are, it may be. Sends when asked to do something, and has no thread of its own.
 
 use crate::kafka::errors::error;
+use crate::kafka::native::NativeConfig;
 use crate::kafka::native::error_class::named;
-use crate::kafka::native::net::cluster::Cluster;
 use crate::kafka::native::producer::accumulator::is_of_number;
 use crate::kafka::native::producer::coordination::Coordination;
 use crate::kafka::native::producer::sender::{ASIDE, EAGER, KEPT, LOOK, SendError, Sender};
@@ -38,15 +38,14 @@ impl IdempotentProducer {
     /// Behind a guard that is open; connects when it is opened itself.
     pub(in crate::kafka::native) fn new(
         guard: TransactionalProducer,
-        cluster: Cluster,
+        config: &NativeConfig,
         id: &str,
-        address: &str,
         silence: Duration,
     ) -> Self {
         Self {
             guard,
-            coordination: Coordination::new(cluster, id, address, silence),
-            sender: Sender::new(false, silence),
+            coordination: Coordination::new(config, id, silence),
+            sender: Sender::new(false, config.compression, silence),
             departed: None,
             forgotten: true,
             failed: false,
@@ -94,7 +93,7 @@ impl IdempotentProducer {
                 let doing = self.coordination.doing(what, topic.as_deref());
                 Err(error(named(code), &said, doing))
             }
-            SendError::FetchOutcome(error) => {
+            SendError::Fatal(error) => {
                 self.failed = true;
                 Err(error)
             }

@@ -7,11 +7,13 @@ use crate::ProducerRecord;
 use crate::kafka::errors::error;
 use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, classify, named};
 use crate::kafka::native::net::cluster::Node;
-use crate::kafka::native::net::connection::{ConnectionError, wait};
+use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::wait;
 use crate::kafka::native::producer::accumulator::{Accumulator, Flight, PartitionError};
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_LEAST, PRODUCE_V2,
 };
+use crate::kafka::native::records::compression::Compression;
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::Decodable;
 use std::sync::Arc;
@@ -54,7 +56,7 @@ pub(in crate::kafka::native) enum SendError {
     /// Nothing was acknowledged for longer than that may be; the last that was heard.
     Away(String),
     /// What is wrong is known.
-    FetchOutcome(Error),
+    Fatal(Error),
 }
 
 /// What is on its way, and what was heard of it.
@@ -78,9 +80,13 @@ pub(in crate::kafka::native) struct Sender {
 
 impl Sender {
     /// For what belongs to transactions, or to none, and may go unacknowledged for so long.
-    pub(in crate::kafka::native) fn new(transactional: bool, silence: Duration) -> Self {
+    pub(in crate::kafka::native) fn new(
+        transactional: bool,
+        compression: Compression,
+        silence: Duration,
+    ) -> Self {
         Self {
-            accumulator: Accumulator::new(transactional),
+            accumulator: Accumulator::new(transactional, compression),
             stale: false,
             not_before: Duration::ZERO,
             pause: PAUSE,
@@ -104,11 +110,7 @@ impl Sender {
                 return Ok(found);
             }
             if clock.monotonic() > JUST_MADE {
-                return Err(SendError::FetchOutcome(Self::no_such(
-                    at,
-                    name,
-                    "unknown topic",
-                )));
+                return Err(SendError::Fatal(Self::no_such(at, name, "unknown topic")));
             }
             wait(&mut [], LOOK);
         }
@@ -136,7 +138,7 @@ impl Sender {
                     if let Some(topic) = refused {
                         let name = topic.name.as_ref().map(|n| n.0.to_string());
                         let doing = at.doing("writing", name.as_deref());
-                        return Err(SendError::FetchOutcome(error(
+                        return Err(SendError::Fatal(error(
                             named(topic.error_code),
                             "refused",
                             doing,
@@ -145,10 +147,8 @@ impl Sender {
                     self.accumulator.learn(&answer, names);
                     return Ok(());
                 }
-                Err(ConnectionError(why)) if left.is_zero() => {
-                    return Err(SendError::FetchOutcome(
-                        at.silent(&why, "asking for topics"),
-                    ));
+                Err(why) if left.is_zero() || why.is_final() => {
+                    return Err(SendError::Fatal(at.silent(&why, "asking for topics")));
                 }
                 Err(_) => wait(&mut [], LOOK.min(left)),
             }
@@ -170,7 +170,7 @@ impl Sender {
                 self.accumulator.place(topic, record).ok_or_else(|| {
                     let asked = record.partition.map_or(-1, |p| p.0);
                     let said = format!("partition {asked} of {known}");
-                    SendError::FetchOutcome(Self::no_such(at, &record.topic, &said))
+                    SendError::Fatal(Self::no_such(at, &record.topic, &said))
                 })?
             }
         };
@@ -234,18 +234,18 @@ impl Sender {
             return Ok(());
         };
         let Some(link) = at.cluster.open_data(node) else {
-            return self.requeue(at, node, &ConnectionError("the connection is gone".into()));
+            return self.requeue(at, node, &ConnectionError::lost("the connection is gone"));
         };
         let answer = link.receive::<ProduceRequest>(version).and_then(|answer| {
             let decoded = answer.map(|mut bytes| ProduceResponse::decode(&mut bytes, version));
             decoded
                 .transpose()
-                .map_err(|e| ConnectionError(format!("broker {node}: {e}")))
+                .map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))
         });
         match answer {
             Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
                 let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
-                self.requeue(at, node, &ConnectionError(why))
+                self.requeue(at, node, &ConnectionError::lost(why))
             }
             Ok(None) => Ok(()),
             Err(why) => self.requeue(at, node, &why),
@@ -278,7 +278,15 @@ impl Sender {
         }
         self.stale = true;
         self.hold_back();
-        self.patience(&why.0)
+        self.bear(at, why)
+    }
+
+    /// What a connection that failed means for what waits: patience, or an error that stays.
+    fn bear(&self, at: &Coordination, why: &ConnectionError) -> Result<(), SendError> {
+        if why.is_final() {
+            return Err(SendError::Fatal(at.silent(why, "writing")));
+        }
+        self.patience(&why.to_string())
     }
 
     pub(in crate::kafka::native) fn hold_back(&mut self) {
@@ -323,7 +331,7 @@ impl Sender {
             Ok(answer) => answer,
             Err(why) => {
                 self.hold_back();
-                return self.patience(&why.0);
+                return self.bear(at, &why);
             }
         };
         self.accumulator.learn(&answer, &names);
@@ -340,7 +348,7 @@ impl Sender {
         if now < since + NEW_TOPIC {
             return Ok(());
         }
-        Err(SendError::FetchOutcome(Self::no_such(
+        Err(SendError::Fatal(Self::no_such(
             at,
             &name.0,
             "the topic is gone",
@@ -361,7 +369,7 @@ impl Sender {
             let known = |v: &i16| *v == PRODUCE_V2 || !transactions_v2 && *v >= PRODUCE_LEAST;
             let version = version.filter(known);
             version.ok_or_else(|| {
-                ConnectionError(format!("broker {node} knows other versions of requests"))
+                ConnectionError::lost(format!("broker {node} knows other versions of requests"))
             })
         });
         let version = match opened {
@@ -423,7 +431,7 @@ impl Sender {
                 // A topic that is gone is said to be "not yet": who leads it is asked for.
                 self.stale = true;
                 self.hold_back();
-                Err(self.patience(&last).err())
+                Err(self.bear(at, &last).err())
             }
         }
     }
@@ -432,7 +440,7 @@ impl Sender {
     pub(in crate::kafka::native) fn late(&self, at: &Coordination, timeout: Duration) -> Error {
         let bytes = self.accumulator.unacknowledged();
         let last = format!("{bytes} bytes are not acknowledged after {timeout:?}");
-        at.silent(&last, "flushing")
+        at.silent(&ConnectionError::lost(last), "flushing")
     }
 
     /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing was until now.

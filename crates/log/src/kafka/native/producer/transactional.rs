@@ -6,9 +6,10 @@
 use crate::kafka::alternating::TransactionalSide;
 use crate::kafka::errors::error;
 use crate::kafka::markers::Markers;
+use crate::kafka::native::NativeConfig;
 use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
-use crate::kafka::native::net::cluster::Cluster;
-use crate::kafka::native::net::connection::{ConnectionError, wait};
+use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::wait;
 use crate::kafka::native::producer::accumulator::Accumulator;
 use crate::kafka::native::producer::coordination::{Coordination, CoordinatorAnswer};
 use crate::kafka::native::producer::sender::{
@@ -55,14 +56,13 @@ pub(in crate::kafka) struct TransactionalProducer {
 impl TransactionalProducer {
     /// For an id; connects when it is opened.
     pub(in crate::kafka::native) fn new(
-        cluster: Cluster,
+        config: &NativeConfig,
         id: &str,
-        address: &str,
         silence: Duration,
     ) -> Self {
         Self {
-            coordination: Coordination::new(cluster, id, address, silence),
-            sender: Sender::new(true, silence),
+            coordination: Coordination::new(config, id, silence),
+            sender: Sender::new(true, config.compression, silence),
             state: State::Idle,
             doubtful: false,
             rollovers: 0,
@@ -77,8 +77,7 @@ impl TransactionalProducer {
             .init_producer_id(Identity::NONE, timeout)?;
         let left = timeout.saturating_sub(clock.monotonic());
         let agreed = self.coordination.negotiate_transaction_version(left);
-        agreed
-            .map_err(|ConnectionError(why)| self.coordination.silent(&why, "opening the producer"))
+        agreed.map_err(|why| self.coordination.silent(&why, "opening the producer"))
     }
 
     /// Somebody newer has the id.
@@ -131,7 +130,7 @@ impl TransactionalProducer {
                 what,
                 topic,
             } => self.spoil(code, &said, what, topic.as_deref()),
-            SendError::FetchOutcome(error) => {
+            SendError::Fatal(error) => {
                 self.give_up();
                 error
             }
@@ -242,8 +241,8 @@ impl TransactionalProducer {
         self.drop_all();
         if may_come && self.state != State::Fenced {
             self.give_up();
-            let last = "what was sent is not answered, and may still arrive";
-            return Err(self.coordination.silent(last, "aborting the transaction"));
+            let last = ConnectionError::lost("what was sent is not answered, and may still arrive");
+            return Err(self.coordination.silent(&last, "aborting the transaction"));
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! A batch of records as a broker keeps it (format 2), written once: what is appended here is what the socket sends.
+//! A record batch as a broker keeps it (format 2), written once: what is appended here is what the socket sends.
 //!
-//! Takes records, gives bytes. Whose batch it is, and the how-manieth, is put in last, for it is not known before it goes.
-//! Never compresses.
+//! Takes records, gives bytes. Producer id and base sequence are patched in when the batch is sent, and then it is
+//! compressed too.
 
+use super::compression::Compression;
 use crate::ProducerRecord;
 use stoatflow_core::Header;
 
@@ -50,6 +51,9 @@ impl Identity {
 #[derive(Debug)]
 pub(in crate::kafka::native) struct BatchWriter {
     bytes: Vec<u8>,
+    compression: Compression,
+    /// The same compressed, if that is shorter. Made when the batch is sealed.
+    packed: Option<Vec<u8>>,
     count: i32,
     first: i64,
     latest: i64,
@@ -60,11 +64,13 @@ pub(in crate::kafka::native) struct BatchWriter {
 
 impl BatchWriter {
     /// An empty one, in memory that may have been another's.
-    pub(in crate::kafka::native) fn new(mut room: Vec<u8>) -> Self {
+    pub(in crate::kafka::native) fn new(mut room: Vec<u8>, compression: Compression) -> Self {
         room.clear();
         room.resize(HEAD, 0);
         Self {
             bytes: room,
+            compression,
+            packed: None,
             count: 0,
             first: 0,
             latest: i64::MIN,
@@ -73,7 +79,7 @@ impl BatchWriter {
         }
     }
 
-    /// What it takes on its way.
+    /// What it takes in memory, and on its way if it isn't compressed.
     pub(in crate::kafka::native) const fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -129,7 +135,8 @@ impl BatchWriter {
         attributes: i16,
         sequence: i32,
     ) {
-        let length = i32::try_from(self.bytes.len() - LEADER_EPOCH).unwrap_or(i32::MAX);
+        let attributes = attributes | self.pack();
+        let length = i32::try_from(self.bytes().len() - LEADER_EPOCH).unwrap_or(i32::MAX);
         self.put(LENGTH, length.to_be_bytes());
         self.put(LEADER_EPOCH, (-1_i32).to_be_bytes());
         self.put(MAGIC, [FORMAT]);
@@ -141,14 +148,31 @@ impl BatchWriter {
         self.put(EPOCH, owner.epoch.to_be_bytes());
         self.put(SEQUENCE, sequence.to_be_bytes());
         self.put(COUNT, self.count.to_be_bytes());
-        let crc = crc32c::crc32c(&self.bytes[ATTRIBUTES..]);
+        let crc = crc32c::crc32c(&self.bytes()[ATTRIBUTES..]);
         self.put(CRC, crc.to_be_bytes());
         self.sealed = true;
     }
 
+    /// Compresses, if that helps; gives what the attributes say of it.
+    fn pack(&mut self) -> i16 {
+        let mut packed = vec![0; HEAD];
+        match self.compression.compress(&self.bytes[HEAD..], &mut packed) {
+            Ok(true) if packed.len() < self.bytes.len() => {
+                self.packed = Some(packed);
+                self.compression.codec as i16
+            }
+            Ok(_) => 0,
+            Err(error) => {
+                tracing::warn!(target: "stoatflow::kafka", %error, codec = ?self.compression.codec, "a batch is sent uncompressed");
+                0
+            }
+        }
+    }
+
     /// It is nobody's again: a broker has said that it has not taken it, and takes it under another number only.
-    pub(in crate::kafka::native) const fn unseal(&mut self) {
+    pub(in crate::kafka::native) fn unseal(&mut self) {
         (self.sealed, self.lost) = (false, false);
+        self.packed = None;
     }
 
     /// Two with half of the records each, numbered as they are in the whole, which nobody has taken. None of a single record.
@@ -162,8 +186,8 @@ impl BatchWriter {
             epoch: i16::from_be_bytes(self.get(EPOCH)),
         };
         let sequence = i32::from_be_bytes(self.get(SEQUENCE));
-        let attributes = i16::from_be_bytes(self.get(ATTRIBUTES));
-        let mut halves = [Self::new(Vec::new()), Self::new(Vec::new())];
+        let attributes = i16::from_be_bytes(self.get(ATTRIBUTES)) & !COMPRESSION;
+        let mut halves = [(); 2].map(|()| Self::new(Vec::new(), self.compression));
         let mut rest = &self.bytes[HEAD..];
         for n in 0..self.count {
             let size = usize::try_from(unzigzag(take_varint(&mut rest)?)).ok()?;
@@ -200,15 +224,17 @@ impl BatchWriter {
     }
 
     fn get<const N: usize>(&self, at: usize) -> [u8; N] {
-        self.bytes[at..at + N].try_into().unwrap_or([0; N])
+        self.bytes()[at..at + N].try_into().unwrap_or([0; N])
     }
 
     fn put<const N: usize>(&mut self, at: usize, what: [u8; N]) {
-        self.bytes[at..at + N].copy_from_slice(&what);
+        let bytes = self.packed.as_mut().unwrap_or(&mut self.bytes);
+        bytes[at..at + N].copy_from_slice(&what);
     }
 
+    /// What the socket sends.
     pub(in crate::kafka::native) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.packed.as_ref().unwrap_or(&self.bytes)
     }
 
     /// Its memory, for the next one.

@@ -2,3 +2,4 @@
 
 pub(in crate::kafka) mod batch_reader;
 pub(in crate::kafka) mod batch_writer;
+pub(in crate::kafka) mod compression;

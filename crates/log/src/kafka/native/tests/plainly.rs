@@ -3,7 +3,7 @@
 use super::broker::PARTITIONS;
 use super::faults::{Dice, FaultyBroker};
 use super::{WAIT, cut, drawn, heads, open, record, seeds, sent, written};
-use crate::kafka::native::{self, address_list};
+use crate::kafka::native::{self, NativeConfig};
 use crate::{CommitOutcome, Producer};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,9 @@ const ROUNDS: i64 = 25;
 
 fn open_plainly(broker: &FaultyBroker, id: &str) -> native::IdempotentProducer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
-    let addresses = address_list(&bootstrap).unwrap();
+    let config = NativeConfig::plaintext(&bootstrap);
     let guard = open(broker, id);
-    let mut writer = native::plain(guard, addresses, "test", id, &bootstrap, WAIT);
+    let mut writer = native::plain(guard, &config, id, WAIT);
     writer.open(WAIT).unwrap();
     writer
 }
@@ -112,11 +112,11 @@ fn a_record_is_there_soon_and_many_need_few_requests() {
     for _ in 0..100 {
         sent(&mut writer, &topic, "next").unwrap();
         // The broker has long answered when the next one comes.
-        native::net::connection::wait(&mut [], Duration::from_micros(500));
+        native::net::wait(&mut [], Duration::from_micros(500));
     }
     while writer.pursue().unwrap() > 0 {
         assert!(clock.monotonic() < WAIT, "they are not sent");
-        native::net::connection::wait(&mut [], Duration::from_millis(1));
+        native::net::wait(&mut [], Duration::from_millis(1));
     }
     let took = clock.monotonic();
     writer.flush(WAIT).unwrap();

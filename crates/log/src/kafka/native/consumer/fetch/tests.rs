@@ -20,7 +20,8 @@ const PORTION: FetchLimits = FetchLimits {
 fn a_request_says_what_was_seen_where_it_can() {
     let asked = [wanted("a", 1), wanted("a", 0), wanted("b", 0)];
     for (version, seen) in [(12, 2), (11, -1)] {
-        let request = request(&asked, PORTION, Duration::from_millis(20), version);
+        let rack = StrBytes::from_static_str("here");
+        let request = request(&asked, PORTION, Duration::from_millis(20), (version, &rack));
         assert_eq!(
             (
                 request.isolation_level,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::{BatchWriter, Identity, TRANSACTIONAL};
+use crate::kafka::native::records::compression::Compression;
 use kafka_protocol::messages::metadata_response::{
     MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -44,7 +45,7 @@ fn led(count: i32, id: u8) -> MetadataResponse {
 
 /// So many records of 100 bytes from an offset on.
 fn records(from: i64, count: u8) -> Bytes {
-    let mut batch = BatchWriter::new(Vec::new());
+    let mut batch = BatchWriter::new(Vec::new(), Compression::default());
     for n in 0..count {
         batch.append(&ProducerRecord {
             topic: "t".into(),

@@ -1,6 +1,7 @@
 use super::{Accumulator, FULL, after};
 use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::Identity;
+use crate::kafka::native::records::compression::Compression;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::metadata_response::{
     MetadataResponsePartition, MetadataResponseTopic,
@@ -35,7 +36,7 @@ fn accumulator() -> (Accumulator, Arc<str>, Arc<str>) {
             .with_partitions((0..4).map(part).collect())
     };
     let answer = MetadataResponse::default().with_topics(vec![topic("a"), topic("b")]);
-    let mut accumulator = Accumulator::new(true);
+    let mut accumulator = Accumulator::new(true, Compression::default());
     accumulator.learn(&answer, &[a.clone(), b.clone()]);
     (accumulator, a, b)
 }

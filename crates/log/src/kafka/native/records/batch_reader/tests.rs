@@ -3,6 +3,7 @@ use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::{
     ATTRIBUTES, BatchWriter, CRC, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
 };
+use crate::kafka::native::records::compression;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::records::{
     Compression, Record, RecordBatchDecoder, RecordBatchEncoder, RecordEncodeOptions,
@@ -29,7 +30,7 @@ fn outgoing(n: u8) -> ProducerRecord {
 
 /// A batch at an offset, as the broker keeps it.
 fn batch(base: i64, producer: i64, records: impl Iterator<Item = u8>) -> BytesMut {
-    let mut batch = BatchWriter::new(Vec::new());
+    let mut batch = BatchWriter::new(Vec::new(), compression::Compression::default());
     for n in records {
         batch.append(&outgoing(n));
     }

@@ -1,5 +1,6 @@
 use super::{BatchWriter, Identity, TRANSACTIONAL, after};
 use crate::ProducerRecord;
+use crate::kafka::native::records::compression::Compression;
 use bytes::Bytes;
 use kafka_protocol::records::RecordBatchDecoder;
 use proptest::prelude::*;
@@ -39,7 +40,7 @@ proptest! {
     /// Somebody else's reader, which checks the CRC, finds what was put in.
     #[test]
     fn another_reader_finds_the_same(records in records(), transactional in any::<bool>(), id in 0_i64.., epoch in 0_i16.., sequence in 0_i32..1_000_000) {
-        let mut batch = BatchWriter::new(vec![7; 300]);
+        let mut batch = BatchWriter::new(vec![7; 300], Compression::default());
         let mut sizes = vec![batch.size()];
         for record in &records {
             batch.append(record);
@@ -68,7 +69,7 @@ proptest! {
 }
 
 fn sealed(records: &[ProducerRecord], attributes: i16, sequence: i32) -> BatchWriter {
-    let mut batch = BatchWriter::new(Vec::new());
+    let mut batch = BatchWriter::new(Vec::new(), Compression::default());
     for record in records {
         batch.append(record);
     }
@@ -94,7 +95,7 @@ proptest! {
 
 #[test]
 fn the_head_says_first_and_latest_time() {
-    let mut batch = BatchWriter::new(Vec::new());
+    let mut batch = BatchWriter::new(Vec::new(), Compression::default());
     for at in [5, 9, 2] {
         batch.append(&ProducerRecord {
             topic: "t".into(),

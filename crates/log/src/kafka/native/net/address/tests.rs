@@ -17,8 +17,9 @@ fn addresses_are_read() {
         ("[::1]:9093", at("::1", 9093)),
         ("::1", at("::1", 9092)),
         ("[::1]", at("::1", 9092)),
-        ("SSL://broker:1", None),
-        ("SASL_PLAINTEXT://broker:1", None),
+        ("SSL://broker:1", at("broker", 1)),
+        ("SASL_SSL://[::1]:1", at("::1", 1)),
+        ("KAFKA://broker:1", None),
         ("broker:port", None),
         ("broker:70000", None),
         (":9092", None),
@@ -26,4 +27,13 @@ fn addresses_are_read() {
     ] {
         assert_eq!(BrokerAddress::read(text), expected, "{text:?}");
     }
+}
+
+#[test]
+fn lists_are_read() {
+    let read = |text| BrokerAddress::read_list(text).map(|list| list.len());
+    assert_eq!(read("a:1, b:2,"), Ok(2));
+    assert_eq!(read("a:1,SSL://b:2"), Ok(2));
+    assert_eq!(read("a:1, b:x"), Err("b:x".to_owned()));
+    assert_eq!(read(" , "), Err(",".to_owned()));
 }

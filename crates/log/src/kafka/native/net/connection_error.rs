@@ -1,0 +1,69 @@
+//! Why a connection can't be used.
+
+use std::fmt::{self, Display};
+use stoatflow_core::ErrorKind;
+
+/// Why a connection can't be used: a broker that is away is tried again, one that refuses is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::kafka) struct ConnectionError {
+    why: String,
+    kind: ErrorKind,
+    hint: Option<String>,
+}
+
+impl ConnectionError {
+    /// May go away by itself: the connection is made again.
+    pub(in crate::kafka) fn lost(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            kind: ErrorKind::Unavailable,
+            hint: None,
+        }
+    }
+
+    /// As `lost`, with what may help.
+    pub(in crate::kafka) fn lost_perhaps(why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..Self::lost(why)
+        }
+    }
+
+    /// Stays until somebody changes a setting or a permission, which the hint names.
+    pub(in crate::kafka) fn refused(
+        kind: ErrorKind,
+        why: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            why: why.into(),
+            kind,
+            hint: Some(hint.into()),
+        }
+    }
+
+    /// Is trying again of no use?
+    pub(in crate::kafka) fn is_final(&self) -> bool {
+        self.kind != ErrorKind::Unavailable
+    }
+
+    pub(in crate::kafka) const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub(in crate::kafka) fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The same, of the broker with this address.
+    pub(super) fn of(mut self, broker: &str) -> Self {
+        self.why = format!("{broker}: {}", self.why);
+        self
+    }
+}
+
+impl Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}

@@ -1,0 +1,14 @@
+//! Waiting on sockets.
+
+use rustix::event::{PollFd, Timespec, poll};
+use std::time::Duration;
+
+/// Waits until one of them is ready, at most so long. Without any it is a pause.
+pub(in crate::kafka::native) fn wait(sockets: &mut [PollFd<'_>], most: Duration) {
+    let most = Timespec {
+        tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    // A signal ends it early: the caller looks again.
+    let _woken = poll(sockets, Some(&most));
+}

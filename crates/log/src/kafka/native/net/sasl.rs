@@ -1,0 +1,111 @@
+//! Authentication by SASL: PLAIN, SCRAM and OAUTHBEARER.
+//!
+//! Takes who this client is, gives the messages of a mechanism one by one; [`Connection`](super::connection) sends
+//! them. Never prints a password or a token.
+
+mod oauth;
+mod oidc;
+mod scram;
+#[cfg(test)]
+mod tests;
+
+pub(in crate::kafka) use oauth::TokenSource;
+pub(in crate::kafka) use oidc::{OidcSettings, OidcTokens};
+pub(in crate::kafka) use scram::Hash;
+
+use oauth::OauthClient;
+use scram::ScramClient;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+/// A user's name and password.
+#[derive(Clone)]
+pub(in crate::kafka) struct Login {
+    pub username: String,
+    pub password: String,
+}
+
+/// Never prints the password.
+impl Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login")
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How this client says who it is.
+#[derive(Clone, Debug)]
+pub(in crate::kafka) enum SaslSettings {
+    Plain(Login),
+    Scram(Hash, Login),
+    OauthBearer(Arc<dyn TokenSource>),
+}
+
+/// Why there is no next message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::kafka) enum SaslError {
+    /// The broker, or what hands out tokens, can't be used now.
+    Later(String),
+    /// The broker doesn't know the password that it should: somebody else answers, or the setting is wrong.
+    Refused(String),
+}
+
+/// One authentication. Messages alternate, and the client begins.
+#[derive(Debug)]
+pub(super) enum SaslClient {
+    Plain(Login),
+    Scram(Box<ScramClient>),
+    Oauth(OauthClient),
+}
+
+impl SaslSettings {
+    /// The name under which brokers know the mechanism.
+    pub(in crate::kafka) const fn mechanism(&self) -> &'static str {
+        match self {
+            Self::Plain(_) => "PLAIN",
+            Self::Scram(Hash::Sha256, _) => "SCRAM-SHA-256",
+            Self::Scram(Hash::Sha512, _) => "SCRAM-SHA-512",
+            Self::OauthBearer(_) => "OAUTHBEARER",
+        }
+    }
+
+    /// The user, where the mechanism has one.
+    pub(super) fn username(&self) -> Option<&str> {
+        match self {
+            Self::Plain(login) | Self::Scram(_, login) => Some(&login.username),
+            Self::OauthBearer(_) => None,
+        }
+    }
+
+    /// Begins an authentication; may fetch a token.
+    pub(super) fn begin(&self) -> Result<SaslClient, SaslError> {
+        Ok(match self {
+            Self::Plain(login) => SaslClient::Plain(login.clone()),
+            Self::Scram(hash, login) => {
+                SaslClient::Scram(Box::new(ScramClient::new(*hash, login.clone())?))
+            }
+            Self::OauthBearer(source) => SaslClient::Oauth(OauthClient::new(source.token()?)),
+        })
+    }
+}
+
+impl SaslClient {
+    /// The first message.
+    pub(super) fn first(&mut self) -> Vec<u8> {
+        match self {
+            Self::Plain(login) => format!("\0{}\0{}", login.username, login.password).into_bytes(),
+            Self::Scram(scram) => scram.first(),
+            Self::Oauth(oauth) => oauth.first(),
+        }
+    }
+
+    /// The message that answers the broker's; `None` at the end.
+    pub(super) fn next(&mut self, said: &[u8]) -> Result<Option<Vec<u8>>, SaslError> {
+        match self {
+            Self::Plain(_) => Ok(None),
+            Self::Scram(scram) => scram.next(said),
+            Self::Oauth(oauth) => Ok(oauth.next(said)),
+        }
+    }
+}

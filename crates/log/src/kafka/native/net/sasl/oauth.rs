@@ -1,0 +1,54 @@
+//! OAUTHBEARER (RFC 7628, KIP-255): a token in place of a password.
+
+use super::SaslError;
+use std::fmt::{self, Debug};
+
+/// A token, and what goes with it.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::kafka) struct Token {
+    /// The text that the broker checks.
+    pub text: String,
+    /// SASL extensions (KIP-342), such as `logicalCluster` of Confluent Cloud.
+    pub extensions: Vec<(String, String)>,
+}
+
+/// Never prints the token.
+impl Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token")
+            .field("extensions", &self.extensions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Hands out tokens.
+pub(in crate::kafka) trait TokenSource: Send + Sync + Debug {
+    /// A token that is valid for a while yet.
+    fn token(&self) -> Result<Token, SaslError>;
+}
+
+/// One authentication.
+#[derive(Debug)]
+pub(in crate::kafka::native::net) struct OauthClient {
+    token: Token,
+}
+
+impl OauthClient {
+    pub(super) const fn new(token: Token) -> Self {
+        Self { token }
+    }
+
+    pub(super) fn first(&self) -> Vec<u8> {
+        let mut message = format!("n,,\u{1}auth=Bearer {}\u{1}", self.token.text);
+        for (name, value) in &self.token.extensions {
+            message.push_str(&format!("{name}={value}\u{1}"));
+        }
+        message.push('\u{1}');
+        message.into_bytes()
+    }
+
+    /// A broker that refuses the token says why, and waits for this before it ends the authentication.
+    pub(super) fn next(&self, said: &[u8]) -> Option<Vec<u8>> {
+        (!said.is_empty()).then(|| b"\x01".to_vec())
+    }
+}

@@ -1,0 +1,32 @@
+//! How connections to a cluster are protected, and who this client is.
+
+use super::sasl::SaslSettings;
+use super::tls::TlsClient;
+use kafka_protocol::protocol::StrBytes;
+use std::sync::Arc;
+
+/// What all connections of a client have in common.
+#[derive(Clone, Debug)]
+pub(in crate::kafka) struct ClientContext {
+    /// `client.id`.
+    pub client_id: StrBytes,
+    /// `client.rack`: where this client runs, for reading from replicas nearby.
+    pub rack: StrBytes,
+    /// Encryption, if the protocol has it.
+    pub tls: Option<TlsClient>,
+    /// Who this client is, if the protocol asks.
+    pub sasl: Option<Arc<SaslSettings>>,
+}
+
+impl ClientContext {
+    /// Plaintext, without authentication.
+    #[cfg(test)]
+    pub(in crate::kafka) fn plaintext(client_id: &str) -> Self {
+        Self {
+            client_id: StrBytes::from_string(client_id.to_owned()),
+            rack: StrBytes::from_static_str(""),
+            tls: None,
+            sasl: None,
+        }
+    }
+}

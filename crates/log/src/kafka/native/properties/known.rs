@@ -1,0 +1,194 @@
+//! The names of client properties, and what the native client does about each.
+
+/// What the native client knows of a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka) enum Knowledge {
+    /// It does what the property says; this is the name that it uses itself.
+    Native(&'static str),
+    /// The property changes nothing here, and why.
+    NoEffect(&'static str),
+    /// It can't do it, and says what to do instead.
+    Refused(&'static str),
+    /// Only librdkafka may know it.
+    Unknown,
+}
+
+/// Names that mean the same; the first is the one used here.
+const NATIVE: &[&[&str]] = &[
+    &["client.id"],
+    &["client.rack"],
+    &["compression.gzip.level"],
+    &["compression.level"],
+    &["compression.lz4.level"],
+    &["compression.type", "compression.codec"],
+    &["compression.zstd.level"],
+    &["enable.ssl.certificate.verification"],
+    &["fetch.max.bytes"],
+    &["https.ca.location"],
+    &["https.ca.pem"],
+    &["max.partition.fetch.bytes", "fetch.message.max.bytes"],
+    &["sasl.jaas.config"],
+    &["sasl.mechanism", "sasl.mechanisms"],
+    &[
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.credentials.client.id",
+    ],
+    &[
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret",
+    ],
+    &["sasl.oauthbearer.extensions"],
+    &["sasl.oauthbearer.method"],
+    &["sasl.oauthbearer.scope"],
+    &["sasl.oauthbearer.token.endpoint.url"],
+    &["sasl.password"],
+    &["sasl.username"],
+    &["security.protocol"],
+    &["ssl.ca.location", "ssl.truststore.location"],
+    &["ssl.ca.pem", "ssl.truststore.certificates"],
+    &["ssl.certificate.location", "ssl.keystore.location"],
+    &["ssl.certificate.pem", "ssl.keystore.certificate.chain"],
+    &["ssl.enabled.protocols"],
+    &["ssl.endpoint.identification.algorithm"],
+    &["ssl.key.location"],
+    &["ssl.key.password"],
+    &["ssl.key.pem", "ssl.keystore.key"],
+    &["ssl.keystore.type"],
+    &["ssl.truststore.type"],
+];
+
+const BATCHES: &str =
+    "a request goes as soon as the one before it is answered, with all that has come meanwhile";
+const READS: &str = "the engine says when it wants records, and how many";
+const SOCKETS: &str = "the system's own values are used";
+const CONNECTS: &str = "connections are made again after 20 to 500 ms, and topics are looked up when a leader has moved";
+const DEADLINES: &str = "broker.wait.timeout.ms, commit.timeout.ms and transaction.timeout.ms bound how long a broker is waited for";
+
+const SIZES: &str = "max.message.bytes of the topic bounds a request: what is larger is divided, and a record that is larger is an error";
+
+/// Properties that change nothing here.
+const NO_EFFECT: &[(&str, &str)] = &[
+    (
+        "api.version.request",
+        "the broker is always asked for its API versions",
+    ),
+    ("batch.num.messages", BATCHES),
+    ("batch.size", BATCHES),
+    (
+        "broker.address.family",
+        "all addresses of a name are tried, in the order of the system's resolver",
+    ),
+    (
+        "buffer.memory",
+        "in.flight.max.bytes bounds what is in memory",
+    ),
+    ("check.crcs", "checksums are always checked"),
+    ("client.dns.lookup", "all addresses of a name are tried"),
+    (
+        "connections.max.idle.ms",
+        "a connection is made again when it is needed and the broker has closed it",
+    ),
+    ("delivery.timeout.ms", DEADLINES),
+    ("enable.metrics.push", "this client pushes no metrics"),
+    ("fetch.max.wait.ms", READS),
+    ("fetch.min.bytes", READS),
+    ("fetch.wait.max.ms", READS),
+    ("linger.ms", BATCHES),
+    (
+        "log.connection.close",
+        "closed connections are logged at debug level",
+    ),
+    (
+        "max.in.flight.requests.per.connection",
+        "one request per broker is in flight",
+    ),
+    (
+        "max.poll.records",
+        "batch.max.records bounds what a lane takes at a time",
+    ),
+    ("max.request.size", SIZES),
+    ("message.max.bytes", SIZES),
+    ("message.timeout.ms", DEADLINES),
+    ("metadata.max.age.ms", CONNECTS),
+    (
+        "queue.buffering.max.kbytes",
+        "in.flight.max.bytes bounds what is in memory",
+    ),
+    (
+        "queue.buffering.max.messages",
+        "in.flight.max.bytes bounds what is in memory",
+    ),
+    ("queue.buffering.max.ms", BATCHES),
+    ("queued.max.messages.kbytes", READS),
+    ("queued.min.messages", READS),
+    ("receive.buffer.bytes", SOCKETS),
+    ("reconnect.backoff.max.ms", CONNECTS),
+    ("reconnect.backoff.ms", CONNECTS),
+    ("request.timeout.ms", DEADLINES),
+    (
+        "retries",
+        "what may be tried again is tried again until a deadline",
+    ),
+    ("retry.backoff.max.ms", CONNECTS),
+    ("retry.backoff.ms", CONNECTS),
+    ("send.buffer.bytes", SOCKETS),
+    ("socket.connection.setup.timeout.max.ms", CONNECTS),
+    ("socket.connection.setup.timeout.ms", CONNECTS),
+    ("socket.keepalive.enable", "it is always on"),
+    ("socket.nagle.disable", "it is always off"),
+    ("socket.receive.buffer.bytes", SOCKETS),
+    ("socket.send.buffer.bytes", SOCKETS),
+    ("socket.timeout.ms", DEADLINES),
+    (
+        "ssl.protocol",
+        "TLS 1.3 is spoken, and 1.2 where the broker knows no newer one; ssl.enabled.protocols chooses",
+    ),
+    (
+        "ssl.truststore.password",
+        "certificates in PEM need no password",
+    ),
+    ("topic.metadata.refresh.interval.ms", CONNECTS),
+];
+
+/// Properties that this client can't honour.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "sasl.login.callback.handler.class",
+        "Java classes can't run here: use sasl.oauthbearer.token.endpoint.url",
+    ),
+    (
+        "sasl.client.callback.handler.class",
+        "Java classes can't run here",
+    ),
+    ("security.providers", "Java classes can't run here"),
+    (
+        "ssl.cipher.suites",
+        "rustls chooses among ciphers that are all safe",
+    ),
+    ("ssl.engine.factory.class", "Java classes can't run here"),
+    (
+        "ssl.keystore.password",
+        "give the key in PEM: ssl.key.location, with ssl.key.password if it is encrypted",
+    ),
+];
+
+/// What the native client makes of a name.
+pub(in crate::kafka) fn knowledge(name: &str) -> Knowledge {
+    if let Some(names) = NATIVE.iter().find(|names| names.contains(&name)) {
+        return Knowledge::Native(names[0]);
+    }
+    let of = |table: &[(&str, &'static str)]| {
+        let found = table.iter().find(|(known, _)| *known == name);
+        found.map(|(_, why)| *why)
+    };
+    if let Some(why) = of(NO_EFFECT) {
+        return Knowledge::NoEffect(why);
+    }
+    of(REFUSED).map_or(Knowledge::Unknown, Knowledge::Refused)
+}
+
+/// All names that the native client does something about, with the other names of each.
+#[cfg(test)]
+pub(super) fn native_names() -> &'static [&'static [&'static str]] {
+    NATIVE
+}
