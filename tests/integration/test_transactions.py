@@ -47,7 +47,7 @@ def test_transactions_go_through_two_ids_in_turn(
     assert len({producer for producer, _ in found}) == ids
 
 
-@pytest.mark.parametrize("more", [{}, {"producer.linger.ms": "5"}], ids=["own client", "librdkafka"])
+@pytest.mark.parametrize("more", [{}, {"kafka.client": "librdkafka"}], ids=["own client", "librdkafka"])
 def test_a_timeout_beyond_the_brokers_is_said_at_the_start(
     kafka: KafkaTopics, name: str, tmp_path: Path, more: dict[str, str]
 ) -> None:

@@ -238,11 +238,7 @@ impl Job<'_> {
             Way::Tuned => self.by_crate(&TUNED).map_err(failed),
             // Whoever sets a property that only librdkafka knows is served by librdkafka.
             Way::Batches => {
-                let only = (
-                    ClientRole::All,
-                    "socket.nagle.disable".into(),
-                    "true".into(),
-                );
+                let only = (ClientRole::All, "kafka.client".into(), "librdkafka".into());
                 self.by_port(kafka::connect(self.bootstrap, &[only])?.as_ref())
             }
             Way::Own => self.by_port(kafka::connect(self.bootstrap, &[])?.as_ref()),

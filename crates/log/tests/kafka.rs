@@ -3,7 +3,9 @@
 //! Needs `STOATFLOW_TEST_BOOTSTRAP=host:port` of a Kafka 4 broker that this user may do anything on
 //! (`tests/integration/broker/kafka_broker.py --print-bootstrap` starts one). Built with
 //! `--features kafka-tests` only, and without the variable every test fails: nothing passes unseen.
+//! `STOATFLOW_TEST_CLIENT` may hold client properties, a JSON object, for a cluster with TLS or SASL.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stoatflow_core::settings::ClientRole;
@@ -19,13 +21,8 @@ fn broker() -> Arc<KafkaBroker> {
     broker_with(&[])
 }
 
-/// Whoever sets a property that only librdkafka knows is served by librdkafka.
 fn broker_of_librdkafka() -> Arc<KafkaBroker> {
-    broker_with(&[(
-        ClientRole::All,
-        "socket.nagle.disable".into(),
-        "true".into(),
-    )])
+    broker_with(&[(ClientRole::All, "kafka.client".into(), "librdkafka".into())])
 }
 
 #[allow(clippy::disallowed_methods)] // a test has no settings
@@ -34,7 +31,12 @@ fn broker_with(properties: &[(ClientRole, String, String)]) -> Arc<KafkaBroker> 
         "these tests need a real broker: set STOATFLOW_TEST_BOOTSTRAP=host:port, \
          e.g. to what `python tests/integration/broker/kafka_broker.py --print-bootstrap` prints",
     );
-    connect(&bootstrap, properties).expect("the properties are right")
+    let of_cluster = std::env::var("STOATFLOW_TEST_CLIENT").unwrap_or_else(|_| "{}".to_owned());
+    let of_cluster: BTreeMap<String, String> =
+        serde_json::from_str(&of_cluster).expect("STOATFLOW_TEST_CLIENT is a JSON object of texts");
+    let of_cluster = (of_cluster.into_iter()).map(|(name, value)| (ClientRole::All, name, value));
+    let all: Vec<_> = of_cluster.chain(properties.iter().cloned()).collect();
+    connect(&bootstrap, &all).expect("the properties are right")
 }
 
 /// Keeps the topics of this run apart from earlier ones on the same broker.

@@ -8,6 +8,7 @@
 //! transactional id wants to add meanwhile. Of another id it knows no such wait. What a newcomer must fence are both
 //! ids, whichever way it commits itself.
 
+use super::native::producer::background::BackgroundProducer;
 use super::native::{self, NativeConfig};
 use super::properties::Properties;
 use crate::kafka::librdkafka::admin::Admin;
@@ -48,14 +49,24 @@ pub(super) fn open(
     let clock = SystemClock::new();
     let left = || timeout.saturating_sub(clock.monotonic());
     let second = format!("{id}{SECOND}");
-    // Ours has no thread of its own.
-    if !matches!(mode, ProducerMode::Background { .. }) {
-        if let Some(native) = properties.native(ClientRole::Producer) {
-            match by_native(&native.config, [id, &second], silence, transactional, left)? {
-                Some(writer) => return Ok(writer),
-                None => {
-                    tracing::info!(target: "stoatflow::kafka", "librdkafka writes: these brokers are older than 2.8");
-                }
+    // The native client has no thread of its own.
+    let background = matches!(mode, ProducerMode::Background { .. });
+    if let Some(native) = properties.native(ClientRole::Producer)
+        // librdkafka is built without TLS.
+        && (!background || native.config.context.is_secured())
+    {
+        let ids = [id, &second];
+        match by_native(
+            &native.config,
+            ids,
+            silence,
+            transactional,
+            left,
+            background,
+        )? {
+            Some(writer) => return Ok(writer),
+            None => {
+                tracing::info!(target: "stoatflow::kafka", "librdkafka writes: these brokers are older than 2.8");
             }
         }
     }
@@ -83,6 +94,7 @@ fn by_native(
     silence: Duration,
     transactional: bool,
     left: impl Fn() -> Duration,
+    background: bool,
 ) -> Result<Option<Box<dyn Producer>>> {
     let mut sides = ids.map(|id| native::producer(config, id, silence));
     for side in &mut sides {
@@ -96,6 +108,9 @@ fn by_native(
     let [guard, _] = sides;
     let mut writer = native::plain(guard, config, ids[0], silence);
     writer.open(left())?;
+    if background {
+        return Ok(Some(Box::new(BackgroundProducer::new(writer, silence))));
+    }
     Ok(Some(Box::new(writer)))
 }
 

@@ -185,7 +185,7 @@ const ROLES: [ClientRole; 3] = [
 #[derive(Clone, Debug)]
 enum Chosen {
     /// The native client, with what it is told by role.
-    Native([NativeProperties; 3]),
+    Native(Box<[NativeProperties; 3]>),
     Librdkafka,
 }
 
@@ -292,7 +292,7 @@ impl Properties {
         };
         match ROLES.map(&mut read) {
             [Some(consumer), Some(producer), Some(admin)] => {
-                Chosen::Native([consumer, producer, admin])
+                Chosen::Native(Box::new([consumer, producer, admin]))
             }
             // There are problems then, and nothing is made of this.
             _ => Chosen::Librdkafka,

@@ -19,6 +19,11 @@ pub(in crate::kafka) struct ClientContext {
 }
 
 impl ClientContext {
+    /// Does it need more than a plaintext connection?
+    pub(in crate::kafka) const fn is_secured(&self) -> bool {
+        self.tls.is_some() || self.sasl.is_some()
+    }
+
     /// Plaintext, without authentication.
     #[cfg(test)]
     pub(in crate::kafka) fn plaintext(client_id: &str) -> Self {

@@ -144,7 +144,6 @@ impl TlsClient {
         })
     }
 
-    #[expect(clippy::type_complexity, reason = "a certificate chain and its key")]
     fn own(
         settings: &TlsSettings,
     ) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, String> {
