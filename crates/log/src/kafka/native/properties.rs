@@ -48,6 +48,8 @@ impl NativeProperties {
         }
         let addresses = match BrokerAddress::read_list(bootstrap) {
             Ok(addresses) => addresses,
+            // An empty list is told by whoever read the settings.
+            Err(part) if part.is_empty() => Vec::new(),
             Err(part) => {
                 reader.problem(format!("bootstrap.servers: '{part}' is no host:port"));
                 Vec::new()

@@ -26,7 +26,7 @@ fn all_problems_come_at_once() {
     let user = [
         row(ClientRole::Consumer, "isolation.level", "read_uncommitted"),
         row(ClientRole::Producer, "linger.msx", "1"),
-        row(ClientRole::All, "socket.timeout.ms", "soon"),
+        row(ClientRole::All, "compression.type", "soon"),
     ];
     let refused = Properties::new(" ", &user).unwrap_err().to_string();
     for part in [
