@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::settings::BrokerAddress;
+use stoatflow_core::settings::{BrokerAddress, is_secret};
 use stoatflow_core::{Result, Settings, TopicPartition};
 use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::runtime::threads::Listener;
