@@ -154,7 +154,7 @@ impl NativeConsumer {
                     ),
                 );
                 self.note(error.hint(
-                    "set a property of the consumer, such as consumer.check.crcs = true: librdkafka reads then, and knows them",
+                    "set kafka.client = librdkafka, which knows them",
                 ));
             }
         }
