@@ -11,7 +11,7 @@
 use super::native::producer::background::BackgroundProducer;
 use super::native::{self, NativeConfig};
 use super::properties::Properties;
-use crate::kafka::librdkafka::admin::Admin;
+use crate::kafka::admin::AdminClient;
 use crate::kafka::librdkafka::producer::KafkaProducer;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ struct AlternatingProducer<S> {
 /// needs only one afterwards, to guard its offsets.
 pub(super) fn open(
     properties: &Properties,
-    admin: &Arc<Admin>,
+    admin: &Arc<dyn AdminClient>,
     mode: &ProducerMode,
     timeout: Duration,
 ) -> Result<Box<dyn Producer>> {

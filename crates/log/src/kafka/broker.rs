@@ -1,22 +1,21 @@
 //! The door of real Kafka.
 //!
 //! Takes the bootstrap list and the user's properties, gives clients for reading, writing and
-//! asking. Owns the checked properties and the clients for questions. `connect` never waits: whether
+//! asking. Owns the checked properties and the client for questions. `connect` never waits: whether
 //! a broker answers is asked with `topics`.
 
+use super::admin::AdminClient;
 use super::alternating;
+use super::native::admin::NativeAdmin;
 use super::native::{self, FetchLimits};
 use super::properties::Properties;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
-use crate::kafka::librdkafka::group::Group;
 use crate::{
     Broker, Committed, Consumer, Forgetting, NewTopic, OpenTransaction, Producer, ProducerMode,
     Range, TopicInfo,
 };
-use parking_lot::Mutex;
 use rdkafka::config::ClientConfig;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
@@ -26,12 +25,10 @@ use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 #[derive(Debug)]
 pub struct KafkaBroker {
     properties: Properties,
-    admin: Arc<Admin>,
-    /// One per group that was asked for: an application has one.
-    groups: Mutex<BTreeMap<String, Arc<Group>>>,
+    admin: Arc<dyn AdminClient>,
 }
 
-/// Prepares the way to a cluster; connects in the background.
+/// Prepares the way to a cluster, and connects to it when it is first asked for something.
 ///
 /// # Errors
 /// `Config` with every property that is wrong or that the engine owns.
@@ -40,12 +37,11 @@ pub fn connect(
     properties: &[(ClientRole, String, String)],
 ) -> Result<Arc<KafkaBroker>> {
     let properties = Properties::new(bootstrap, properties)?;
-    let admin = Arc::new(Admin::new(&properties)?);
-    Ok(Arc::new(KafkaBroker {
-        properties,
-        admin,
-        groups: Mutex::default(),
-    }))
+    let admin: Arc<dyn AdminClient> = match properties.native(ClientRole::Admin) {
+        Some(native) => Arc::new(NativeAdmin::new(native.config.clone())),
+        None => Arc::new(Admin::new(&properties)?),
+    };
+    Ok(Arc::new(KafkaBroker { properties, admin }))
 }
 
 impl KafkaBroker {
@@ -63,16 +59,6 @@ impl KafkaBroker {
         let config = &config();
         let reader = KafkaConsumer::new(config, divided, bootstrap, admin)?;
         Ok(Box::new(reader))
-    }
-
-    fn group(&self, name: &str) -> Result<Arc<Group>> {
-        let mut groups = self.groups.lock();
-        if let Some(group) = groups.get(name) {
-            return Ok(Arc::clone(group));
-        }
-        let group = Arc::new(Group::new(&self.properties, name)?);
-        groups.insert(name.to_owned(), Arc::clone(&group));
-        Ok(group)
     }
 }
 
@@ -115,7 +101,7 @@ impl Broker for KafkaBroker {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>> {
-        self.group(group)?.committed(partitions, timeout)
+        self.admin.committed(group, partitions, timeout)
     }
 
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
@@ -135,12 +121,9 @@ impl Broker for KafkaBroker {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<OpenTransaction>>> {
-        let asked = match self.properties.native(ClientRole::Admin) {
-            Some(native) => native::open_transactions(&native.config, partitions, timeout),
-            None => Err("librdkafka can't ask for them".to_owned()),
-        };
-        Ok(asked.unwrap_or_else(|why| {
-            tracing::debug!(target: "stoatflow::kafka", why, "open transactions are not known");
+        let asked = self.admin.open_transactions(partitions, timeout);
+        Ok(asked.unwrap_or_else(|error| {
+            tracing::debug!(target: "stoatflow::kafka", %error, "open transactions are not known");
             vec![None; partitions.len()]
         }))
     }

@@ -59,6 +59,11 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::KafkaStorageError
         | Code::InvalidProducerIdMapping
         | Code::UnknownLeaderEpoch
+        // A new leader doesn't know the end yet; a broker that is being started has no such listener yet.
+        | Code::OffsetNotAvailable
+        | Code::ListenerNotFound
+        // More topics were made or deleted than a quota allows: later.
+        | Code::ThrottlingQuotaExceeded
         // The client knows no leader of a partition: a broker that has just come back is none yet.
         | Code::NoEnt
         // The client is being closed while it is asked.

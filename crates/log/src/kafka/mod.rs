@@ -5,6 +5,7 @@
 //! Owns the properties that exactly-once depends on. Never joins a consumer group: the engine assigns
 //! partitions, and offsets travel in its transactions.
 
+mod admin;
 mod alternating;
 mod blocks;
 mod broker;

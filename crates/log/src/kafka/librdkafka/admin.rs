@@ -11,11 +11,15 @@ mod delete;
 mod tests;
 
 use super::client::{Client, Fault, c_text, list, millis, text};
+use super::group::Group;
+use crate::kafka::admin::AdminClient;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::properties::Properties;
-use crate::{Range, TopicInfo};
+use crate::{Committed, NewTopic, OpenTransaction, Range, TopicInfo};
+use parking_lot::Mutex;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::ptr;
 use std::sync::Arc;
@@ -46,6 +50,9 @@ const UNCOMMITTED: sys::rd_kafka_IsolationLevel_t =
 pub(in crate::kafka) struct Admin {
     client: Client,
     address: String,
+    properties: Properties,
+    /// One per group that was asked for: an application has one.
+    groups: Mutex<BTreeMap<String, Arc<Group>>>,
 }
 
 /// A call under way: its time, its options and the queue of its answer.
@@ -211,7 +218,19 @@ impl Admin {
         Ok(Self {
             client: Client::new(false, &properties.admin())?,
             address: properties.bootstrap().to_owned(),
+            properties: properties.clone(),
+            groups: Mutex::default(),
         })
+    }
+
+    fn group(&self, name: &str) -> Result<Arc<Group>> {
+        let mut groups = self.groups.lock();
+        if let Some(group) = groups.get(name) {
+            return Ok(Arc::clone(group));
+        }
+        let group = Arc::new(Group::new(&self.properties, name)?);
+        groups.insert(name.to_owned(), Arc::clone(&group));
+        Ok(group)
     }
 
     fn call<'a>(&'a self, timeout: Duration, what: &'a str) -> Result<Call<'a>> {
@@ -224,42 +243,6 @@ impl Admin {
             what,
         }
         .reach()
-    }
-
-    pub(in crate::kafka) fn topics(
-        &self,
-        names: &[&str],
-        timeout: Duration,
-    ) -> Result<Vec<Option<TopicInfo>>> {
-        let call = self.call(timeout, "asking for topics")?;
-        call.until_ready(|| self.describe(&call, names, false))
-    }
-
-    /// Fails with the first partition that isn't there: a reader would wait for it in silence.
-    pub(in crate::kafka) fn must_have(
-        &self,
-        partitions: &[(TopicPartition, Offset)],
-        timeout: Duration,
-    ) -> Result<()> {
-        let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
-        for ((partition, _), known) in partitions.iter().zip(self.topics(&names, timeout)?) {
-            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
-                let doing = ErrorContext {
-                    address: &self.address,
-                    what: "reading",
-                    topic: Some(&partition.topic),
-                };
-                let said = format!("{partition} is unknown");
-                return Err(error(Code::UnknownTopicOrPartition, &said, doing));
-            }
-        }
-        Ok(())
-    }
-
-    /// The names of all topics that this user may see.
-    pub(in crate::kafka) fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
-        let call = self.call(timeout, "asking for the names of topics")?;
-        call.until_ready(|| self.names(&call))
     }
 
     fn names(&self, call: &Call<'_>) -> Result<Vec<Arc<str>>> {
@@ -361,60 +344,6 @@ impl Admin {
             .collect())
     }
 
-    pub(in crate::kafka) fn ranges(
-        &self,
-        partitions: &[TopicPartition],
-        timeout: Duration,
-    ) -> Result<Vec<Range>> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let call = self.call(timeout, "asking for the ranges of partitions")?;
-        self.known(&call, partitions)?;
-        let earliest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64;
-        let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
-        let begin = call.until_ready(|| self.offsets(&call, partitions, earliest, COMMITTED))?;
-        let end = call.until_ready(|| self.offsets(&call, partitions, latest, COMMITTED))?;
-        Ok(begin
-            .into_iter()
-            .zip(end)
-            .map(|(begin, stable_end)| Range { begin, stable_end })
-            .collect())
-    }
-
-    pub(in crate::kafka) fn high_watermarks(
-        &self,
-        partitions: &[TopicPartition],
-        timeout: Duration,
-    ) -> Result<Vec<Offset>> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let call = self.call(timeout, "asking for the ends of partitions")?;
-        let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
-        call.until_ready(|| self.offsets(&call, partitions, latest, UNCOMMITTED))
-    }
-
-    /// The first offset of each partition with a record that is not older; the client's questions for
-    /// times are those for offsets, with a time in place of "earliest" and "latest".
-    pub(in crate::kafka) fn offsets_for_times(
-        &self,
-        partitions: &[TopicPartition],
-        since: Timestamp,
-        timeout: Duration,
-    ) -> Result<Vec<Option<Offset>>> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let call = self.call(timeout, "asking for offsets by time")?;
-        self.known(&call, partitions)?;
-        // Negative numbers would be those other questions.
-        let since = since.0.max(0);
-        let found = call.until_ready(|| self.offsets(&call, partitions, since, COMMITTED))?;
-        let some = |offset: Offset| (offset.0 >= 0).then_some(offset);
-        Ok(found.into_iter().map(some).collect())
-    }
-
     /// A leader query for a topic that does not exist would wait for one.
     fn known(&self, call: &Call<'_>, partitions: &[TopicPartition]) -> Result<()> {
         let names: Vec<_> = partitions.iter().map(|p| &*p.topic).collect();
@@ -495,7 +424,107 @@ impl Admin {
     }
 }
 
-/// A topic's id as Kafka's tools print it. A broker from before ids gives one of zeros.
+impl AdminClient for Admin {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
+        let call = self.call(timeout, "asking for topics")?;
+        call.until_ready(|| self.describe(&call, names, false))
+    }
+
+    /// The names of all topics that this user may see.
+    fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
+        let call = self.call(timeout, "asking for the names of topics")?;
+        call.until_ready(|| self.names(&call))
+    }
+
+    fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for the ranges of partitions")?;
+        self.known(&call, partitions)?;
+        let earliest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64;
+        let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
+        let begin = call.until_ready(|| self.offsets(&call, partitions, earliest, COMMITTED))?;
+        let end = call.until_ready(|| self.offsets(&call, partitions, latest, COMMITTED))?;
+        Ok(begin
+            .into_iter()
+            .zip(end)
+            .map(|(begin, stable_end)| Range { begin, stable_end })
+            .collect())
+    }
+
+    fn high_watermarks(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Offset>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for the ends of partitions")?;
+        let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
+        call.until_ready(|| self.offsets(&call, partitions, latest, UNCOMMITTED))
+    }
+
+    /// The first offset of each partition with a record that is not older; the client's questions for
+    /// times are those for offsets, with a time in place of "earliest" and "latest".
+    fn offsets_for_times(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for offsets by time")?;
+        self.known(&call, partitions)?;
+        // Negative numbers would be those other questions.
+        let since = since.0.max(0);
+        let found = call.until_ready(|| self.offsets(&call, partitions, since, COMMITTED))?;
+        let some = |offset: Offset| (offset.0 >= 0).then_some(offset);
+        Ok(found.into_iter().map(some).collect())
+    }
+
+    fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
+        self.make(topics, timeout)
+    }
+
+    fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()> {
+        self.remove(names, timeout)
+    }
+
+    fn tombstone_retention(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Duration>>> {
+        self.retention(names, timeout)
+    }
+
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        self.group(group)?.committed(partitions, timeout)
+    }
+
+    fn open_transactions(
+        &self,
+        _partitions: &[TopicPartition],
+        _timeout: Duration,
+    ) -> Result<Vec<Option<OpenTransaction>>> {
+        Err(Error::config("librdkafka can't ask for open transactions"))
+    }
+}
+
+/// A topic's id in base64. A broker from before ids gives one of zeros.
 ///
 /// # Safety
 /// `id` is null or alive.

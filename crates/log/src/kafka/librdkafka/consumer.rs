@@ -10,9 +10,9 @@
 //! position that its batch call keeps, which counts an end-of-partition event as a record.)
 
 use super::client::{Client, list, text};
+use crate::kafka::admin::AdminClient;
 use crate::kafka::blocks::Blocks;
 use crate::kafka::errors::{ErrorContext, error, kind_of};
-use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::queues::Queues;
 use crate::{Consumer, ConsumerRecord, RecordRef};
 use bytes::Bytes;
@@ -58,7 +58,7 @@ struct Slot {
 pub(in crate::kafka) struct KafkaConsumer {
     queues: Queues,
     client: Client,
-    admin: Arc<Admin>,
+    admin: Arc<dyn AdminClient>,
     address: String,
     slots: Vec<Slot>,
     places: HashMap<Arc<str>, HashMap<i32, u32>>,
@@ -78,7 +78,7 @@ impl KafkaConsumer {
         config: &ClientConfig,
         divided: bool,
         bootstrap: &str,
-        admin: Arc<Admin>,
+        admin: Arc<dyn AdminClient>,
     ) -> Result<Self> {
         let client = Client::new(true, config)?;
         Ok(Self {

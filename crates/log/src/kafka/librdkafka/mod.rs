@@ -7,7 +7,7 @@ pub(super) mod admin;
 pub(super) mod client;
 pub(super) mod consumer;
 mod delivery_reports;
-pub(super) mod group;
+mod group;
 pub(super) mod outgoing;
 pub(super) mod producer;
 mod queues;

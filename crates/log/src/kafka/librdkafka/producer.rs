@@ -5,9 +5,9 @@
 //! Never waits in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
 
 use super::client::{Client, Fault, c_text, list, millis};
+use crate::kafka::admin::AdminClient;
 use crate::kafka::alternating::TransactionalSide;
 use crate::kafka::errors::{ErrorContext, error};
-use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
 use crate::kafka::markers::Markers;
 use crate::kafka::partitioner::{Label, StickyPartitioner, topic_config};
@@ -94,7 +94,7 @@ pub(in crate::kafka) struct KafkaProducer {
     group: Option<Group>,
     client: Client,
     guard: Option<Client>,
-    admin: Arc<Admin>,
+    admin: Arc<dyn AdminClient>,
     address: String,
     id: String,
     markers: Markers,
@@ -104,7 +104,7 @@ impl KafkaProducer {
     /// Makes the clients, which connect by themselves. To be opened before it is used.
     pub(in crate::kafka) fn new(
         properties: &Properties,
-        admin: Arc<Admin>,
+        admin: Arc<dyn AdminClient>,
         mode: &ProducerMode,
     ) -> Result<Self> {
         let id = mode.id();

@@ -5,18 +5,17 @@
 //! copied twice, and the client has no thread of its own. One request per broker is in flight; what arrives meanwhile
 //! goes with the next one.
 
+pub(super) mod admin;
 pub(super) mod consumer;
 mod error_class;
 pub(super) mod net;
-mod open_transactions;
 pub(super) mod producer;
 pub(super) mod properties;
 mod records;
 #[cfg(test)]
 mod tests;
 
-use crate::OpenTransaction;
-use crate::kafka::librdkafka::admin::Admin;
+use crate::kafka::admin::AdminClient;
 pub(super) use consumer::fetch::FetchLimits;
 pub(super) use consumer::reader::NativeConsumer;
 pub(super) use net::address::BrokerAddress;
@@ -28,7 +27,7 @@ pub(super) use producer::transactional::TransactionalProducer;
 pub(super) use records::compression::Compression;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind, TopicPartition};
+use stoatflow_core::{Error, ErrorKind};
 
 /// What a native client needs to know of a cluster.
 #[derive(Clone, Debug)]
@@ -70,20 +69,10 @@ fn unreachable(address: &str, what: &str, why: &ConnectionError) -> Error {
     }
 }
 
-/// The transactions that hold partitions back; why they are not known otherwise.
-pub(super) fn open_transactions(
-    config: &NativeConfig,
-    partitions: &[TopicPartition],
-    timeout: Duration,
-) -> Result<Vec<Option<OpenTransaction>>, String> {
-    let asked = open_transactions::open_transactions(Cluster::new(config), partitions, timeout);
-    asked.map_err(|why| why.to_string())
-}
-
 /// A reader, with nothing assigned.
 pub(super) fn reader(
     config: &NativeConfig,
-    admin: Arc<Admin>,
+    admin: Arc<dyn AdminClient>,
     fetch_limits: FetchLimits,
 ) -> NativeConsumer {
     NativeConsumer::new(Cluster::new(config), &config.address, admin, fetch_limits)

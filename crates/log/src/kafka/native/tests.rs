@@ -5,10 +5,9 @@ mod broker;
 mod faults;
 mod plainly;
 
+use super::admin::NativeAdmin;
 use super::{NativeConfig, producer};
-use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::native::net::wait;
-use crate::kafka::properties::Properties;
 use crate::{CommitOutcome, Consumer, CutEntry, Producer, ProducerRecord};
 pub(super) use broker::mark;
 use broker::{PARTITIONS, ROLLED};
@@ -230,7 +229,7 @@ fn read_all(
 fn reader(broker: &FaultyBroker, each: usize) -> super::NativeConsumer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
     let config = NativeConfig::plaintext(&bootstrap);
-    let admin = Admin::new(&Properties::new(&bootstrap, &[]).unwrap()).unwrap();
+    let admin = NativeAdmin::new(config.clone());
     let fetch_limits = super::FetchLimits {
         all: 4 * each,
         each,

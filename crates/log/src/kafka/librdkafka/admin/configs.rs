@@ -1,21 +1,15 @@
 //! Topic settings.
 //!
-//! Takes topic names, gives how long each keeps its tombstones. A user who may not describe a topic's settings gets
-//! Kafka's default, which a caution that is built on it can live with.
+//! Takes topic names, gives how long each keeps its tombstones.
 
 use super::{Admin, Call, Code, Op, c_text, sys, text};
+use crate::kafka::admin::{DEFAULT_TOMBSTONE_RETENTION, default_retention, retention_of};
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
 
-#[cfg(test)]
-mod tests;
-
-/// Kafka's default of `delete.retention.ms`.
-const DEFAULT_TOMBSTONE_RETENTION: Duration = Duration::from_secs(86_400);
-
 impl Admin {
     /// `delete.retention.ms` of each topic; `None` where `cleanup.policy` has no `compact`.
-    pub(in crate::kafka) fn tombstone_retention(
+    pub(super) fn retention(
         &self,
         names: &[&str],
         timeout: Duration,
@@ -26,12 +20,7 @@ impl Admin {
         let call = self.call(timeout, "asking for the settings of topics")?;
         match call.until_ready(|| self.describe_configs(&call, names)) {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
-                tracing::info!(
-                    target: "stoatflow::kafka",
-                    %error,
-                    "delete.retention.ms is taken for 24 hours: this user has no DescribeConfigs on the topics"
-                );
-                Ok(vec![Some(DEFAULT_TOMBSTONE_RETENTION); names.len()])
+                Ok(default_retention(&error, names.len()))
             }
             outcome => outcome,
         }
@@ -88,13 +77,6 @@ impl Admin {
         }
         Ok(found)
     }
-}
-
-/// From the two settings as the broker spells them.
-fn retention_of(policy: Option<&str>, retention: Option<&str>) -> Option<Duration> {
-    let compacts = policy.is_none_or(|policy| policy.split(',').any(|p| p.trim() == "compact"));
-    let retention = retention.and_then(|ms| ms.parse().ok());
-    compacts.then(|| retention.map_or(DEFAULT_TOMBSTONE_RETENTION, Duration::from_millis))
 }
 
 /// Topics asked for, freed at the end.

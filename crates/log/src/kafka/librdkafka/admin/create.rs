@@ -8,11 +8,7 @@ use std::time::Duration;
 use stoatflow_core::Result;
 
 impl Admin {
-    pub(in crate::kafka) fn create_topics(
-        &self,
-        topics: &[NewTopic],
-        timeout: Duration,
-    ) -> Result<()> {
+    pub(super) fn make(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
         let call = self.call(timeout, "making topics")?;
         let mut wanted: Vec<&NewTopic> = Vec::new();
         for topic in topics {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
 
 impl Admin {
-    pub(in crate::kafka) fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()> {
+    pub(super) fn remove(&self, names: &[&str], timeout: Duration) -> Result<()> {
         let call = self.call(timeout, "deleting topics")?;
         let mut names = names.to_vec();
         names.sort_unstable();

@@ -5,9 +5,9 @@
 //! its memory is used for the next one. There is no thread: who polls does the work. Owns whom to ask and when to look for
 //! another one.
 
+use crate::kafka::admin::AdminClient;
 use crate::kafka::blocks::Blocks;
 use crate::kafka::errors::{ErrorContext, error};
-use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::native::consumer::fetch::{
     FETCH, FetchLimits, FetchOutcome, FetchTarget, request, said,
 };
@@ -63,7 +63,7 @@ struct Flight {
 #[derive(Debug)]
 pub(in crate::kafka) struct NativeConsumer {
     cluster: Cluster,
-    admin: Arc<Admin>,
+    admin: Arc<dyn AdminClient>,
     address: String,
     fetch_limits: FetchLimits,
     slots: FetchStates,
@@ -90,7 +90,7 @@ impl NativeConsumer {
     pub(in crate::kafka::native) fn new(
         cluster: Cluster,
         address: &str,
-        admin: Arc<Admin>,
+        admin: Arc<dyn AdminClient>,
         fetch_limits: FetchLimits,
     ) -> Self {
         Self {
@@ -153,9 +153,7 @@ impl NativeConsumer {
                         "reading: {partition} at {address} has records of format {format}, from before 2017"
                     ),
                 );
-                self.note(error.hint(
-                    "set kafka.client = librdkafka, which knows them",
-                ));
+                self.note(error.hint("set kafka.client = librdkafka, which knows them"));
             }
         }
     }

@@ -1,0 +1,95 @@
+//! What a client for questions must answer, whichever speaks to the cluster.
+//!
+//! The native client and librdkafka both implement it; readers, writers and the broker use no more than this.
+//! Calls take at most the time that they are given, and may come from several threads at once.
+
+use super::errors::{ErrorContext, error};
+use crate::{Committed, NewTopic, OpenTransaction, Range, TopicInfo};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
+
+#[cfg(test)]
+mod tests;
+
+/// Kafka's default of `delete.retention.ms`.
+pub(super) const DEFAULT_TOMBSTONE_RETENTION: Duration = Duration::from_secs(86_400);
+
+/// The methods are those of [`Broker`](crate::Broker), which documents them.
+pub(super) trait AdminClient: Debug + Send + Sync {
+    /// The bootstrap list, for messages.
+    fn address(&self) -> &str;
+    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
+    fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
+    fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()>;
+    fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()>;
+    fn tombstone_retention(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Duration>>>;
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>>;
+    fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
+    fn high_watermarks(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Offset>>;
+    fn offsets_for_times(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>>;
+    /// Unlike the broker's, it fails where the cluster or the client can't tell.
+    fn open_transactions(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<OpenTransaction>>>;
+
+    /// Fails with the first partition that isn't there: a reader would wait for it in silence.
+    fn must_have(&self, partitions: &[(TopicPartition, Offset)], timeout: Duration) -> Result<()> {
+        let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
+        for ((partition, _), known) in partitions.iter().zip(self.topics(&names, timeout)?) {
+            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
+                let doing = ErrorContext {
+                    address: self.address(),
+                    what: "reading",
+                    topic: Some(&partition.topic),
+                };
+                let said = format!("{partition} is unknown");
+                return Err(error(Code::UnknownTopicOrPartition, &said, doing));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long a topic keeps a tombstone, from two of its settings as the broker spells them; `None` if it isn't
+/// compacted.
+pub(super) fn retention_of(policy: Option<&str>, retention: Option<&str>) -> Option<Duration> {
+    let compacts = policy.is_none_or(|policy| policy.split(',').any(|p| p.trim() == "compact"));
+    let retention = retention.and_then(|ms| ms.parse().ok());
+    compacts.then(|| retention.map_or(DEFAULT_TOMBSTONE_RETENTION, Duration::from_millis))
+}
+
+/// Who may not describe a topic's settings gets Kafka's default, which a caution that is built on it can live with.
+pub(super) fn default_retention(
+    refused: &stoatflow_core::Error,
+    topics: usize,
+) -> Vec<Option<Duration>> {
+    tracing::info!(
+        target: "stoatflow::kafka",
+        error = %refused,
+        "delete.retention.ms is taken for 24 hours: this user has no DescribeConfigs on the topics"
+    );
+    vec![Some(DEFAULT_TOMBSTONE_RETENTION); topics]
+}

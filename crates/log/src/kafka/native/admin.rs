@@ -1,0 +1,378 @@
+//! Questions to the cluster: topics, committed offsets, ranges, open transactions.
+//!
+//! Takes names, gives answers within a deadline. Asks again while the cluster says "not yet" (a leader being
+//! elected, a transaction being ended), and no longer than it was given. Has no thread; a call works on connections
+//! of its own, so a slow one holds nobody up, and leaves them for the next call.
+
+mod configs;
+mod groups;
+mod offsets;
+#[cfg(test)]
+mod tests;
+mod topics;
+mod transactions;
+
+use crate::kafka::admin::AdminClient;
+use crate::kafka::errors::{ErrorContext, error};
+use crate::kafka::native::error_class::named;
+use crate::kafka::native::net::cluster::{Cluster, Node};
+use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::wait;
+use crate::kafka::native::{NativeConfig, unreachable};
+use crate::{Committed, NewTopic, OpenTransaction, Range, TopicInfo};
+use kafka_protocol::messages::{MetadataResponse, TopicName};
+use kafka_protocol::protocol::{Request, StrBytes};
+use parking_lot::Mutex;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{
+    Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
+};
+
+/// The pause before a question is asked again: the first, and the longest.
+const PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// Who has less left than this asks no more.
+const TOO_LITTLE: Duration = Duration::from_millis(100);
+/// One answer may take so long; then another broker may know.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Connections that nobody used for so long are dropped: brokers close them after ten minutes, some clouds after four.
+const IDLE: Duration = Duration::from_secs(180);
+/// No more callers than this leave their connections open.
+const MOST_IDLE: usize = 4;
+
+/// The partitions of a request: by topic, each once.
+type Topics<'p> = BTreeMap<&'p str, BTreeSet<i32>>;
+
+/// The client for questions.
+#[derive(Debug)]
+pub(in crate::kafka) struct NativeAdmin {
+    config: NativeConfig,
+    /// The connections of calls that have ended, and when they did.
+    idle: Mutex<Vec<(Cluster, Duration)>>,
+    clock: SystemClock,
+}
+
+/// A call under way: its time and its connections.
+struct Call<'a> {
+    admin: &'a NativeAdmin,
+    cluster: Cluster,
+    clock: SystemClock,
+    timeout: Duration,
+    what: &'static str,
+}
+
+impl NativeAdmin {
+    pub(in crate::kafka) fn new(config: NativeConfig) -> Self {
+        Self {
+            config,
+            idle: Mutex::default(),
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// Has `ask` asked on connections that are its own meanwhile, again while the answer is "not yet".
+    fn call<T>(
+        &self,
+        timeout: Duration,
+        what: &'static str,
+        ask: impl FnOnce(&mut Call<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut call = Call {
+            admin: self,
+            cluster: self.take(),
+            clock: SystemClock::new(),
+            timeout,
+            what,
+        };
+        let outcome = ask(&mut call);
+        self.give_back(call.cluster);
+        outcome
+    }
+
+    fn take(&self) -> Cluster {
+        let mut idle = self.idle.lock();
+        let now = self.clock.monotonic();
+        idle.retain(|(_, since)| now.saturating_sub(*since) < IDLE);
+        // The last one: those that nobody needs grow old.
+        let found = idle.pop();
+        drop(idle);
+        found.map_or_else(|| Cluster::new(&self.config), |(cluster, _)| cluster)
+    }
+
+    fn give_back(&self, cluster: Cluster) {
+        let mut idle = self.idle.lock();
+        if idle.len() < MOST_IDLE {
+            idle.push((cluster, self.clock.monotonic()));
+        }
+    }
+}
+
+impl Call<'_> {
+    fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.clock.monotonic())
+    }
+
+    /// What the broker may take for what it does before it answers.
+    fn millis(&self) -> i32 {
+        i32::try_from(self.left().min(ANSWER).as_millis()).unwrap_or(i32::MAX)
+    }
+
+    fn fail(&self, code: i16, said: &str, topic: Option<&str>) -> Error {
+        self.failed(named(code), said, topic)
+    }
+
+    fn failed(&self, code: Code, said: &str, topic: Option<&str>) -> Error {
+        let doing = ErrorContext {
+            address: &self.admin.config.address,
+            what: self.what,
+            topic,
+        };
+        error(code, said, doing)
+    }
+
+    fn not_yet(&self, said: &str, topic: Option<&str>) -> Error {
+        self.failed(Code::LeaderNotAvailable, said, topic)
+    }
+
+    fn unanswered(&self, why: &ConnectionError) -> Error {
+        if why.is_final() {
+            return unreachable(&self.admin.config.address, self.what, why);
+        }
+        let error = if self.left().is_zero() {
+            let said = format!("no answer within {:?}; last: {why}", self.timeout);
+            self.failed(Code::OperationTimedOut, &said, None)
+        } else {
+            self.failed(Code::BrokerTransportFailure, &why.to_string(), None)
+        };
+        match why.hint() {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+
+    fn until_ready<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        let mut pause = PAUSE;
+        let mut last = None;
+        loop {
+            let outcome = ask(self);
+            let left = self.left();
+            match outcome {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    if left <= TOO_LITTLE {
+                        // Who had no time left to answer says less than the answer before.
+                        return Err(last.filter(|_| left.is_zero()).unwrap_or(error));
+                    }
+                    tracing::trace!(target: "stoatflow::kafka", %error, "asked again");
+                    last = Some(error);
+                    wait(&mut [], pause.min(left - TOO_LITTLE));
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Asks this broker, in the newest version that both sides know.
+    fn ask<R: Request>(
+        &mut self,
+        node: Node,
+        most: Duration,
+        request: impl FnOnce(i16) -> R,
+    ) -> Result<R::Response> {
+        let (clock, end) = (
+            &self.clock,
+            (self.clock.monotonic() + most).min(self.timeout),
+        );
+        let left = || end.saturating_sub(clock.monotonic());
+        let asked = self.cluster.control(node, left()).and_then(|link| {
+            let version = link.api_versions.version::<R>(i16::MAX);
+            let answer = version.map(|version| link.call(version, &request(version), left()));
+            answer.transpose()
+        });
+        match asked {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => {
+                let said = format!("broker {node} knows no version of request {}", R::KEY);
+                Err(self.failed(Code::UnsupportedFeature, &said, None))
+            }
+            Err(why) => {
+                // An answer that comes late must not be taken for that of the next question.
+                self.cluster.drop_control(node, &why);
+                Err(self.unanswered(&why))
+            }
+        }
+    }
+
+    /// Asks whoever answers.
+    fn ask_anyone<R: Request + Clone>(&mut self, request: &R) -> Result<R::Response> {
+        let most = self.left().min(ANSWER);
+        let asked = (self.cluster).ask_anyone(i16::MAX, |_| request.clone(), most);
+        asked
+            .map(|(answer, _)| answer)
+            .map_err(|why| self.unanswered(&why))
+    }
+
+    /// What any broker tells of these topics, and of the brokers.
+    fn metadata(&mut self, names: &[&str]) -> Result<MetadataResponse> {
+        let names: BTreeSet<&str> = names.iter().copied().collect();
+        let names: Vec<Arc<str>> = names.into_iter().map(Arc::from).collect();
+        let asked = self.cluster.metadata(&names, self.left().min(ANSWER));
+        let answer = asked.map_err(|why| self.unanswered(&why))?;
+        if answer.brokers.is_empty() {
+            return Err(self.not_yet("the broker has just started, and knows of no other", None));
+        }
+        Ok(answer)
+    }
+
+    /// Who makes and deletes topics. On KRaft it is any broker, which passes the request on.
+    fn controller(&mut self) -> Result<Node> {
+        let answer = self.metadata(&[])?;
+        let mut nodes = answer.brokers.iter().map(|broker| broker.node_id);
+        if nodes.any(|node| node == answer.controller_id) {
+            return Ok(answer.controller_id.0);
+        }
+        Err(self.failed(
+            Code::NotController,
+            "the cluster has no controller at the moment",
+            None,
+        ))
+    }
+
+    /// The leaders of partitions, and what each leads.
+    fn leaders<'p>(
+        &mut self,
+        partitions: &'p [TopicPartition],
+    ) -> Result<BTreeMap<Node, Topics<'p>>> {
+        let names: Vec<_> = partitions.iter().map(|p| &*p.topic).collect();
+        let answer = self.metadata(&names)?;
+        let mut leaders: BTreeMap<Node, Topics<'p>> = BTreeMap::new();
+        for partition in partitions {
+            let name = &*partition.topic;
+            let unknown = Code::UnknownTopicOrPartition;
+            let missing =
+                |call: &Self| call.failed(unknown, &format!("{partition} is unknown"), Some(name));
+            let found = topics::named_in(&answer, name).ok_or_else(|| missing(self))?;
+            match named(found.error_code) {
+                Code::NoError => {}
+                Code::UnknownTopicOrPartition | Code::UnknownTopic => return Err(missing(self)),
+                code => return Err(self.failed(code, "the topic is refused", Some(name))),
+            }
+            let of_topic = &found.partitions;
+            let led = of_topic
+                .iter()
+                .find(|p| p.partition_index == partition.partition.0)
+                .ok_or_else(|| missing(self))?;
+            if led.leader_id.0 < 0 {
+                let said = format!("{partition} has no leader");
+                return Err(self.not_yet(&said, Some(name)));
+            }
+            let of_leader = leaders.entry(led.leader_id.0).or_default();
+            of_leader
+                .entry(name)
+                .or_default()
+                .insert(partition.partition.0);
+        }
+        Ok(leaders)
+    }
+}
+
+fn text(name: &str) -> StrBytes {
+    StrBytes::from_string(name.to_owned())
+}
+
+fn topic_name(name: &str) -> TopicName {
+    TopicName::from(text(name))
+}
+
+impl AdminClient for NativeAdmin {
+    fn address(&self) -> &str {
+        &self.config.address
+    }
+
+    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.call(timeout, "asking for topics", |call| {
+            call.until_ready(|call| call.topics(names))
+        })
+    }
+
+    fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
+        self.call(timeout, "asking for the names of topics", |call| {
+            call.until_ready(Call::topic_names)
+        })
+    }
+
+    fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
+        self.call(timeout, "making topics", |call| call.create_topics(topics))
+    }
+
+    fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()> {
+        self.call(timeout, "deleting topics", |call| call.delete_topics(names))
+    }
+
+    fn tombstone_retention(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Duration>>> {
+        self.call(timeout, "asking for the settings of topics", |call| {
+            call.tombstone_retention(names)
+        })
+    }
+
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.call(timeout, "asking for committed offsets", |call| {
+            call.until_ready(|call| call.committed(group, partitions))
+        })
+    }
+
+    fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
+        self.call(timeout, "asking for the ranges of partitions", |call| {
+            call.ranges(partitions)
+        })
+    }
+
+    fn high_watermarks(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Offset>> {
+        self.call(timeout, "asking for the ends of partitions", |call| {
+            call.high_watermarks(partitions)
+        })
+    }
+
+    fn offsets_for_times(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        self.call(timeout, "asking for offsets by time", |call| {
+            call.offsets_for_times(partitions, since)
+        })
+    }
+
+    fn open_transactions(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<OpenTransaction>>> {
+        self.call(timeout, "asking for open transactions", |call| {
+            call.open_transactions(partitions)
+        })
+    }
+}

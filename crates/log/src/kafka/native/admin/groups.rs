@@ -1,0 +1,140 @@
+//! A group's committed offsets, asked of its coordinator; never joins.
+//!
+//! Takes partitions, gives what was committed for them. Offsets of a transaction that is still open are waited for.
+
+use super::{ANSWER, Call, Topics, text, topic_name};
+use crate::Committed;
+use crate::kafka::native::error_class::UNKNOWN_TOPIC_OR_PARTITION;
+use crate::kafka::native::net::cluster::CoordinatorType;
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use kafka_protocol::messages::{GroupId, OffsetFetchRequest, OffsetFetchResponse};
+use std::collections::BTreeMap;
+use stoatflow_core::{Offset, Result, TopicPartition};
+
+/// The first version that waits for open transactions.
+const STABLE: i16 = 7;
+/// The first version that asks for several groups at once.
+const GROUPS: i16 = 8;
+
+/// What is said where the broker gives no text of its own.
+const SAID: &str = "the group's committed offsets are not readable";
+
+/// A partition of the answer, the same in all versions.
+struct Row {
+    topic: String,
+    partition: i32,
+    offset: i64,
+    metadata: String,
+    code: i16,
+}
+
+impl Call<'_> {
+    pub(super) fn committed(
+        &mut self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<Committed>>> {
+        let most = self.left().min(ANSWER);
+        let found = (self.cluster).coordinator(CoordinatorType::Group, group, most);
+        let found = found.map_err(|why| self.unanswered(&why))?;
+        let node = found.map_err(|code| self.fail(code, SAID, None))?;
+        let mut topics = Topics::new();
+        for partition in partitions {
+            let of_topic = topics.entry(&*partition.topic).or_default();
+            of_topic.insert(partition.partition.0);
+        }
+        let answer = self.ask(node, ANSWER, |version| request(version, group, &topics))?;
+        let (code, rows) = rows(answer);
+        if code != 0 {
+            return Err(self.fail(code, SAID, None));
+        }
+        let mut found = BTreeMap::new();
+        for row in rows {
+            let committed = match row.code {
+                0 if row.offset >= 0 => Some(Committed {
+                    offset: Offset(row.offset),
+                    metadata: row.metadata,
+                }),
+                0 | UNKNOWN_TOPIC_OR_PARTITION => None,
+                code => return Err(self.fail(code, SAID, Some(&row.topic))),
+            };
+            found.insert((row.topic, row.partition), committed);
+        }
+        let of = |p: &TopicPartition| {
+            let committed = found.get(&(p.topic.to_string(), p.partition.0)).cloned();
+            // "Nothing is committed" is said with the partition: who is left out is not that.
+            committed
+                .ok_or_else(|| self.not_yet("a partition is missing in the answer", Some(&p.topic)))
+        };
+        partitions.iter().map(of).collect()
+    }
+}
+
+fn request(version: i16, group: &str, topics: &Topics<'_>) -> OffsetFetchRequest {
+    let request = OffsetFetchRequest::default().with_require_stable(version >= STABLE);
+    let group = GroupId::from(text(group));
+    if version >= GROUPS {
+        let topics = topics.iter().map(|(name, partitions)| {
+            OffsetFetchRequestTopics::default()
+                .with_name(topic_name(name))
+                .with_partition_indexes(partitions.iter().copied().collect())
+        });
+        let group = OffsetFetchRequestGroup::default()
+            .with_group_id(group)
+            .with_topics(Some(topics.collect()));
+        return request.with_groups(vec![group]);
+    }
+    let topics = topics.iter().map(|(name, partitions)| {
+        OffsetFetchRequestTopic::default()
+            .with_name(topic_name(name))
+            .with_partition_indexes(partitions.iter().copied().collect())
+    });
+    request
+        .with_group_id(group)
+        .with_topics(Some(topics.collect()))
+}
+
+/// The code of the group, and its partitions.
+fn rows(answer: OffsetFetchResponse) -> (i16, Vec<Row>) {
+    let mut rows = Vec::new();
+    let mut add = |topic: &str, partition, offset, metadata: Option<&str>, code| {
+        rows.push(Row {
+            topic: topic.to_owned(),
+            partition,
+            offset,
+            metadata: metadata.unwrap_or("").trim_end_matches('\0').to_owned(),
+            code,
+        });
+    };
+    let mut code = answer.error_code;
+    for topic in answer.topics {
+        for p in topic.partitions {
+            let (offset, metadata) = (p.committed_offset, p.metadata.as_deref());
+            add(
+                &topic.name.0,
+                p.partition_index,
+                offset,
+                metadata,
+                p.error_code,
+            );
+        }
+    }
+    for group in answer.groups {
+        code = group.error_code;
+        for topic in group.topics {
+            for p in topic.partitions {
+                let (offset, metadata) = (p.committed_offset, p.metadata.as_deref());
+                add(
+                    &topic.name.0,
+                    p.partition_index,
+                    offset,
+                    metadata,
+                    p.error_code,
+                );
+            }
+        }
+    }
+    (code, rows)
+}

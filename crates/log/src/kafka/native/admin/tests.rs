@@ -1,0 +1,448 @@
+//! Questions in the versions of old and new brokers, "not yet", refusals, and what is waited for.
+
+mod cluster;
+
+use super::topics::topic_id;
+use super::{MOST_IDLE, NativeAdmin};
+use crate::kafka::admin::AdminClient;
+use crate::kafka::native::NativeConfig;
+use crate::{Committed, NewTopic, OpenTransaction, Range};
+use cluster::{
+    ANCIENT, BEGIN, BY_TIME, CONTROLLER, HIGH_WATERMARK, NEW, OLD, STABLE_END, TwoBrokers, Versions,
+};
+use kafka_protocol::messages::ApiKey;
+use rdkafka_sys as sys;
+use std::ffi::CStr;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::Builder;
+use std::time::Duration;
+use stoatflow_core::{Clock, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+fn admin(cluster: &TwoBrokers) -> NativeAdmin {
+    NativeAdmin::new(NativeConfig::plaintext(&cluster.bootstrap))
+}
+
+fn topic(name: &str, partitions: i32) -> NewTopic {
+    NewTopic {
+        name: name.into(),
+        partitions,
+        replication: -1,
+        config: vec![("cleanup.policy".into(), "compact".into())],
+    }
+}
+
+/// With a topic `t` of three partitions that all brokers know.
+fn with_topic(versions: Versions) -> (TwoBrokers, NativeAdmin) {
+    let cluster = TwoBrokers::start(versions);
+    cluster.kept.lock().topics.insert("t".into(), (3, 0));
+    let admin = admin(&cluster);
+    (cluster, admin)
+}
+
+fn parts(numbers: &[i32]) -> Vec<TopicPartition> {
+    let part = |p: &i32| TopicPartition::new("t", *p);
+    numbers.iter().map(part).collect()
+}
+
+fn in_versions(versions: Versions) {
+    let cluster = TwoBrokers::start(versions);
+    let admin = admin(&cluster);
+    admin
+        .create_topics(&[topic("t", 3), topic("t", 9)], WAIT)
+        .unwrap();
+    // It exists, and is left as it is.
+    admin
+        .create_topics(&[topic("t", 8), topic("u", 1)], WAIT)
+        .unwrap();
+    let known = admin.topics(&["u", "none", "t", "u"], WAIT).unwrap();
+    let known: Vec<_> = known
+        .iter()
+        .map(|t| t.as_ref().map(|t| (&*t.name, t.partitions)))
+        .collect();
+    assert_eq!(
+        known,
+        [Some(("u", 1)), None, Some(("t", 3)), Some(("u", 1))]
+    );
+    let ids = admin.topics(&["t"], WAIT).unwrap()[0].clone().unwrap().id;
+    assert_eq!(ids.is_some(), versions != ANCIENT, "{ids:?}");
+    let names = admin.topic_names(WAIT).unwrap();
+    assert_eq!(names, ["t", "u"].map(Arc::from));
+    of_partitions(&admin, versions);
+
+    let ms = |ms| Some(Duration::from_millis(ms));
+    let kept = admin
+        .tombstone_retention(&["t", "deleted", "t"], WAIT)
+        .unwrap();
+    assert_eq!(kept, [ms(5000), None, ms(5000)]);
+
+    admin.delete_topics(&["t", "none", "t"], WAIT).unwrap();
+    let gone = admin.topics(&["t", "u"], WAIT).unwrap();
+    assert_eq!((gone[0].is_none(), gone[1].is_some()), (true, true));
+    assert_eq!(admin.topic_names(WAIT).unwrap(), [Arc::from("u")]);
+    let missing = admin.ranges(&parts(&[0]), WAIT).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::MissingTopic, "{missing}");
+    asked_in(&cluster, versions);
+}
+
+fn of_partitions(admin: &NativeAdmin, versions: Versions) {
+    let asked_for = parts(&[2, 0, 1, 2]);
+    let plus = |base: i64| [2, 0, 1, 2].map(|p| Offset(base + p));
+    let range = |p: i64| Range {
+        begin: Offset(BEGIN + p),
+        stable_end: Offset(STABLE_END + p),
+    };
+    assert_eq!(
+        admin.ranges(&asked_for, WAIT).unwrap(),
+        [2, 0, 1, 2].map(range)
+    );
+    assert_eq!(
+        admin.high_watermarks(&asked_for, WAIT).unwrap(),
+        plus(HIGH_WATERMARK)
+    );
+    for since in [i64::MIN, -1, 0, 1000] {
+        let found = admin
+            .offsets_for_times(&asked_for, Timestamp(since), WAIT)
+            .unwrap();
+        assert_eq!(found, plus(BY_TIME).map(Some), "since {since}");
+    }
+    let found = admin
+        .offsets_for_times(&asked_for, Timestamp(1001), WAIT)
+        .unwrap();
+    assert_eq!(found, [None; 4], "nothing is as new");
+
+    let committed = |p: i64| {
+        (p % 2 == 0).then(|| Committed {
+            offset: Offset(100 + p),
+            metadata: "wm".into(),
+        })
+    };
+    let found = admin.committed("group", &asked_for, WAIT).unwrap();
+    assert_eq!(found, [2, 0, 1, 2].map(committed));
+
+    let open = admin.open_transactions(&asked_for, WAIT);
+    if versions == ANCIENT {
+        assert_eq!(
+            open.unwrap_err().kind(),
+            ErrorKind::Config,
+            "nobody knows the question"
+        );
+    } else {
+        let first = OpenTransaction {
+            producer: 7,
+            epoch: 3,
+            start: Offset(21),
+            last: Timestamp(99),
+        };
+        assert_eq!(open.unwrap(), [None, Some(first), None, None]);
+    }
+}
+
+/// In the newest version that both sides know, and of whom it has to be.
+fn asked_in(cluster: &TwoBrokers, versions: Versions) {
+    let asked = |key: ApiKey| {
+        let kept = cluster.kept.lock();
+        let of_key = kept.asked.iter().filter(|(_, k, _)| *k == key);
+        let of_key = of_key.map(|(node, _, version)| (*node, *version));
+        of_key.collect::<Vec<_>>()
+    };
+    for (key, theirs) in versions {
+        let ours = match key {
+            ApiKey::Metadata => 12..=13,
+            ApiKey::FindCoordinator => 4..=4,
+            ApiKey::OffsetFetch => 9..=9,
+            ApiKey::ListOffsets => 10..=10,
+            _ => *theirs..=*theirs,
+        };
+        let expected = (*theirs).min(*ours.start())..=(*theirs).min(*ours.end());
+        let asked = asked(*key);
+        assert!(!asked.is_empty(), "{key:?}");
+        assert!(
+            asked.iter().all(|(_, v)| expected.contains(v)),
+            "{key:?}: {asked:?}"
+        );
+    }
+    for key in [
+        ApiKey::CreateTopics,
+        ApiKey::DeleteTopics,
+        ApiKey::OffsetFetch,
+    ] {
+        assert!(
+            asked(key).iter().all(|(node, _)| *node == CONTROLLER),
+            "{key:?}"
+        );
+    }
+}
+
+#[test]
+fn every_question_is_asked_as_new_brokers_understand_it() {
+    in_versions(NEW);
+}
+
+#[test]
+fn every_question_is_asked_as_old_brokers_understand_it() {
+    in_versions(OLD);
+}
+
+#[test]
+fn every_question_is_asked_as_ancient_brokers_understand_it() {
+    in_versions(ANCIENT);
+}
+
+#[test]
+fn whoever_asks_for_nothing_asks_nobody() {
+    let admin = NativeAdmin::new(NativeConfig::plaintext("127.0.0.1:1"));
+    assert_eq!(admin.topics(&[], WAIT).unwrap(), []);
+    admin.create_topics(&[], WAIT).unwrap();
+    admin.delete_topics(&[], WAIT).unwrap();
+    assert_eq!(admin.ranges(&[], WAIT).unwrap(), []);
+    assert_eq!(admin.high_watermarks(&[], WAIT).unwrap(), []);
+    assert_eq!(
+        admin.offsets_for_times(&[], Timestamp(0), WAIT).unwrap(),
+        []
+    );
+    assert_eq!(admin.committed("group", &[], WAIT).unwrap(), []);
+    assert_eq!(admin.tombstone_retention(&[], WAIT).unwrap(), []);
+    assert_eq!(admin.open_transactions(&[], WAIT).unwrap(), []);
+}
+
+/// Not the controller; throttled; leaders that moved or don't know their end; coordinators that moved, are loading
+/// or wait for a transaction.
+#[test]
+fn not_yet_is_asked_again() {
+    let (cluster, admin) = with_topic(NEW);
+    cluster.say(ApiKey::CreateTopics, &[41, 89, 7]);
+    admin.create_topics(&[topic("new", 1)], WAIT).unwrap();
+    cluster.say(ApiKey::DeleteTopics, &[41, 89]);
+    admin.delete_topics(&["new"], WAIT).unwrap();
+    cluster.say(ApiKey::Metadata, &[5, 5]);
+    assert!(admin.topics(&["t"], WAIT).unwrap()[0].is_some());
+    cluster.say(ApiKey::ListOffsets, &[6, 3, 78, 75, 5, 72]);
+    let ends = admin.high_watermarks(&parts(&[0, 1]), WAIT).unwrap();
+    assert_eq!(ends, [Offset(HIGH_WATERMARK), Offset(HIGH_WATERMARK + 1)]);
+    cluster.say(ApiKey::FindCoordinator, &[15, 15]);
+    cluster.say(ApiKey::OffsetFetch, &[14, 16, 88, 15]);
+    let found = admin.committed("group", &parts(&[0]), WAIT).unwrap();
+    assert_eq!(found[0].as_ref().map(|c| c.offset), Some(Offset(100)));
+    cluster.say(ApiKey::DescribeConfigs, &[7]);
+    admin.tombstone_retention(&["t"], WAIT).unwrap();
+    let kept = cluster.kept.lock();
+    assert!(
+        kept.codes.values().all(|codes| codes.is_empty()),
+        "{:?}",
+        kept.codes
+    );
+}
+
+#[test]
+fn a_partition_that_an_answer_leaves_out_is_asked_for_again() {
+    let (cluster, admin) = with_topic(NEW);
+    cluster.kept.lock().left_out = 3;
+    let ends = admin.high_watermarks(&parts(&[0, 1, 2]), WAIT).unwrap();
+    assert_eq!(ends, [0, 1, 2].map(|p| Offset(HIGH_WATERMARK + p)));
+    cluster.kept.lock().left_out = usize::MAX;
+    let short = Duration::from_millis(400);
+    let never = admin
+        .high_watermarks(&parts(&[0, 1, 2]), short)
+        .unwrap_err();
+    assert_eq!(never.kind(), ErrorKind::Unavailable);
+    assert!(
+        never.to_string().contains("missing in the answer"),
+        "{never}"
+    );
+}
+
+/// A topic that any broker may be asked for, and one that none tells of any more.
+#[test]
+fn all_brokers_are_waited_for() {
+    let cluster = TwoBrokers::start(NEW);
+    let admin = admin(&cluster);
+    admin.create_topics(&[topic("t", 2)], WAIT).unwrap();
+    assert_eq!(
+        cluster.kept.lock().topics["t"],
+        (2, 0),
+        "the other broker has heard of it"
+    );
+    admin.delete_topics(&["t"], WAIT).unwrap();
+    assert_eq!(
+        cluster.kept.lock().deleted["t"],
+        (2, 0),
+        "and that it is gone"
+    );
+    let mut kept = cluster.kept.lock();
+    kept.topics.insert("late".into(), (1, usize::MAX));
+    drop(kept);
+    let late = admin.create_topics(&[topic("late", 1)], Duration::from_millis(300));
+    let late = late.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Unavailable);
+    assert!(
+        late.to_string().contains("'late'") || late.to_string().contains("not known"),
+        "{late}"
+    );
+}
+
+#[test]
+fn what_is_refused_says_why_and_what_to_do() {
+    let (cluster, admin) = with_topic(NEW);
+    let refused = |key: ApiKey, code: i16, outcome: &dyn Fn() -> Result<()>| {
+        cluster.say(key, &[code]);
+        outcome().unwrap_err()
+    };
+    let create = || admin.create_topics(&[topic("new", 1)], WAIT);
+    let error = refused(ApiKey::CreateTopics, 40, &create);
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("no such policy"), "{error}");
+    let error = refused(ApiKey::CreateTopics, 31, &create);
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+
+    let delete = || admin.delete_topics(&["t"], WAIT);
+    let error = refused(ApiKey::DeleteTopics, 29, &delete);
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    assert!(
+        error.next_step().contains("Delete on the topic 't'"),
+        "{error}"
+    );
+    let error = refused(ApiKey::DeleteTopics, 73, &delete);
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.next_step().contains("delete.topic.enable"), "{error}");
+
+    let ends = || admin.high_watermarks(&parts(&[0]), WAIT).map(drop);
+    for key in [ApiKey::Metadata, ApiKey::ListOffsets] {
+        let error = refused(key, 29, &ends);
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+        assert!(error.next_step().contains("'t'"), "{error}");
+    }
+    let committed = || admin.committed("group", &parts(&[0]), WAIT).map(drop);
+    for key in [ApiKey::FindCoordinator, ApiKey::OffsetFetch] {
+        let error = refused(key, 30, &committed);
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+        assert!(error.next_step().contains("group"), "{error}");
+    }
+    // Of a topic that was deleted nothing is committed.
+    cluster.say(ApiKey::OffsetFetch, &[3]);
+    assert_eq!(
+        admin.committed("group", &parts(&[0]), WAIT).unwrap(),
+        [None]
+    );
+
+    // Who may not describe a topic takes Kafka's default.
+    cluster.say(ApiKey::DescribeConfigs, &[29]);
+    let day = Some(Duration::from_secs(86_400));
+    assert_eq!(admin.tombstone_retention(&["t"], WAIT).unwrap(), [day]);
+    let missing = refused(ApiKey::DescribeConfigs, 3, &|| {
+        admin.tombstone_retention(&["t"], WAIT).map(drop)
+    });
+    assert_eq!(missing.kind(), ErrorKind::MissingTopic, "{missing}");
+
+    let many = NewTopic {
+        replication: 40_000,
+        ..topic("new", 1)
+    };
+    let error = admin.create_topics(&[many], WAIT).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+}
+
+#[test]
+fn a_partition_that_is_not_there_is_named() {
+    let (_cluster, admin) = with_topic(NEW);
+    let there = (TopicPartition::new("t", 2), Offset(0));
+    admin.must_have(std::slice::from_ref(&there), WAIT).unwrap();
+    for lost in [TopicPartition::new("t", 3), TopicPartition::new("none", 0)] {
+        let both = [there.clone(), (lost.clone(), Offset(0))];
+        for error in [
+            admin.must_have(&both, WAIT).unwrap_err(),
+            admin.ranges(std::slice::from_ref(&lost), WAIT).unwrap_err(),
+            admin
+                .high_watermarks(std::slice::from_ref(&lost), WAIT)
+                .unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::MissingTopic, "{error}");
+            assert!(error.to_string().contains(&lost.to_string()), "{error}");
+        }
+    }
+}
+
+/// Brokers close connections that nobody uses for long.
+#[test]
+fn connections_are_used_again_and_one_that_was_closed_is_made_anew() {
+    let (cluster, admin) = with_topic(NEW);
+    let everything = || {
+        admin.topics(&["t"], WAIT).unwrap();
+        admin.ranges(&parts(&[0, 1]), WAIT).unwrap();
+        admin.committed("group", &parts(&[0]), WAIT).unwrap();
+    };
+    everything();
+    let connections = cluster.kept.lock().connections;
+    for _ in 0..5 {
+        everything();
+    }
+    assert_eq!(cluster.kept.lock().connections, connections);
+    // To find the brokers, and to each of them.
+    assert!(connections <= 3, "{connections}");
+    cluster.kept.lock().closing = true;
+    let short = Duration::from_millis(300);
+    let gone = admin.topics(&["t"], short).unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::Unavailable, "{gone}");
+    cluster.kept.lock().closing = false;
+    everything();
+}
+
+#[test]
+fn a_call_that_waits_holds_no_other_up() {
+    let (cluster, admin) = with_topic(NEW);
+    let admin = Arc::new(admin);
+    let held = cluster.settings.lock();
+    let (say, hear) = channel();
+    let waiting: Vec<_> = (0..2 * MOST_IDLE)
+        .map(|_| {
+            let (admin, say) = (Arc::clone(&admin), say.clone());
+            let wait = move || {
+                say.send(()).unwrap();
+                admin.tombstone_retention(&["t"], WAIT).unwrap()
+            };
+            Builder::new().spawn(wait).unwrap()
+        })
+        .collect();
+    for _ in &waiting {
+        hear.recv().unwrap();
+    }
+    let clock = SystemClock::new();
+    admin.ranges(&parts(&[0, 1, 2]), WAIT).unwrap();
+    assert!(clock.monotonic() < WAIT / 2, "{:?}", clock.monotonic());
+    // And no longer than it was given.
+    let short = Duration::from_millis(300);
+    let silent = admin.tombstone_retention(&["t"], short).unwrap_err();
+    assert_eq!(silent.kind(), ErrorKind::Unavailable, "{silent}");
+    assert!(clock.monotonic() < WAIT / 2, "{:?}", clock.monotonic());
+    drop(held);
+    for waits in waiting {
+        waits.join().unwrap();
+    }
+    assert_eq!(admin.idle.lock().len(), MOST_IDLE);
+}
+
+/// Applications compare it with what they have kept, whichever client told it.
+#[test]
+fn a_topic_has_the_id_that_librdkafka_tells() {
+    let ids = [
+        1,
+        0xfb_ff00_0000,
+        u128::MAX,
+        0x0123_4567_89ab_cdef_fedc_ba98_7654_3210,
+    ];
+    for id in ids {
+        let half = |bits: u128| i64::from_ne_bytes(u64::try_from(bits).unwrap().to_ne_bytes());
+        let (most, least) = (half(id >> 64), half(id & u128::from(u64::MAX)));
+        // SAFETY: the id is freed after its text was copied.
+        let theirs = unsafe {
+            let theirs = sys::rd_kafka_Uuid_new(most, least);
+            let text = CStr::from_ptr(sys::rd_kafka_Uuid_base64str(theirs)).to_owned();
+            sys::rd_kafka_Uuid_destroy(theirs);
+            text
+        };
+        assert_eq!(topic_id(id).as_deref(), theirs.to_str().ok());
+    }
+    assert_eq!(topic_id(0), None);
+}
