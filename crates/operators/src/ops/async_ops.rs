@@ -1,25 +1,28 @@
-//! A stateless operator whose function is async: many calls under way, results in the order of each key.
+//! A stateless operator with an async function: many calls at a time, results in order by key.
 //!
-//! Takes batches, gives what the functions gave, whenever that is: results of different keys overtake each
-//! other, those of one key don't. Records without a key have no order among themselves. Bounded: with more than
-//! twice its concurrency under way (of all lanes together) it waits for room, though never for what only another
-//! lane's turn can do. What finds none until a barrier has waited too long is let in all the same, so that it is
-//! parked; then dispatch reads nothing more until the calls are no more than that again.
+//! Takes batches, gives results as calls end: results of different keys overtake each other, those of one
+//! key don't. Records without a key have no order among themselves. Bounded: with more than twice its
+//! concurrency under way (of all lanes together) it waits for room, though never for what only another
+//! lane's turn can do. What finds none until a barrier has waited too long is let in all the same, so that
+//! it is parked; then dispatch reads nothing more until the calls are no more than that again.
 //!
-//! A barrier waits a little for what began in its epoch, unless calls usually take longer than that; then it
-//! parks the rest: writes the records down in a store of its own, in the same epoch. Their calls go on. A result
-//! that comes in a later epoch deletes its row and is given in that epoch, both or neither. After a restart,
-//! with any number of lanes, the calls of all rows begin again, before anything newer of their keys. Never gives
-//! a record twice, and never waits for a call while another lane's barrier waits for it longer than said.
+//! A barrier waits a little for what began in its epoch, unless calls usually take longer than that; then
+//! it parks the rest: writes the records down in a store of its own, in the same epoch. Their calls
+//! continue. A result that comes in a later epoch deletes its row and is given in that epoch, both or
+//! neither. After a restart, with any number of lanes, the calls of all rows begin again, before anything
+//! newer of their keys. Never gives a record twice, and never waits for a call while another lane's barrier
+//! waits for it longer than said.
 
 mod call_queue;
+mod in_flight;
 mod overload;
 mod side_by_side;
 mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use call_queue::{CallQueue, CallsInFlight};
+pub use call_queue::CallQueue;
+pub use in_flight::CallsInFlight;
 pub(crate) use overload::Overload;
 pub(crate) use side_by_side::{SideBySide, order};
 pub use tally::{CallCounts, Tally};
@@ -70,8 +73,8 @@ type Ready = BTreeMap<Duration, Vec<Call>>;
 struct Written {
     /// The bytes of its key, by which it is ordered; null has none.
     key: Option<Bytes>,
-    /// What is parked, if the record holds objects: the function may change them, and begins with them as they
-    /// came when it begins again.
+    /// What is parked, if the record holds objects: the function may change them, and begins with them as
+    /// they came when it begins again.
     parked: Option<Bytes>,
 }
 
@@ -391,7 +394,7 @@ impl AsyncCalls {
     }
 }
 
-/// More than this many calls are not under way, of all lanes: those that run, and as many that wait in line.
+/// The bound on calls in flight over all lanes: those that run, and as many that wait in a queue.
 const fn bound(awaiting: &Awaiting) -> usize {
     2 * awaiting.concurrency as usize
 }
@@ -453,7 +456,7 @@ impl Operator for AsyncCalls {
         while records.len() > 0 {
             let mut room = self.udf.in_flight().take(records.len(), bound);
             if room == 0 {
-                // At its end nobody will ask for the results.
+                // At the end of a run no one takes the results.
                 if !run.has_ended() && !run.is_hurried() {
                     self.udf.wait(Wait::Room(bound), &self.queue, SLICE);
                     self.collect(out, context)?;

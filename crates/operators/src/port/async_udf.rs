@@ -1,7 +1,7 @@
 //! The port to async functions that the engine doesn't own.
 //!
-//! Takes calls in batches, gives each one's answer back through the [`CallQueue`] it came with, later, from any
-//! thread. Can be implemented without an interpreter: tests drive one by hand, the simulator by a seed.
+//! Takes calls in batches, gives each one's answer back through the [`CallQueue`] it came with, later, from
+//! any thread. Can be implemented without an interpreter: tests drive one by hand, the simulator by a seed.
 
 use crate::port::current_call;
 use crate::{CallQueue, CallsInFlight, Cost};
@@ -17,7 +17,7 @@ pub type Arguments = SmallVec<[Datum; 3]>;
 /// One call that is to begin.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its number on its line.
+    /// Its number in its queue.
     pub ticket: u64,
     /// What it is called with.
     pub arguments: Arguments,
@@ -45,9 +45,9 @@ pub enum Answer {
 pub enum Wait {
     /// Fewer calls than this, of all lanes.
     Room(usize),
-    /// No call that began on this line since [`CallQueue::mark`].
+    /// No call that began in this queue since [`CallQueue::mark`].
     Fresh,
-    /// Any answer on this line.
+    /// Any answer in this queue.
     Answer,
 }
 
@@ -59,13 +59,13 @@ pub trait AsyncUdf: Send + Sync + Debug {
     /// How much all lanes have asked of it.
     fn in_flight(&self) -> &Arc<CallsInFlight>;
 
-    /// What its calls have cost so far, if that is known: their time, and the time that they waited in line.
+    /// What its calls have cost so far, if that is known: their time, and the time that they waited.
     fn cost(&self) -> Option<Cost> {
         None
     }
 
-    /// Begins calls: each is answered once, with [`CallQueue::answer`], which may name another one that is to begin
-    /// then. Never waits.
+    /// Begins calls: each is answered once, with [`CallQueue::answer`], which may name another one that is
+    /// to begin then. Never waits.
     fn begin(&self, calls: Vec<Call>, queue: &Arc<CallQueue>);
 
     /// The same after a pause: calls that have failed. Without a clock of its own, at once.
@@ -83,7 +83,7 @@ pub trait AsyncUdf: Send + Sync + Debug {
         });
     }
 
-    /// Nobody will ask for the answers of this line any more: its calls may be given up.
+    /// The answers of this queue are no longer wanted: its calls may be given up.
     fn cancel(&self, queue: &CallQueue);
 }
 

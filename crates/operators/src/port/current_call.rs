@@ -1,7 +1,7 @@
-//! What a thread is at while a foreign function runs on it: which function, with which record, since when.
+//! Which user function a thread is running, with which record, and since when.
 //!
-//! Whoever calls out notes it with relaxed stores; others read it when they have to say what is waited for. By thread,
-//! because a function of the user doesn't know which lane calls it. A thread that nobody looks at notes nothing. A
+//! The caller notes it with relaxed stores; others read it to say what is waited for. By thread, because a
+//! function of the user doesn't know which lane calls it. A thread that is not watched notes nothing. A
 //! wait of such a thread can be interrupted. Never waits for a reader.
 
 use crate::{Failed, NO_ORIGIN};
@@ -18,7 +18,7 @@ mod tests;
 /// See the module.
 #[derive(Debug, Default)]
 pub struct CurrentCall {
-    /// The address of who is called; 0: nobody.
+    /// The address of the function; 0: none.
     callee: AtomicUsize,
     /// Monotonic milliseconds.
     since_ms: AtomicU64,
@@ -64,7 +64,8 @@ pub fn address<T: ?Sized>(callee: &T) -> usize {
     std::ptr::from_ref(callee).cast::<()>() as usize
 }
 
-/// From now on this thread notes there what it is at; times are of this clock. Kept for good: a thread has it once.
+/// From now on this thread notes there what it is at; times are of this clock. Kept for good: a thread has
+/// it once.
 pub fn note_at(at: Arc<CurrentCall>, clock: Arc<dyn Clock>) {
     MINE.set(Some(Box::leak(Box::new(Mine { at, clock }))));
 }
@@ -87,7 +88,8 @@ pub fn note_record(origin: &Origin) -> bool {
     at.asked.load(Relaxed) < ABORT
 }
 
-/// As [`note_record`], for a record of a batch: no further one is given to a function of a run that is being given up.
+/// As [`note_record`], for a record of a batch: no further one is given to a function of a run that is
+/// being given up.
 ///
 /// # Errors
 /// An interruption.
@@ -132,7 +134,7 @@ pub fn pause(time: Duration) -> bool {
     }
 }
 
-/// A function may have another one called: then the outer one goes on.
+/// A function may call another one: afterwards the outer one runs again.
 struct Left {
     at: &'static CurrentCall,
     before: usize,

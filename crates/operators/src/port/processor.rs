@@ -37,7 +37,7 @@ pub enum Role {
 pub trait ProcessorSupplier: Send + Sync + Debug {
     /// `app.py:12 Enrich`, for errors.
     fn name(&self) -> &str;
-    /// What the calls of its processors have cost so far; `None`: nobody counts.
+    /// What the calls of its processors have cost so far; `None`: not measured.
     fn cost(&self) -> Option<Cost> {
         None
     }

@@ -1,7 +1,7 @@
-//! The port to the foreign runtime as a whole: what isn't a call of one function.
+//! The port to the host language's runtime: threads, pauses, exceptions.
 //!
-//! Takes the life of a thread, a wait, or an error whose cause is a foreign exception. Without one (tests, the simulator) nobody
-//! waits and exceptions have no traceback. Never calls a function of the user.
+//! Takes the life of a thread, a wait, or an error whose cause is a foreign exception. Without one (tests,
+//! the simulator) nobody waits and exceptions have no traceback. Never calls a function of the user.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -20,16 +20,17 @@ pub struct Raised {
 
 /// See the module.
 pub trait Runtime: Send + Sync + Debug {
-    /// Runs all that a thread ever does, as a thread that the interpreter knows: what functions keep by thread stays, and
-    /// each batch only comes back to it.
+    /// Runs all that a thread ever does, as a thread that the interpreter knows: what functions keep by
+    /// thread stays, and each batch only comes back to it.
     fn host(&self, work: &mut (dyn FnMut() + Send)) {
         work();
     }
 
-    /// Waits, without keeping the interpreter from others. False, and at once, if the application is asked to end.
+    /// Waits, without keeping the interpreter from others. False, and at once, if the application is asked
+    /// to end.
     fn pause(&self, time: Duration) -> bool;
-    /// Does a barrier wait for all async calls, however long they take? Then none outlives its epoch, and what
-    /// comes out doesn't depend on how fast they are: for tests.
+    /// Does a barrier wait for all async calls, however long they take? Then none outlives its epoch, and
+    /// what comes out doesn't depend on how fast they are: for tests.
     fn patient(&self) -> bool {
         false
     }

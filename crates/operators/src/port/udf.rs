@@ -3,7 +3,7 @@
 //! Takes whole batches, so that the border is crossed once per batch; gives datums. A failure names
 //! the position in the batch, so that the record's coordinates can be told.
 
-use crate::support::error_policy::Failure;
+use crate::port::failure::Failure;
 use arrow_array::RecordBatch;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub struct FailedBatch {
 pub trait Udf: Send + Sync + Debug {
     /// `app.py:12 is_large`, for errors, `describe` and metrics.
     fn name(&self) -> &str;
-    /// What its calls have cost so far; `None`: nobody counts.
+    /// What its calls have cost so far; `None`: not measured.
     fn cost(&self) -> Option<Cost> {
         None
     }
@@ -149,7 +149,8 @@ pub trait Udf: Send + Sync + Debug {
             error: self.cannot("take columns").error,
         })
     }
-    /// One call with these arguments (initializers, aggregators `(key, value, agg)`, reducers `(agg, value)`).
+    /// One call with these arguments (initializers, aggregators `(key, value, agg)`, reducers `(agg,
+    /// value)`).
     ///
     /// # Errors
     /// `User` if the function raises.
@@ -157,9 +158,9 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = arguments;
         Err(self.cannot("be called").error)
     }
-    /// Many calls with `arity` arguments each, which lie one after another in `arguments`; one result
-    /// per call (joiners). `origins`: of the records that they are about. The interpreter is attached once for all of
-    /// them.
+    /// Many calls with `arity` arguments each, which lie one after another in `arguments`; one result per
+    /// call (joiners). `origins`: of the records that they are about. The interpreter is attached once for
+    /// all of them.
     ///
     /// # Errors
     /// [`Failed`], with the index of the call, if the function raises.

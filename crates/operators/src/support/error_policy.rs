@@ -1,13 +1,14 @@
-//! What becomes of a record that failed: the one place where handlers decide.
+//! Decides what becomes of a record that failed: retry, skip, dead letter, or an error.
 //!
 //! Takes an error and the record it happened at, only when there is one: what doesn't fail never comes
 //! here. Gives "again" or "gone", or the error back. What is gone is noted in the effects, with its dead
-//! letter if it gets one; the engine counts, logs and sends. Never handles an error that is nobody's
-//! record (a broken store, a missing topic, a bug).
+//! letter if it gets one; the engine counts, logs and sends. Never handles an error that no record caused
+//! (a broken store, a missing topic, a bug).
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::port::failure::{Failure, Raw};
 use crate::{Foreign, PartitionCounts, Runtime, Udf};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -16,38 +17,8 @@ use stoatflow_core::{
     Epoch, Error, ErrorKind, Failing, Handler, Header, Lane, NodeId, Origin, Record, Result,
 };
 
-/// A callable may give another handler, but somebody has to decide.
+/// A callable may return another handler, this many times in a row.
 const DEEPEST: u32 = 8;
-
-/// What a callable is told.
-#[derive(Debug)]
-pub struct Failure<'a> {
-    /// What went wrong.
-    pub failing: Failing,
-    /// And how, with the coordinates.
-    pub error: &'a Error,
-    /// The node's name.
-    pub node: &'a str,
-    /// The record as it came to the node; at a source its bytes.
-    pub record: &'a Record,
-    /// Its bytes as they were read, where they are at hand.
-    pub raw: Option<Raw<'a>>,
-    /// The lane.
-    pub lane: Lane,
-    /// The epoch.
-    pub epoch: Epoch,
-    /// So many calls have failed for this record, this one too.
-    pub attempt: u32,
-}
-
-/// Key and value of an input record as they were read.
-#[derive(Clone, Copy, Debug)]
-pub struct Raw<'a> {
-    /// The key.
-    pub key: Option<&'a Bytes>,
-    /// The value.
-    pub value: Option<&'a Bytes>,
-}
 
 /// Where it happens.
 #[derive(Clone, Copy, Debug)]
@@ -143,11 +114,12 @@ impl ErrorPolicy {
         })))
     }
 
-    /// Decides for one record; `attempt` calls have failed for it. Waits before it says "again", if it has to.
+    /// Decides for one record; `attempt` calls have failed for it. Waits before it says "again", if it has
+    /// to.
     ///
     /// # Errors
-    /// The error, if the handler says so or can't be asked; an interruption, if the application is asked to end
-    /// meanwhile.
+    /// The error, if the handler says so or can't be asked; an interruption, if the application is asked to
+    /// end meanwhile.
     pub fn handle(
         &self,
         error: Error,
@@ -222,7 +194,7 @@ impl ErrorPolicy {
         Err(error.hint("the handler gave handlers without end: let it give DLQ(...), log_and_continue() or log_and_fail()"))
     }
 
-    /// What a callable has said. A topic that nobody has declared must exist.
+    /// The decision of a callable. A topic that was not declared must exist.
     fn said(&self, said: Result<Handler>, declared: &[String], error: &Error) -> Result<Decision> {
         let told = |e: Error| {
             e.at(|at| {
@@ -301,7 +273,7 @@ impl ErrorPolicy {
     }
 }
 
-/// Is it about one record, so that somebody may decide what becomes of it?
+/// Is it about one record, so that a handler may decide?
 #[must_use]
 pub fn is_of_a_record(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) && !error.is_beyond_handlers()

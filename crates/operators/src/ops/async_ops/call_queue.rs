@@ -1,84 +1,23 @@
-//! The calls of one lane to one function: in which order they begin, and what they came to.
+//! The queue of one lane's calls to one async function: when each begins, and its answer.
 //!
-//! Takes calls from the lane and answers from wherever they end; gives calls that may begin now, and answers in
-//! the order they came in. A call of a key begins when the one before it was answered, whoever answers: that
-//! needs no turn of the lane, so that a key's calls follow one another while the lane does something else.
-//! After a failure the key waits until the lane has decided; meanwhile its calls take up no room, because other
-//! lanes must not wait for this one's turn. Never runs a call, never knows records. Whoever answers may hold the
-//! interpreter: nothing here touches it, or a value's end, under a lock.
+//! Takes calls from the lane and answers from wherever they end; gives calls that may begin now, and
+//! answers in the order they came in. A call of a key begins when the one before it was answered, on the
+//! answering thread: that needs no turn of the lane, so that a key's calls follow one another while the
+//! lane does something else. After a failure the key waits until the lane has decided; meanwhile its calls
+//! take up no room, because other lanes must not wait for this one's turn. Never runs a call, never knows
+//! records. The answering thread may hold the interpreter: under a lock nothing here calls it or drops a
+//! value.
 
-use super::tally::{CallCounts, Tally};
+use super::in_flight::CallsInFlight;
 use crate::RunCoordinator;
 use crate::port::async_udf::{Answer, Answered, Call};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stoatflow_core::Result;
 use stoatflow_plan::Form;
-
-/// How many calls all lanes have under way, running or in line.
-#[derive(Debug, Default)]
-pub struct CallsInFlight {
-    /// What becomes of them.
-    pub tally: Arc<Tally>,
-    count: AtomicUsize,
-    waiting: AtomicUsize,
-    lock: Mutex<()>,
-    freed: Condvar,
-}
-
-impl CallsInFlight {
-    /// Calls that are not answered yet.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-
-    /// What can be told of the calls.
-    #[must_use]
-    pub fn counts(&self) -> CallCounts {
-        self.tally.counts(self.count())
-    }
-
-    /// Room for up to `wanted` calls below `bound`; gives how many.
-    pub(crate) fn take(&self, wanted: usize, bound: usize) -> usize {
-        let mut taken = 0;
-        let _ = self
-            .count
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
-                taken = bound.saturating_sub(count).min(wanted);
-                (taken > 0).then_some(count + taken)
-            });
-        taken
-    }
-
-    /// Room that nobody asks about.
-    pub(super) fn force(&self, calls: usize) {
-        self.count.fetch_add(calls, Ordering::AcqRel);
-    }
-
-    fn give(&self, calls: usize) {
-        self.count.fetch_sub(calls, Ordering::AcqRel);
-        if self.waiting.load(Ordering::Acquire) > 0 {
-            // Whoever looked before the count fell holds the lock until it waits.
-            drop(self.lock.lock());
-            self.freed.notify_all();
-        }
-    }
-
-    /// Waits until there are fewer than `bound`, at most this long.
-    pub fn wait_below(&self, bound: usize, most: Duration) {
-        let mut guard = self.lock.lock();
-        self.waiting.fetch_add(1, Ordering::AcqRel);
-        if self.count() >= bound {
-            self.freed.wait_for(&mut guard, most);
-        }
-        self.waiting.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -126,7 +65,7 @@ impl CallQueue {
         self.run.get().is_none() && self.run.set(Arc::clone(run)).is_ok()
     }
 
-    /// Takes calls, whose room in the load is taken already; gives those that may begin now.
+    /// Takes calls, whose room in the load is taken already; gives the ones that may begin now.
     pub(super) fn submit(&self, calls: impl Iterator<Item = (Option<Bytes>, Call)>) -> Vec<Call> {
         let mut state = self.state.lock();
         let mut ready = Vec::with_capacity(calls.size_hint().0);
@@ -147,11 +86,11 @@ impl CallQueue {
         ready
     }
 
-    /// A call has come to its end. Gives the one that may begin now, if it made room for one: whoever answers
+    /// A call has come to its end. Gives the one that may begin now, if it made room for one: the caller
     /// begins it.
     pub fn answer(&self, ticket: u64, result: Result<Answer>, took: Duration) -> Option<Call> {
         let mut state = self.state.lock();
-        // Answered twice, or nobody asks any more.
+        // Answered twice, or the queue is closed.
         let key = state.open.remove(&ticket)?;
         state.fresh -= usize::from(ticket >= state.mark);
         if result.is_err() {
@@ -258,7 +197,7 @@ impl CallQueue {
         state.waiting = false;
     }
 
-    /// The lane is gone: what is answered from now on is nobody's.
+    /// The lane is gone: later answers are dropped.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         // Values in it may be Python's: whatever their end does is done without the lock, for which whoever

@@ -1,10 +1,10 @@
-//! What one run's lanes and its dispatch tell each other about calls that find no room.
+//! Tells dispatch that more calls are in flight than may be, and lanes that a barrier waits for them.
 //!
-//! Takes from lanes whose calls they make, gives whether more of them are under way than may be: then nothing more
-//! is to be read. Takes from dispatch that a barrier waits for lanes, gives it to lanes that wait for room: they
-//! must not go on with that. Never waits.
+//! Takes from lanes whose calls they make, gives whether more of them are under way than may be: then
+//! nothing more is to be read. Takes from dispatch that a barrier waits for lanes, gives it to lanes that
+//! wait for room: they must stop waiting. Never waits.
 
-use super::call_queue::CallsInFlight;
+use super::in_flight::CallsInFlight;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

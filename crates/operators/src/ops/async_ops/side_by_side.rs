@@ -1,9 +1,9 @@
-//! The calls of one batch of an operator that needs all results before it goes on (joiners).
+//! Makes the async calls of one batch and waits for all results (joiners).
 //!
-//! Takes what each row is called with, gives the results in the order of the rows. Calls of different keys are
-//! under way at the same time, within the bound of all lanes; those of one key follow one another, and after a
-//! failure the others of its key wait until it was decided about. The lane waits here, so nothing outlives its
-//! batch. Never calls twice for a row, unless a handler says so.
+//! Takes what each row is called with, gives the results in the order of the rows. Calls of different keys
+//! are under way at the same time, within the bound of all lanes; those of one key follow one another, and
+//! after a failure the others of its key wait until it was decided about. The lane waits here, so nothing
+//! outlives its batch. Never calls twice for a row, unless a handler says so.
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ pub(crate) struct SideBySide {
     udf: Arc<dyn AsyncUdf>,
     queue: Arc<CallQueue>,
     bound: usize,
-    /// Is nobody to wait before a call is made again?
+    /// Is a call made again at once, without a pause?
     patient: bool,
     /// The number of the next batch's first call.
     next: u64,
@@ -72,8 +72,8 @@ impl SideBySide {
         self.udf.name()
     }
 
-    /// A result for each row; none where `decide` gave it up: it is told the row, why, and how often it had failed
-    /// before, and says what to do, after which pause.
+    /// A result for each row; none where `decide` gave it up: it is told the row, why, and how often it had
+    /// failed before, and says what to do, after which pause.
     pub fn call(
         &mut self,
         rows: Vec<Row>,
@@ -81,7 +81,7 @@ impl SideBySide {
         decide: impl FnMut(usize, Error, u32) -> Result<(Outcome, Duration)>,
     ) -> Result<Vec<Option<Datum>>> {
         self.call_all(rows, run, decide).inspect_err(|_| {
-            // What is still under way is nobody's.
+            // What is still in flight is dropped.
             self.close();
             self.queue = CallQueue::new(self.queue.form, Arc::clone(self.udf.in_flight()));
         })
@@ -201,7 +201,7 @@ impl SideBySide {
             Some(call) if pause.is_zero() || self.patient => {
                 self.udf.begin(vec![call], &self.queue)
             }
-            // Others go on meanwhile.
+            // Other keys continue meanwhile.
             Some(call) => self.udf.begin_later(pause, vec![call], &self.queue),
         }
         Ok(())
@@ -214,8 +214,8 @@ impl Drop for SideBySide {
     }
 }
 
-/// What orders the calls of a key. Keys of a foreign language that have no form in JSON follow one another, all of
-/// them: their serde is not known here.
+/// What orders the calls of a key. Keys of a foreign language that have no form in JSON follow one another,
+/// all of them: their serde is not known here.
 pub(crate) fn order(key: &Datum) -> Option<Bytes> {
     match key {
         Datum::Null => None,

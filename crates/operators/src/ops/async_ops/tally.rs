@@ -1,6 +1,6 @@
-//! What becomes of the calls of an async function, counted for whoever looks.
+//! Counts the calls of an async function, for metrics.
 //!
-//! Takes events of all lanes and of wherever calls run, gives numbers. Relaxed: nobody decides by them, and nobody
+//! Takes events of all lanes and of wherever calls run, gives numbers. Relaxed: nothing decides by them or
 //! waits for them. A row that is parked counts for as long as it is held, however its lane ends.
 
 use bytes::Bytes;

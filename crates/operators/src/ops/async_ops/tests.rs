@@ -215,7 +215,7 @@ fn a_record_that_is_left_out_lets_its_key_go_on() {
     let mut rig = hand::rig_of(&hand, calls_op(Form::MapValues, 10, 0), handler).unwrap();
     rig.push(records(&[("a", "a1"), ("a", "a2")])).unwrap();
     hand.finish("a1", Err(raised()));
-    // Somebody has to decide first.
+    // A handler has to decide first.
     assert!(hand.running().is_empty());
     rig.barrier();
     assert_eq!(hand.running(), ["a2"]);

@@ -1,15 +1,16 @@
 //! `map_batches`: collects records, and calls its function with many at a time, as Arrow columns.
 //!
-//! Takes records, gives those that the function makes of them, with the key, time and headers of the record
-//! that each row comes from, in their order. Owns what it has collected: at most so many rows and bytes for at
-//! most so long, and never beyond the barrier, so that nothing outlives its epoch. A batch that fails is one
-//! record's fault if the error says so, else that of all of them. As `foreach_batch` it gives no records, and its rows
-//! say where they were read: what a function has done may have to be told from what it does again after a crash.
-//! Never calls a function with no rows.
+//! Takes records, gives the rows that the function returns as records, with the key, time and headers of
+//! the record that each row comes from, in their order. Owns what it has collected: at most so many rows
+//! and bytes for at most so long, and never beyond the barrier, so that nothing outlives its epoch. A batch
+//! that fails is one record's fault if the error says so, else that of all of them. As `foreach_batch` it
+//! gives no records, and its rows say where they were read: what a function has done may have to be told
+//! from what it does again after a crash. Never calls a function with no rows.
 
 mod batch;
 mod cells;
-mod column;
+mod column_builder;
+mod columns;
 mod foreign;
 mod infer;
 mod kept;
@@ -23,7 +24,8 @@ mod tests;
 mod waiting;
 
 pub(crate) use batch::{FOREACH, OPERATOR, Reader, Voice};
-pub(crate) use layout::{Layout, Shape, Shared, VALUE, column};
+pub(crate) use columns::column;
+pub(crate) use layout::{Layout, Shape, Shared, VALUE};
 pub(crate) use waiting::Waiting;
 
 use crate::support::error_policy::Outcome;

@@ -1,9 +1,10 @@
-//! What a store holds, as Arrow batches, for whoever asks from outside.
+//! The rows of a store as Arrow batches, for queries from outside the lanes.
 //!
-//! Takes a snapshot of committed rows, gives batches of columns in the order of the store's keys, a page at a time: as
-//! `map_batches` shows records, with the key in front. Where nobody gives the columns and JSON has to tell them, the
-//! store is read twice, so that no row comes as a surprise. Expired windows and sessions are hidden, as reads hide
-//! them; of versions only the latest is shown. Never changes a row, never holds more of the store than a page.
+//! Takes a snapshot of committed rows, gives batches of columns in the order of the store's keys, a page at
+//! a time: as `map_batches` shows records, with the key in front. Where the columns are not given and are
+//! inferred from JSON, the store is read twice, so that no row comes as a surprise. Expired windows and
+//! sessions are hidden, as reads hide them; of versions only the latest is shown. Never changes a row,
+//! never holds more of the store than a page.
 
 mod columns;
 mod rows;
@@ -35,7 +36,7 @@ const QUERY: Voice = Voice {
     wrong: "give the column another type in schema=, or leave it out",
 };
 
-/// A snapshot that can be taken away from whoever reads it, so that the state can be closed.
+/// A snapshot that can be revoked while it is read, so that the state can be closed.
 #[derive(Debug)]
 pub struct OpenSnapshot(RwLock<Option<Box<dyn Snapshot>>>);
 
@@ -46,7 +47,7 @@ impl OpenSnapshot {
         Arc::new(Self(RwLock::new(Some(snapshot))))
     }
 
-    /// Lets go of it; whoever reads on gets an error.
+    /// Revokes it; later reads get an error.
     pub fn close(&self) {
         let taken = self.0.write().take();
         drop(taken);
@@ -81,7 +82,8 @@ impl StoreQuery {
     /// Checks everything that can be known without the state.
     ///
     /// # Errors
-    /// `Config` if there is no such store, if it keeps nothing that has columns, or if schema or `max_rows` are wrong.
+    /// `Config` if there is no such store, if it keeps nothing that has columns, or if schema or `max_rows`
+    /// are wrong.
     pub fn new(
         plan: &PhysicalPlan,
         foreign: &Foreign,

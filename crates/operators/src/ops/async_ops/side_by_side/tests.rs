@@ -85,7 +85,7 @@ fn other_lanes_count_too() {
     assert_eq!(taken, 2);
     let run = RunCoordinator::default();
     run.end();
-    // Nobody makes room any more, and nothing was called.
+    // No call ends any more to make room, and nothing was called.
     let error = calls(&hand, 1).call(rows(&[("a", "a1")]), &run, never);
     assert!(error.unwrap_err().message().contains("stopped"));
     assert!(hand.begun().is_empty());

@@ -4,8 +4,9 @@
 //! Owns the columns while they grow; the layout is that of all lanes. Never holds the interpreter, unless a
 //! value is an object of it.
 
-use super::column::{Column, Members};
-use super::layout::{Layout, Shape, Shared, VALUE, data_type, is_added, json_of};
+use super::column_builder::{Column, Members};
+use super::columns::data_type;
+use super::layout::{Layout, Shape, Shared, VALUE, is_added, json_of};
 use super::open::{self, Trouble};
 use super::read::{Misfit, object, value, wrong};
 use crate::support::node_context::NodeContext;
@@ -25,7 +26,7 @@ use stoatflow_plan::columns::ORIGIN;
 pub(crate) struct Voice {
     /// The way to say what columns there are.
     pub give: &'static str,
-    /// Whose columns they are, where nobody has said it.
+    /// The type that an error names, where the user gave none.
     pub known: &'static str,
     /// Values are objects and others.
     pub mixed: &'static str,

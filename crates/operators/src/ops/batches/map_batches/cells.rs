@@ -1,8 +1,9 @@
 //! What an Arrow column holds, row by row: as JSON text, or as a datum.
 //!
-//! Takes an array of any type that JSON has a form for, and of bytes; gives what stands in a row. Times become texts (ISO
-//! 8601), decimals numbers, dictionaries what they stand for. What holds bytes is never JSON text: whoever writes the value
-//! may have a form for them. Refuses by name what has no form; a number that is none fails in its row.
+//! Takes an array of any type that JSON has a form for, and of bytes; gives what stands in a row. Times
+//! become texts (ISO 8601), decimals numbers, dictionaries what they stand for. What holds bytes is never
+//! JSON text: the writer of the value may have a form for them. Refuses by name what has no form; a number
+//! that is none fails in its row.
 
 use super::moment;
 use arrow_array::cast::AsArray;

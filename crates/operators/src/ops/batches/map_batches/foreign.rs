@@ -1,8 +1,8 @@
 //! Objects of the foreign language, as what batches are read from.
 //!
-//! Takes records, gives them with JSON or native parts in the place of such objects: the interpreter is attached once for
-//! all of them, and not while a lock is held. JSON is the form of most; where columns may hold bytes, what has some is its
-//! parts. What has neither form stays: who reads it says so.
+//! Takes records, gives them with JSON or native parts in the place of such objects: the interpreter is
+//! attached once for all of them, and not while a lock is held. JSON is the form of most; where columns may
+//! hold bytes, what has some is its parts. What has neither form stays: who reads it says so.
 
 use super::open::may_hold_bytes;
 use crate::Udf;

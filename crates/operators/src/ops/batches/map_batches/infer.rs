@@ -1,7 +1,8 @@
 //! The types that JSON values ask for.
 //!
 //! Takes JSON text, gives a type; puts types together. Whole numbers of 64 bits are `int64`, other numbers
-//! `float64`, texts stay texts (nobody guesses that one is a time). Never fails: text that is no JSON has no type.
+//! `float64`, texts stay texts (none is guessed to be a time). Never fails: text that is no JSON has no
+//! type.
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;

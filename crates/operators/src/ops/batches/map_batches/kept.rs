@@ -1,8 +1,9 @@
 //! Columns of a batch that must come back as they were: a record's key and time don't change here.
 //!
-//! Takes the batch that a function got and what it gave, and refuses another key or time in a row: such a column is no
-//! part of the value, and would be ignored without a word. It also shows rows that changed places without saying so.
-//! Looks at columns of the types that a batch has only; what a library has made something else of is not read.
+//! Takes the batch that a function got and what it gave, and refuses another key or time in a row: such a
+//! column is no part of the value, and would be ignored without a word. It also shows rows that changed
+//! places without saying so. Looks at columns of the types that a batch has only; what a library has made
+//! something else of is not read.
 
 use super::layout::{KEY, TIMESTAMP};
 use arrow_array::cast::AsArray;

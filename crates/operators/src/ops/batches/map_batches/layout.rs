@@ -1,20 +1,21 @@
 //! Which columns a batch has: given by the user, or learned from values.
 //!
-//! Takes the plan's columns and records, gives a [`Layout`]. One for all lanes of a node, so that a batch looks
-//! the same wherever it is made. What is known stays: a column's type changes only while nothing but nulls were
-//! seen in it. Who can look at all values beforehand has a layout that fits all of them. Never decides about a record
-//! that doesn't fit; who reads it does.
+//! Takes the plan's columns and records, gives a [`Layout`]. One for all lanes of a node, so that a batch
+//! looks the same wherever it is made. What is known stays: a column's type changes only while nothing but
+//! nulls were seen in it. Who can look at all values beforehand has a layout that fits all of them. Never
+//! decides about a record that doesn't fit: the reader does.
 
+use super::columns::{column, data_type, field, plain_type, timestamp};
 use super::infer::{merge, widen};
 use super::open::type_of;
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit as Unit};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Bytes, Datum, Record, Result};
 use stoatflow_plan::columns::ORIGIN;
-use stoatflow_plan::{Column, ColumnType, TimeUnit};
+use stoatflow_plan::{Column, ColumnType};
 
 /// The column of a value that is no object.
 pub(crate) const VALUE: &str = "value";
@@ -28,7 +29,7 @@ pub(super) const WINDOW: [&str; 2] = ["_window_start", "_window_end"];
 /// What values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Nobody knows: nothing but nulls so far.
+    /// Unknown: nothing but nulls so far.
     Unknown,
     /// JSON objects: a column for each member.
     Objects,
@@ -119,8 +120,8 @@ impl Layout {
         self.leave_added_out(by_row);
     }
 
-    /// Some of all the records that will be read: what one of them asks for, the others get too. Are types of keys
-    /// still open?
+    /// Some of all the records that will be read: what one of them asks for, the others get too. Are types
+    /// of keys still open?
     pub fn survey(&mut self, records: &[Record], keys: bool, by_row: &str) {
         for record in records {
             if keys {
@@ -176,7 +177,7 @@ impl Layout {
                     widen_members(&mut self.columns, &members);
                 }
             }
-            // It doesn't fit: whoever reads it says so.
+            // It doesn't fit: the reader reports it.
             (Shape::Objects, _) => {}
         }
     }
@@ -212,17 +213,6 @@ pub(super) fn is_added(name: &str, by_row: &str) -> bool {
     name == by_row || name == KEY || name == TIMESTAMP || WINDOW.contains(&name)
 }
 
-fn timestamp() -> DataType {
-    DataType::Timestamp(Unit::Millisecond, Some("UTC".into()))
-}
-
-pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
-    Column {
-        name: name.into(),
-        kind,
-    }
-}
-
 fn merge_members(known: &mut Vec<Column>, more: Vec<Column>) {
     let mut all = ColumnType::Struct(std::mem::take(known));
     merge(&mut all, ColumnType::Struct(more));
@@ -248,18 +238,6 @@ pub(super) fn json_of(datum: &Datum) -> Option<Result<Cow<'_, Bytes>>> {
     }
 }
 
-/// The type of what has no parts.
-pub(super) fn plain_type(datum: &Datum) -> ColumnType {
-    match datum {
-        Datum::Bool(_) => ColumnType::Bool,
-        Datum::Int(_) => ColumnType::Int64,
-        Datum::Float(_) => ColumnType::Float64,
-        Datum::Str(_) => ColumnType::String,
-        Datum::Bytes(_) => ColumnType::Binary,
-        _ => ColumnType::Null,
-    }
-}
-
 /// Keys with members or elements are their JSON text.
 fn key_type(datum: &Datum) -> ColumnType {
     match datum {
@@ -273,55 +251,6 @@ fn key_type(datum: &Datum) -> ColumnType {
             _ => ColumnType::String,
         },
         other => plain_type(other),
-    }
-}
-
-fn field(column: &Column) -> Field {
-    Field::new(column.name.as_str(), data_type(&column.kind), true)
-}
-
-pub(super) fn item(kind: &ColumnType) -> Field {
-    Field::new("item", data_type(kind), true)
-}
-
-pub(super) fn fields(members: &[Column]) -> Fields {
-    members.iter().map(field).collect()
-}
-
-/// Arrow's name for it.
-pub(super) fn data_type(kind: &ColumnType) -> DataType {
-    match kind {
-        ColumnType::Null => DataType::Null,
-        ColumnType::Bool => DataType::Boolean,
-        ColumnType::Int8 => DataType::Int8,
-        ColumnType::Int16 => DataType::Int16,
-        ColumnType::Int32 => DataType::Int32,
-        ColumnType::Int64 => DataType::Int64,
-        ColumnType::Uint8 => DataType::UInt8,
-        ColumnType::Uint16 => DataType::UInt16,
-        ColumnType::Uint32 => DataType::UInt32,
-        ColumnType::Uint64 => DataType::UInt64,
-        ColumnType::Float32 => DataType::Float32,
-        ColumnType::Float64 => DataType::Float64,
-        ColumnType::String => DataType::Utf8,
-        ColumnType::LargeString => DataType::LargeUtf8,
-        ColumnType::Binary => DataType::Binary,
-        ColumnType::Date32 => DataType::Date32,
-        ColumnType::Timestamp { unit, tz } => {
-            DataType::Timestamp(unit_of(*unit), tz.as_deref().map(Into::into))
-        }
-        ColumnType::List(kind) => DataType::List(Arc::new(item(kind))),
-        ColumnType::LargeList(kind) => DataType::LargeList(Arc::new(item(kind))),
-        ColumnType::Struct(members) => DataType::Struct(fields(members)),
-    }
-}
-
-const fn unit_of(unit: TimeUnit) -> Unit {
-    match unit {
-        TimeUnit::Second => Unit::Second,
-        TimeUnit::Millisecond => Unit::Millisecond,
-        TimeUnit::Microsecond => Unit::Microsecond,
-        TimeUnit::Nanosecond => Unit::Nanosecond,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Times and dates as text (ISO 8601), both ways.
 //!
 //! Takes text and gives a number in Arrow's unit, and the other way round. A column with a time zone holds
-//! instants: its texts say their offset from UTC. One without holds what a clock on a wall shows: its texts say
-//! none. Never guesses a zone.
+//! instants: its texts say their offset from UTC. One without holds what a clock on a wall shows: its texts
+//! say none. Never guesses a zone.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};

@@ -1,13 +1,13 @@
-//! Values with a schema as columns, and objects that were put together natively, without JSON in between: so bytes are
-//! bytes.
+//! Values with a schema as columns, and objects that were put together natively, without JSON in between:
+//! so bytes are bytes.
 //!
-//! Takes the parts of a value, one level after the other, and the columns they go to; or gives the type that they ask for.
-//! What is in no column is not decoded. A failure says which field holds what; what was pushed by then is cut off by the
-//! caller. Of a member that stands twice the last one counts.
+//! Takes the parts of a value, one level after the other, and the columns they go to; or gives the type
+//! that they ask for. What is in no column is not decoded. A failure says which field holds what; what was
+//! pushed by then is cut off by the caller. Of a member that stands twice the last one counts.
 
-use super::column::{Cells, Column, Members};
+use super::column_builder::{Cells, Column, Members};
+use super::columns::plain_type;
 use super::infer::{infer, merge};
-use super::layout::plain_type;
 use super::read::{self, Misfit, wrong};
 use stoatflow_core::{Datum, Error, Fields};
 use stoatflow_formats::{Value, parts};

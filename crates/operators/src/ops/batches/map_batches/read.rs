@@ -3,7 +3,7 @@
 //! Takes the text of one value and the columns it goes to. A failure says which field holds what; what was
 //! pushed by then is cut off by the caller. Of a member that stands twice the last one counts.
 
-use super::column::{Cells, Column, Members};
+use super::column_builder::{Cells, Column, Members};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::cell::RefCell;
 use std::fmt;

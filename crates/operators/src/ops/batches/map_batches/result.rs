@@ -1,8 +1,8 @@
 //! From what the function gave to values of records.
 //!
-//! Takes batches, gives for each of their rows the row of the input that it comes from, and its value. Without
-//! a column that says so, row n comes from row n. Refuses what would change the order of a key. Columns that
-//! every batch has are no part of a value.
+//! Takes batches, gives for each of their rows the row of the input that it comes from, and its value.
+//! Without a column that says so, row n comes from row n. Refuses what would change the order of a key.
+//! Columns that every batch has are no part of a value.
 
 use super::cells::{Cells, Member, fields, object};
 use super::kept;

@@ -35,7 +35,7 @@ impl Waiting {
         }
     }
 
-    /// When the first must be given; `i64::MAX`: nobody waits.
+    /// When the first must be given; `i64::MAX`: none waits.
     pub fn next(&self) -> i64 {
         if !self.any.load(Relaxed) {
             return i64::MAX;

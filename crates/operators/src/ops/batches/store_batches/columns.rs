@@ -1,6 +1,7 @@
 //! Which columns a store has, and in which order they are shown.
 //!
-//! Takes the schema that was given, serdes and kind of the store; what they leave open is looked for in all rows.
+//! Takes the schema that was given, serdes and kind of the store; what they leave open is looked for in all
+//! rows.
 
 use super::NO_ROWS;
 use super::rows::Rows;

@@ -1,8 +1,8 @@
 //! The rows of a store, page by page, as records.
 //!
-//! Takes a snapshot, gives decoded keys and values in the order of the store's bytes; of windows and sessions the
-//! keys are windowed. Hides what reads hide. Remembers only where the next page begins and, of versions, the last one
-//! that was seen: the next page may have a later one of the same key.
+//! Takes a snapshot, gives decoded keys and values in the order of the store's bytes; of windows and
+//! sessions the keys are windowed. Hides what reads hide. Remembers only where the next page begins and, of
+//! versions, the last one that was seen: the next page may have a later one of the same key.
 
 use super::{MOST_BYTES, OpenSnapshot, StoreQuery};
 use std::sync::Arc;

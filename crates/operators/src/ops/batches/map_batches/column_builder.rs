@@ -1,10 +1,10 @@
-//! A column that grows.
+//! Builds one Arrow column, value by value.
 //!
-//! Takes values one after another, gives an Arrow array; what a record left behind that turned out to be wrong
-//! can be cut off again. Says no to what it can't hold as it is: nothing is rounded to a whole number, cut to
-//! fewer bits or made of a text, except times that are written as such.
+//! Takes values one after another, gives an Arrow array; what a record left behind that turned out to be
+//! wrong can be cut off again. Says no to what it can't hold as it is: nothing is rounded to a whole
+//! number, cut to fewer bits or made of a text, except times that are written as such.
 
-use super::layout::{fields, item};
+use super::columns::{fields, item};
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -430,7 +430,7 @@ impl Column {
         ended.is_some()
     }
 
-    /// What has grown; the column begins anew.
+    /// The column so far as an array; the builder is empty again.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         fn numbers<T: ArrowPrimitiveType>(
             cells: &mut Vec<T::Native>,

@@ -1,0 +1,70 @@
+//! How many calls of an async function are in flight, over all lanes.
+//!
+//! Lanes take room before they make calls, and give it back with each answer. Waits only in `wait_below`.
+
+use super::tally::{CallCounts, Tally};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How many calls all lanes have under way, running or in line.
+#[derive(Debug, Default)]
+pub struct CallsInFlight {
+    /// What becomes of them.
+    pub tally: Arc<Tally>,
+    count: AtomicUsize,
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    freed: Condvar,
+}
+
+impl CallsInFlight {
+    /// Calls that are not answered yet.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// What can be told of the calls.
+    #[must_use]
+    pub fn counts(&self) -> CallCounts {
+        self.tally.counts(self.count())
+    }
+
+    /// Room for up to `wanted` calls below `bound`; gives how many.
+    pub(crate) fn take(&self, wanted: usize, bound: usize) -> usize {
+        let mut taken = 0;
+        let _ = self
+            .count
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
+                taken = bound.saturating_sub(count).min(wanted);
+                (taken > 0).then_some(count + taken)
+            });
+        taken
+    }
+
+    /// Takes room even above the bound.
+    pub(super) fn force(&self, calls: usize) {
+        self.count.fetch_add(calls, Ordering::AcqRel);
+    }
+
+    pub(super) fn give(&self, calls: usize) {
+        self.count.fetch_sub(calls, Ordering::AcqRel);
+        if self.waiting.load(Ordering::Acquire) > 0 {
+            // A waiter that read the count before it fell holds the lock until it waits.
+            drop(self.lock.lock());
+            self.freed.notify_all();
+        }
+    }
+
+    /// Waits until there are fewer than `bound`, at most this long.
+    pub fn wait_below(&self, bound: usize, most: Duration) {
+        let mut guard = self.lock.lock();
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        if self.count() >= bound {
+            self.freed.wait_for(&mut guard, most);
+        }
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
