@@ -1,4 +1,5 @@
-//! One field of a record of about 1 KB: `sf.value["amount"] > 100`, from the bytes of a topic, as JSON, as Avro and as Protobuf.
+//! One field of a record of about 1 KB: `sf.value["amount"] > 100`, from the bytes of a topic, as JSON, as
+//! Avro and as Protobuf.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -19,7 +19,7 @@ pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {
     }
 }
 
-/// How long without a record until its windows close, and how far time goes on then.
+/// How long without a record until its windows close, and how far time advances then.
 pub(crate) fn idle_of(plan: &LogicalPlan, mut i: usize) -> Option<(i64, i64)> {
     loop {
         match &plan.nodes[i].call {

@@ -1,7 +1,8 @@
 //! Which callables a part of a plan names.
 //!
-//! Takes anything that a plan is made of; gives the numbers under `udf`, wherever in it they stand. So an operator
-//! that gets a function more needs no line here. Never runs per record: it goes over the plan's JSON form.
+//! Takes anything that a plan is made of; gives the numbers under `udf`, wherever in it they stand. So an
+//! operator that gets a function more needs no line here. Never runs per record: it goes over the plan's
+//! JSON form.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Which calls have many of their function's calls under way at a time.
 //!
-//! Takes a call, gives how it is awaited: an async function of an operator of a stream that keeps nothing. A
-//! table's operator and whatever folds wait for each result, because the next record needs it; a join waits for all
-//! rows of a batch.
+//! Takes a call, gives how it is awaited: an async function of an operator of a stream that keeps nothing.
+//! A table's operator and whatever folds wait for each result, because the next record needs it; a join
+//! waits for all rows of a batch.
 
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,8 @@ pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form
     (shape.kinds[*from] == Kind::Stream).then_some((form, *awaiting))
 }
 
-/// The async functions of which an operator has many calls under way at a time: those that outlive their batch, and
-/// joiners, also of the joins through which it reads tables.
+/// The async functions of which an operator has many calls under way at a time: those that outlive their
+/// batch, and joiners, also of the joins through which it reads tables.
 #[must_use]
 pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
     let (own, views): (Option<&Function>, &[&View]) = match op {

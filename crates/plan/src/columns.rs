@@ -71,7 +71,7 @@ const ADDED: [&str; 4] = ["_key", "_timestamp", "_window_start", "_window_end"];
 
 /// Columns that each batch of a `foreach_batch` has besides: where its rows were read.
 pub const ORIGIN: [&str; 3] = ["_topic", "_partition", "_offset"];
-/// The column of row numbers, where nobody gives it another name.
+/// The default name of the column of row numbers.
 pub const ROW: &str = "_row";
 
 /// Is it a column that each batch has anyway?

@@ -1,7 +1,7 @@
-//! The way from what the user wrote to what will run.
+//! Runs the passes from the user's topology to the physical plan.
 //!
-//! Takes the plan's bytes (or the decoded plan), gives a [`PhysicalPlan`]: decode, check, serdes,
-//! names, cut, fuse, describe. All findings come in one error. Never touches a broker or a disk.
+//! Takes the plan's bytes (or the decoded plan), gives a [`PhysicalPlan`]: decode, check, serdes, names,
+//! stages, fuse, describe. All findings come in one error. Never touches a broker or a disk.
 
 mod explicit;
 

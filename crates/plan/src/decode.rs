@@ -86,7 +86,8 @@ fn decode_node(raw: Value) -> Result<Node, Refused> {
     }
     let given = raw.clone();
     let node: Node = serde_json::from_value(raw).map_err(|e| refuse(format!("{op}(): {e}")))?;
-    // serde can't refuse unknown fields of flattened or fieldless variants; but what it knows, it also writes.
+    // serde can't refuse unknown fields of flattened or fieldless variants; but what it knows, it also
+    // writes.
     let known =
         serde_json::to_value(&node).map_err(|e| refuse(format!("{op}() has no JSON form: {e}")))?;
     match unknown_field(&given, &known) {
@@ -98,7 +99,7 @@ fn decode_node(raw: Value) -> Result<Node, Refused> {
     }
 }
 
-/// The first field that was given and not read, with those that could have been.
+/// The first field that was given and not read, with the valid ones.
 fn unknown_field<'a>(given: &'a Value, known: &'a Value) -> Option<(&'a str, Vec<&'a str>)> {
     match (given, known) {
         (Value::Object(given), Value::Object(known)) => {

@@ -1,9 +1,9 @@
 //! Native expressions as data: what `sf.value["amount"] > 100` becomes when it crosses the border.
 //!
-//! Only shapes, no evaluation (that is `stoatflow-operators::expr`). The JSON form is
-//! `{"op": "gt", "args": [{"op": "get", "args": [{"op": "value"}], "name": "amount"}, {"op": "lit", "value": 100}]}`.
-//! Most functions are one shape, `call`, and a row in [`functions`]: what they take and give is data, so that the
-//! check of types, the text of errors and the evaluation can't disagree about it.
+//! Only shapes, no evaluation (that is `stoatflow-operators::expr`). The JSON form is `{"op": "gt", "args":
+//! [{"op": "get", "args": [{"op": "value"}], "name": "amount"}, {"op": "lit", "value": 100}]}`. Most
+//! functions are one shape, `call`, and a row in [`functions`]: what they take and give is data, so that
+//! the check of types, the text of errors and the evaluation can't disagree about it.
 
 pub(crate) mod check;
 pub mod functions;
@@ -320,8 +320,8 @@ impl Expression {
         })
     }
 
-    /// What can never work in it, whatever the record: a sentence for each part. A topology that has such a part is
-    /// refused.
+    /// What can never work in it, whatever the record: a sentence for each part. A topology that has such a
+    /// part is refused.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -1,9 +1,9 @@
 //! Which nodes may take a whole batch at a time, and which need the foreign language.
 //!
-//! Takes the cut plan, fills [`Fork`], `foreign`, `independent_entries` and `meeting`. Branches that meet again
-//! below (in a node, a store that one of them writes, an exchange, or a topic that several sinks write)
-//! must see the records in turn, or the order of their results would depend on the size of batches. So
-//! must a node whose store is touched below it: what reads there wants the store as it was when the
+//! Takes the cut plan, fills [`Fork`], `foreign`, `independent_entries` and `meeting`. Branches that meet
+//! again below (in a node, a store that one of them writes, an exchange, or a topic that several sinks
+//! write) must see the records in turn, or the order of their results would depend on the size of batches.
+//! So must a node whose store is touched below it: what reads there wants the store as it was when the
 //! record came by. Never moves a node.
 
 mod foreign;

@@ -8,7 +8,8 @@ use stoatflow_core::{Error, Result};
 /// refuses more than 100 operations within each other.
 const DEEPEST: usize = 512;
 
-/// JSON that may be nested deeper than `serde_json` takes by itself (128), and not so deep that the stack ends.
+/// JSON that may be nested deeper than `serde_json` takes by itself (128), and not so deep that the stack
+/// ends.
 pub(crate) fn read(json: &[u8]) -> Result<Value> {
     if nesting(json) > DEEPEST {
         return Err(Error::topology(format!(

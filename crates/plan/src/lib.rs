@@ -1,7 +1,7 @@
-//! What the user wrote → checked → named → cut into stages → fused → what will run. Pure: no I/O.
+//! Compiles the user's topology: decode, check, serdes, names, stages, fuse, describe. Pure: no I/O.
 //!
-//! [`logical`] is the plan as it crosses the border (JSON), [`physical`] what the engine furnishes
-//! its rooms with, [`compile`] the way from one to the other, `describe()` the text of Kafka Streams.
+//! [`logical`] is the plan as the host language sends it (JSON), [`physical`] what the engine builds its
+//! lanes from, [`compile`] the passes from one to the other; `describe()` gives the text of Kafka Streams.
 
 mod aggregation;
 mod call;

@@ -369,7 +369,7 @@ pub enum Call {
         #[serde(default)]
         materialized: Option<Materialized>,
     },
-    /// Parks records until somebody else has answered.
+    /// Parks records until a worker has answered.
     Offload(Box<Offloading>),
     ToStream {
         from: usize,

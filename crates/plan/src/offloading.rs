@@ -1,6 +1,6 @@
-//! How records are parked while somebody else works on them (`offload`).
+//! How `offload` parks records while a worker answers requests for them.
 //!
-//! Given by the border, read by the cut and by the operator. Never decides anything.
+//! Decoded from the plan, read when stages are cut and by the operator. Never decides anything.
 
 use crate::function::Function;
 use crate::spec::{Materialized, SerdeSpec};
@@ -41,7 +41,8 @@ pub struct Offloading {
     /// `(value, message)` gives the result of a record whose last request was answered with an error.
     #[serde(default)]
     pub instead_of_error: Option<Function>,
-    /// Who decides about a record whose last request was not answered in time, if it is not the application's handler.
+    /// Who decides about a record whose last request was not answered in time, if it is not the
+    /// application's handler.
     #[serde(default)]
     pub timeout_handler: Option<Handler>,
     /// While so many records are parked, no more are read for it.
@@ -55,7 +56,7 @@ pub struct Offloading {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patience {
-    /// Since the last request; `None`: for ever.
+    /// Since the last request; `None`: without end.
     #[serde(default)]
     pub timeout_ms: Option<i64>,
     /// Requests in all.

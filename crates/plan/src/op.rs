@@ -1,7 +1,7 @@
 //! What the nodes of the physical plan do.
 //!
-//! One variant per operator, with everything that it needs to know beside its parents and children.
-//! Given by the cut, read by `operators::chain::build`. Never holds state.
+//! One variant per operator, with everything that it needs to know beside its parents and children. Made
+//! with the stages, read by `operators::chain::build`. Never holds state.
 
 use crate::columns::Column;
 use crate::function::Function;
@@ -367,7 +367,7 @@ pub enum Op {
         within_ms: i64,
         clock: ClockId,
     },
-    /// Parks records until somebody else has answered, and gives results in the order of each key: its first
+    /// Parks records until a worker has answered, and gives results in the order of each key: its first
     /// child gets those, its second one the requests.
     Offload {
         store: StoreId,

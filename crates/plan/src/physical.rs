@@ -43,7 +43,8 @@ pub struct Source {
     /// What becomes of its records that are older than the watermark.
     #[serde(skip_serializing_if = "Late::is_grace")]
     pub late: Late,
-    /// Does it bring answers to an `offload`? They are no part of the application's time, and go before others.
+    /// Does it bring answers to an `offload`? They are no part of the application's time, and go before
+    /// others.
     #[serde(skip_serializing_if = "is_false")]
     pub answers: bool,
 }
@@ -153,7 +154,7 @@ pub struct ClockSpec {
     pub name: String,
 }
 
-/// Stream time that goes on while no record comes.
+/// Stream time that advances while no record comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Idle {
     /// No record for so long by the wall clock.
@@ -180,7 +181,7 @@ pub struct Node {
     pub children: Vec<NodeId>,
     /// How they get it.
     pub fork: Fork,
-    /// Does its stream time go on while no record comes?
+    /// Does its stream time advance while no record comes?
     pub idle: Option<Idle>,
     /// Does it call a foreign function, or a serde written by the user?
     pub foreign: bool,
@@ -202,8 +203,8 @@ pub struct Stage {
     pub foreign: bool,
     /// May records of different entries be grouped within a batch? (They share no sink, store or exchange.)
     pub independent_entries: bool,
-    /// The exchanges into it: what comes through those of one group meets in some node, store or topic, what comes
-    /// through those of different groups doesn't.
+    /// The exchanges into it: what comes through those of one group meets in some node, store or topic,
+    /// what comes through those of different groups doesn't.
     pub meeting: Vec<Vec<NodeId>>,
 }
 
@@ -234,7 +235,7 @@ pub struct PhysicalPlan {
 }
 
 impl PhysicalPlan {
-    /// May a lane be kept waiting by somebody else's code: a function, a processor, a handler?
+    /// May a lane wait for user code: a function, a processor, a handler?
     #[must_use]
     pub fn calls_out(&self) -> bool {
         let mut handlers = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
@@ -243,8 +244,8 @@ impl PhysicalPlan {
             || self.handlers.each().any(Handler::waits)
     }
 
-    /// May a record have done something that is seen before its epoch is committed: called a function for what it does,
-    /// begun to wait for one?
+    /// May a record have done something that is seen before its epoch is committed: called a function for
+    /// what it does, begun to wait for one?
     #[must_use]
     pub fn acts_at_once(&self) -> bool {
         let acts = |op: &Op| {

@@ -1,4 +1,5 @@
-//! Parts of DSL calls that are data themselves: serdes, how a table is kept, how an async function is awaited.
+//! Parts of DSL calls that are data themselves: serdes, how a table is kept, how an async function is
+//! awaited.
 //!
 //! Used by the logical plan and by the physical one. Never decides anything.
 
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use stoatflow_formats::{avro, protobuf};
 
 /// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,
-/// `{"session_windowed": "string"}`, `{"avro": {"schema": ...}}`, `{"protobuf": {"descriptors": ..., "message": ...}}`.
+/// `{"session_windowed": "string"}`, `{"avro": {"schema": ...}}`, `{"protobuf": {"descriptors": ...,
+/// "message": ...}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum SerdeSpec {

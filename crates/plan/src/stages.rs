@@ -1,12 +1,11 @@
-//! The cut into stages.
+//! Cuts the plan into stages.
 //!
-//! Takes the checked, named plan and its serdes, gives sources, sinks, stores, clocks, nodes and stages.
-//! A stage ends only where a record must be in the lane of its key and may not be: before an
-//! aggregation, a join, a table or a processor with stores of a re-keyed stream. An exchange leads to
-//! the next stage, never further; where streams of several stages meet (a merge after an aggregation),
-//! the stateless nodes below are made once for each stage, and what keeps a store is made once, in the
-//! highest of them, so that an epoch of a store is never written from two stages. Never decides how
-//! nodes take batches.
+//! Takes the checked, named plan and its serdes, gives sources, sinks, stores, clocks, nodes and stages. A
+//! stage ends only where a record must be in the lane of its key and may not be: before an aggregation, a
+//! join, a table or a processor with stores of a re-keyed stream. An exchange leads to the next stage,
+//! never further; where streams of several stages meet (a merge after an aggregation), the stateless nodes
+//! below are made once for each stage, and what keeps a store is made once, in the highest of them, so that
+//! an epoch of a store is never written from two stages. Never decides how nodes take batches.
 
 mod aggregations;
 mod calls;
@@ -38,8 +37,8 @@ pub(crate) fn cut_into_stages(
     serdes: &Serdes,
     tables: &Tables,
 ) -> PhysicalPlan {
-    // Processors that share a store must be in one stage, and where that is shows only at the end:
-    // those that came out too low are lifted, until nobody moves.
+    // Processors that share a store must be in one stage, and where that is shows only at the end: the ones
+    // that came out too low are lifted, until none moves.
     let mut lifted = BTreeMap::new();
     loop {
         let mut builder = StageBuilder::new(plan, shape, names, serdes, tables, &lifted);
@@ -228,7 +227,7 @@ impl<'a> StageBuilder<'a> {
         id
     }
 
-    /// Lets the stream time of a node go on while no record comes.
+    /// Advances the stream time of a node while no record comes.
     fn idles(&mut self, node: NodeId, name: &str, idle: Option<(i64, i64)>) {
         let idle = idle.map(|(after_ms, reach_ms)| Idle {
             after_ms,

@@ -25,7 +25,8 @@ pub(crate) fn named_store(call: &Call) -> Option<&str> {
     call.materialized().and_then(|m| m.store.as_deref())
 }
 
-/// Does Kafka Streams keep its rows only where they were given a name, are read by key, or are asked for old values?
+/// Does Kafka Streams keep its rows only where they were given a name, are read by key, or are asked for
+/// old values?
 pub(crate) fn is_kept_if_asked(call: &Call) -> bool {
     match call {
         Call::Table { .. } | Call::ToTable { .. } => true,
@@ -151,7 +152,7 @@ impl Pass<'_> {
         true
     }
 
-    /// Somebody reads the table by key: the source at its root is kept.
+    /// The table is read by key: the source at its root is kept.
     fn read(&mut self, i: usize) {
         if self.tables.kept[i] {
             return;

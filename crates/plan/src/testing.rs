@@ -3,7 +3,8 @@
 use crate::{LogicalPlan, PhysicalPlan, compile};
 use serde_json::{Value, json};
 
-/// A plan of these nodes, with five callables, two processors and one custom serde; node `i` stands in line `i + 1`.
+/// A plan of these nodes, with five callables, two processors and one custom serde; node `i` stands in line
+/// `i + 1`.
 pub(crate) fn plan(nodes: &Value) -> Value {
     let mut nodes = nodes.clone();
     for (i, node) in nodes.as_array_mut().expect("a list").iter_mut().enumerate() {

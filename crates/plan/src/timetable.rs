@@ -1,11 +1,11 @@
 //! When a scheduled source ticks.
 //!
-//! Takes what the user wrote (an interval or a cron expression, a zone, a start), gives the tick that
-//! comes after an instant, the last one up to an instant, and which ones a time without the engine has
-//! missed. Ticks are a function of what was written and of the zone's rules, never of when somebody
-//! started: that is why restarts agree. Owns the rules for clocks that are put forward and back, see
-//! [`zone`] and [`cron`]. Never reads a clock; of the machine it asks only the time zone database (a zone
-//! that was changed by law is then changed here too; where there is none, the one that is built in).
+//! Takes what the user wrote (an interval or a cron expression, a zone, a start), gives the tick that comes
+//! after an instant, the last one up to an instant, and which ones a time without the engine has missed.
+//! Ticks are a function of what was written and of the zone's rules, never of when someone started: that is
+//! why restarts agree. Owns the rules for clocks that are put forward and back, see [`zone`] and [`cron`].
+//! Never reads a clock; of the machine it asks only the time zone database (a zone that was changed by law
+//! is then changed here too; where there is none, the one that is built in).
 
 mod cron;
 mod missed;
@@ -23,7 +23,7 @@ use zone::Zone;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What becomes of ticks that nobody was there to make.
+/// What becomes of ticks that were missed while the application was down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {

@@ -1,6 +1,6 @@
 //! How a table is read by key: from a store, or computed on the way from the stores above it.
 //!
-//! Given by the cut for joins and processors. A table without a store of its own is a view over its
+//! Made with the stages for joins and processors. A table without a store of its own is a view over its
 //! parent's, as in Kafka Streams: nothing is kept twice. Never written to.
 
 use crate::function::Function;

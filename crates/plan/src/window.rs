@@ -185,7 +185,7 @@ pub enum WatermarkStrategy {
 pub struct Watermark {
     /// See [`WatermarkStrategy`].
     pub strategy: WatermarkStrategy,
-    /// A partition that is silent for so long holds nobody back.
+    /// A partition that is silent for so long holds the watermark back no more.
     #[serde(default)]
     pub idle_ms: Option<i64>,
     /// Its partitions wait for others of this group ...

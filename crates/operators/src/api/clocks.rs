@@ -1,17 +1,19 @@
 //! Stream time as one lane sees it.
 //!
-//! Takes the timestamps that operators see, gives each operator's stream time: the highest timestamp so far (Kafka
-//! Streams' `observedStreamTime`), by task: what happens in one partition makes no record of another one late. Owns this
-//! lane's view. At the barrier the engine merges the views of all lanes and keeps them with the commit, so that a restart
-//! neither takes late records again nor gives closed windows twice. Never reads the machine's clock.
+//! Takes the timestamps that operators see, gives each operator's stream time: the highest timestamp so far
+//! (Kafka Streams' `observedStreamTime`), by task: what happens in one partition makes no record of another
+//! one late. Owns this lane's view. At the barrier the engine merges the views of all lanes and keeps them
+//! with the commit, so that a restart neither takes late records again nor gives closed windows twice.
+//! Never reads the machine's clock.
 //!
-//! For a record, time is what a single lane would have: the highest timestamp of the records that reached the operator in
-//! its task up to it, in whichever lane they are. What other lanes have is known before the records of a tick are
-//! processed ([`Steps`]), because a stage boundary stands before every operator whose time must be exact.
+//! For a record, time is what a single lane would have: the highest timestamp of the records that reached
+//! the operator in its task up to it, in whichever lane they are. What other lanes have is known before the
+//! records of a tick are processed ([`Steps`]), because a stage boundary stands before every operator whose
+//! time must be exact.
 //!
-//! With `time.semantics = watermark` records move nothing: the engine says the watermark at each barrier, and
-//! an operator's clock is raised to it just before its `advance`, when its parents have given what was due by
-//! it. What the newest record is stays known all the same, for windows that close on quiet topics.
+//! With `time.semantics = watermark` records move nothing: the engine says the watermark at each barrier,
+//! and an operator's clock is raised to it just before its `advance`, when its parents have given what was
+//! due by it. What the newest record is stays known all the same, for windows that close on quiet topics.
 
 mod steps;
 #[cfg(test)]
@@ -97,12 +99,13 @@ pub struct LaneClocks {
     alone: bool,
     /// Wall time, as the engine saw it when it began the batch (or the advance).
     pub wall: Timestamp,
-    /// With one lane: least wall time between two passes that close windows, if these are to be as in Kafka Streams (one
-    /// second there); 0: with every record.
+    /// With one lane: least wall time between two passes that close windows, if these are to be as in Kafka
+    /// Streams (one second there); 0: with every record.
     pub emit_interval_ms: Option<i64>,
     /// Least wall time between two passes that give unmatched rows of joins, likewise.
     pub join_emit_interval_ms: Option<i64>,
-    /// `time.semantics = watermark`: time is the watermark, which moves at barriers, and not what records say.
+    /// `time.semantics = watermark`: time is the watermark, which moves at barriers, and not what records
+    /// say.
     pub by_watermark: bool,
     /// Records before this time are not expected any more: one that comes is late. -1: not known yet.
     pub watermark: i64,
@@ -139,7 +142,7 @@ impl LaneClocks {
     pub fn ruled(mut self, rules: &[ClockRule]) -> Self {
         self.rules.clear();
         self.rules.extend_from_slice(rules);
-        // All tasks have a time, also those that nothing has come to: who reads it knows how many there are.
+        // All tasks have a time, even one that got no record: the reader knows how many there are.
         for (times, rule) in self.times.iter_mut().zip(rules) {
             let tasks = if self.by_watermark {
                 1
@@ -253,8 +256,8 @@ impl LaneClocks {
         }
     }
 
-    /// A record is processed: moves a clock (never back) to its timestamp, and to those of the records before it in its
-    /// task, if records move it; gives its time.
+    /// A record is processed: moves a clock (never back) to its timestamp, and to those of the records
+    /// before it in its task, if records move it; gives its time.
     pub fn observe(&mut self, clock: ClockId, record: &Record) -> i64 {
         self.observe_at(clock, record.origin.order, record.timestamp.0)
     }
@@ -283,8 +286,8 @@ impl LaneClocks {
         self.stream(clock, record.task())
     }
 
-    /// The time of a clock just before a record, however far this lane has come: for what comes out later than its place
-    /// in the order.
+    /// The time of a clock just before a record, however far this lane has come: for what comes out later
+    /// than its place in the order.
     #[must_use]
     pub fn as_of(&self, clock: ClockId, record: &Record) -> i64 {
         let (order, index) = (record.origin.order, usize::from(clock.0));
@@ -321,8 +324,8 @@ impl LaneClocks {
         }
     }
 
-    /// The record of this tick whose time was the first at or after `time` in a task, if that is known: what is due since
-    /// then was due at it.
+    /// The record of this tick whose time was the first at or after `time` in a task, if that is known:
+    /// what is due since then was due at it.
     #[must_use]
     pub fn first_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Step> {
         let group = self.rules[usize::from(clock.0)].group?;
@@ -330,7 +333,8 @@ impl LaneClocks {
         steps.get(steps.partition_point(|step| step.time < time))
     }
 
-    /// In the name of which record something comes out that was due since `time` in a task: that of [`Self::first_at`].
+    /// In the name of which record something comes out that was due since `time` in a task: that of
+    /// [`Self::first_at`].
     #[must_use]
     pub fn name_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Name> {
         let group = self.rules[usize::from(clock.0)].group?;

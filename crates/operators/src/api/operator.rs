@@ -147,14 +147,14 @@ pub trait Operator: Send {
         false
     }
 
-    /// Nothing waits in front of the lane: what was held back only because more of it might come goes to other
-    /// lanes. Of operators that gather.
+    /// Nothing waits in front of the lane: what was held back only because more of it might come goes to
+    /// other lanes. Of operators that gather.
     fn on_idle(&mut self, context: &mut Context<'_>) {
         let _unused = context;
     }
 
-    /// All records of a tick are through, and time is the same in all lanes: forwards what records of other lanes have
-    /// made due. Not called with a single lane, where `process` has done it already.
+    /// All records of a tick are through, and time is the same in all lanes: forwards what records of other
+    /// lanes have made due. Not called with a single lane, where `process` has done it already.
     ///
     /// # Errors
     /// As `process`.

@@ -1,10 +1,10 @@
-//! What all lanes of one run share: its name, when punctuations are due, and what timers are known.
+//! What the lanes of one run share: schedules of punctuations, timers, batches, parking lots, async calls.
 //!
-//! Takes schedules from processors of any lane, gives those that are due to the lane that punctuates.
-//! Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many
-//! points of the grid time has passed, and its next one is the first point after that time. By event time
-//! the grid begins at 0, so the first firing comes with the first record; by the wall clock it begins one
-//! interval after now. Never calls a punctuator. (What is known of timers is made by `ops::process::timers`.)
+//! Takes schedules from processors of any lane and returns the due ones to the lane that punctuates. Owns
+//! Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many points of the
+//! grid time has passed, and its next one is the first point after that time. By event time the grid begins
+//! at 0, so the first firing comes with the first record; by the wall clock it begins one interval after
+//! now. Never calls a punctuator. (`ops::process::timers` fills the timer queues.)
 
 use crate::ops::process::timers::TimerQueue;
 use crate::{Punctuation, Punctuator, ScheduleId};
@@ -344,8 +344,8 @@ fn first(asked: &Asked, now: Now) -> i64 {
         (Punctuation::WallClock, Some(start)) => after(start, asked.interval_ms, now.wall),
         (Punctuation::StreamTime, start) => {
             let start = start.unwrap_or(0);
-            // After a restart the grid goes on where it was: what fired doesn't fire again. A schedule made
-            // while records flow is new, and fires with the next record, as in Kafka Streams.
+            // After a restart the grid continues where it was: what fired doesn't fire again. A schedule
+            // made while records flow is new, and fires with the next record, as in Kafka Streams.
             if asked.place.is_some() && now.punctuated >= start {
                 after(start, asked.interval_ms, now.punctuated)
             } else {

@@ -195,8 +195,9 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
         .any(|store| stores.contains(&store))
 }
 
-/// How to attach the interpreter that some of these nodes use. Not at all where one of them waits for async calls:
-/// those need it to come to their ends. Answers are joined by functions of another chain's node, so these may.
+/// How to attach the interpreter that some of these nodes use. Not at all where one of them waits for async
+/// calls: those need it to come to their ends. Answers are joined by functions of another chain's node, so
+/// these may.
 fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
     let waits = |op: &Op| match op {
         Op::OffloadAnswers { .. } => true,
@@ -331,7 +332,8 @@ impl Builder<'_> {
         ))
     }
 
-    /// Where a store's updates wait for the barrier, unless nothing is held back: each version of a key is one to be seen.
+    /// Where a store's updates wait for the barrier, unless nothing is held back: each version of a key is
+    /// one to be seen.
     fn cache(&self, store: &Store, may: bool) -> Option<SharedUpdateCache> {
         let versioned = matches!(store.kind, StoreKind::Versioned { .. });
         (may && !versioned && self.options.cached && store.cached)

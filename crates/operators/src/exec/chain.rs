@@ -33,7 +33,7 @@ pub struct ChainOptions {
     pub fault: FaultInjection,
 }
 
-// A line of a million words must not keep its buffer for ever.
+// One line of a million words must not pin its buffer.
 const KEEP_RECORDS: usize = 16 * 1024;
 
 /// What attaches an interpreter for a while.
@@ -135,7 +135,7 @@ impl Chain {
         }
     }
 
-    /// Stores are restored: operators load what they keep beside them, those that have not yet.
+    /// Stores are restored: operators that have not been opened load what they keep in memory.
     ///
     /// # Errors
     /// What operators fail with.

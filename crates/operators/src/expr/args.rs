@@ -1,7 +1,7 @@
 //! Arguments as functions want them.
 //!
-//! Takes evaluated arguments (never null), gives texts, numbers and elements, or an error that names what was found
-//! instead. Never converts.
+//! Takes evaluated arguments (never null), gives texts, numbers and elements, or an error that names what
+//! was found instead. Never converts.
 
 use super::number::Number;
 use super::{json, kind};

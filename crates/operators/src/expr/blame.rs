@@ -1,8 +1,8 @@
 //! Which part of an expression failed.
 //!
-//! Takes an expression that failed for a record, and the record; gives the innermost part that fails on its own, with
-//! the line it was written at. Evaluation is pure, so the parts are evaluated once more, each in its turn, when (and
-//! only when) something failed: a record for which all goes well pays nothing for it.
+//! Takes an expression that failed for a record, and the record; gives the innermost part that fails on its
+//! own, with the line it was written at. Evaluation is pure, so the parts are evaluated once more, each in
+//! its turn, when (and only when) something failed: a record for which all goes well pays nothing for it.
 
 use super::compile::Node;
 use stoatflow_core::{Record, Result};

@@ -1,8 +1,8 @@
 //! A function of the table, ready to run.
 //!
-//! Takes the function and its arguments as data once: constants (patterns, zones, names, sets) are prepared and leave the
-//! arguments. Gives a result per record: null where the subject or another argument is null, but for the functions
-//! that say what they do with nulls.
+//! Takes the function and its arguments as data once: constants (patterns, zones, names, sets) are prepared
+//! and leave the arguments. Gives a result per record: null where the subject or another argument is null,
+//! but for the functions that say what they do with nulls.
 
 use super::compile::Node;
 use super::hash::Method;

@@ -1,7 +1,7 @@
 //! A form of a value that is equal exactly if the values are.
 //!
-//! Takes datums, gives bytes: 1, 1.0 and true have one form, objects have theirs whatever the order of their members.
-//! So values can be looked up and hashed. Never read back.
+//! Takes datums, gives bytes: 1, 1.0 and true have one form, objects have theirs whatever the order of
+//! their members. So values can be looked up and hashed. Never read back.
 
 use super::json;
 use stoatflow_core::{Datum, Error, Result};

@@ -185,8 +185,8 @@ fn step_by_step(mut here: Bytes, path: &[PointerNode]) -> Result<Datum> {
     settle(here)
 }
 
-// The search takes an object that doesn't go on with a member for an empty one. A record must not be
-// filtered out because it is broken, so what has nothing to give is read once from end to end.
+// The search takes an object without a member after `{` for an empty one. A record must not be filtered out
+// because it is broken, so what has nothing to give is read once from end to end.
 fn absent(bytes: &Bytes) -> Result<Datum> {
     let no_path: [&str; 0] = [];
     match sonic_rs::get(bytes.as_ref(), no_path) {

@@ -1,8 +1,8 @@
 //! Functions of lists.
 //!
-//! Takes elements, gives lists and what can be told of them. Nulls are left out of sums, means and extremes. Where
-//! elements are compared with each other, it is by a form of them that is equal exactly if they are, so that a long list
-//! costs no square of its length.
+//! Takes elements, gives lists and what can be told of them. Nulls are left out of sums, means and
+//! extremes. Where elements are compared with each other, it is by a form of them that is equal exactly if
+//! they are, so that a long list costs no square of its length.
 
 use super::arithmetic::{Arithmetic, compute};
 use super::{args, canonical, kind, math, strings};

@@ -1,6 +1,7 @@
 //! Functions of numbers, as Python's of the same names.
 //!
-//! Takes numbers, gives numbers. A whole number beyond 64 bits and a result that is none (a root of -1) are errors.
+//! Takes numbers, gives numbers. A whole number beyond 64 bits and a result that is none (a root of -1) are
+//! errors.
 
 use super::args::number;
 use super::number::Number;
@@ -118,7 +119,7 @@ pub(super) fn order(a: &Datum, b: &Datum) -> Result<Option<Ordering>> {
     compare::order(a, b)
 }
 
-/// The first of those that nothing is below (above).
+/// The first of the smallest (greatest) ones.
 pub(super) fn extreme(of: impl IntoIterator<Item = Datum>, wanted: Ordering) -> Result<Datum> {
     let mut best: Option<Datum> = None;
     for next in of {

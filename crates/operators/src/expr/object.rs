@@ -1,7 +1,8 @@
 //! Functions of objects, on their undecoded text.
 //!
-//! Takes an object, gives another one in which what was not named is copied byte by byte, or what can be told of it.
-//! Members keep their places, new ones come last, as in a Python dict. Nothing is decoded but the names.
+//! Takes an object, gives another one in which what was not named is copied byte by byte, or what can be
+//! told of it. Members keep their places, new ones come last, as in a Python dict. Nothing is decoded but
+//! the names.
 
 use super::{args, json};
 use bytes::Bytes;
@@ -50,10 +51,10 @@ fn members(object: &Bytes) -> Result<Members<'_>> {
     Ok(found)
 }
 
-/// The object with other values for some members; those that it doesn't have come last.
+/// The object with other values for some members; new members come last.
 ///
-/// `find` gives the number of the change to a member, of `count`; `label` writes the name of one as JSON text, with the
-/// colon, `value` its value.
+/// `find` gives the number of the change to a member, of `count`; `label` writes the name of one as JSON
+/// text, with the colon, `value` its value.
 fn changed(
     object: &Bytes,
     (count, weight): (usize, usize),
@@ -106,8 +107,8 @@ pub(super) fn with_fields(of: &Datum, changes: &[(&str, &str, &Datum)]) -> Resul
     )
 }
 
-/// All members of both; where both have one, the second one's value in the first one's place. Null is an object without
-/// members, unless both are.
+/// All members of both; where both have one, the second one's value in the first one's place. Null is an
+/// object without members, unless both are.
 pub(super) fn merge(first: &Datum, second: &Datum) -> Result<Datum> {
     if first.is_null() || second.is_null() {
         let one = if first.is_null() { second } else { first };

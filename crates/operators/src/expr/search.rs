@@ -1,7 +1,7 @@
 //! Regular expressions on texts.
 //!
-//! Takes a pattern once, gives what it finds; what was found shares the buffer of the text it was found in. No pattern
-//! and no text make a search take longer than linear time.
+//! Takes a pattern once, gives what it finds; what was found shares the buffer of the text it was found in.
+//! No pattern and no text make a search take longer than linear time.
 
 use regex::Regex;
 use stoatflow_core::{Datum, Error, Result, Text};

@@ -1,7 +1,7 @@
 //! Functions of texts, as the methods of Python's `str` of the same names.
 //!
-//! Takes texts, gives texts that share their buffer where a part of it is meant. Positions count characters, not
-//! bytes. Never looks at a locale.
+//! Takes texts, gives texts that share their buffer where a part of it is meant. Positions count
+//! characters, not bytes. Never looks at a locale.
 
 use super::number::Number;
 use super::{args, text};

@@ -1,7 +1,8 @@
 //! Functions of times: milliseconds since 1970, in UTC or a named time zone.
 //!
-//! Takes whole numbers and texts, gives parts of a calendar, texts, and times. A local time that a change of the clocks
-//! skips is taken for the one as much later, one that occurs twice for its first occurrence. Never asks what time it is.
+//! Takes whole numbers and texts, gives parts of a calendar, texts, and times. A local time that a change
+//! of the clocks skips is taken for the one as much later, one that occurs twice for its first occurrence.
+//! Never asks what time it is.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

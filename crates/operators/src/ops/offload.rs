@@ -1,11 +1,11 @@
-//! `offload`: parks records while somebody else works on them, behind two topics.
+//! `offload`: parks records while an external worker answers requests for them over two topics.
 //!
-//! Takes records and answers, each in a node of its own (they share one parking lot per lane); gives requests to the
-//! second child, and results to the first one, in the order of each key: an answer that comes before that of an
-//! earlier record of its key waits. A request that is not answered in time, or with an error, is sent again; what
-//! is left of that is replaced by a function, or is an error of its record, when its turn has come. All that is
-//! known of a parked record is in its row, in the epoch in which it happens. Never waits, and never sends a
-//! request outside of the epoch that has parked its record.
+//! Takes records and answers, each in a node of its own (they share one parking lot per lane); gives
+//! requests to the second child, and results to the first one, in the order of each key: an answer that
+//! comes before that of an earlier record of its key waits. A request that is not answered in time, or with
+//! an error, is sent again; what is left of that is replaced by a function, or is an error of its record,
+//! when its turn has come. All that is known of a parked record is in its row, in the epoch in which it
+//! happens. Never waits, and never sends a request outside of the epoch that has parked its record.
 
 mod headers;
 mod lane;

@@ -1,7 +1,7 @@
-//! The foreign runtime whose values a batch holds: entered once for what is done with all of them.
+//! Attaches the host language's runtime once for a whole batch that holds its values.
 //!
-//! Takes a batch, runs work on it within that runtime, if there is one. Never decides about a record that failed:
-//! that may wait or ask a broker, so whoever does it has left by then.
+//! Takes a batch, runs work on it within that runtime, if there is one. Never decides about a record that
+//! failed: that may wait or ask a broker, so it happens outside of the scope.
 
 use std::sync::Arc;
 use stoatflow_core::{Datum, Opaque, Record};

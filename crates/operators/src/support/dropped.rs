@@ -10,8 +10,8 @@ pub const NULL_VALUE: &str = "null_value";
 pub const NULL_LIST: &str = "null_list";
 /// The time of an input record is negative, or a timestamp extractor gave a negative one.
 pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
-/// The time of an input record is further ahead of the clock than `max.timestamp.ahead.ms` allows, and the handler of
-/// its source left it out.
+/// The time of an input record is further ahead of the clock than `max.timestamp.ahead.ms` allows, and the
+/// handler of its source left it out.
 pub const TIMESTAMP_AHEAD: &str = "timestamp_ahead";
 /// Likewise, and it went to a dead-letter topic.
 pub const TIMESTAMP_AHEAD_DEAD_LETTER: &str = "timestamp_ahead_dead_letter";
@@ -20,7 +20,7 @@ pub const NO_PARTITION: &str = "no_partition";
 /// It came after the last of its windows was closed; at a source: it was older than the watermark, and the
 /// policy for late records leaves it out.
 pub const LATE: &str = "late";
-/// Nobody was there to make the tick, and there were too many to make up for (`scheduled`).
+/// The tick was missed while the application was down, and there were too many to catch up (`scheduled`).
 pub const MISSED_TICK: &str = "missed_tick";
 /// At a source: it was older than the watermark, and went to a dead-letter topic.
 pub const LATE_DEAD_LETTER: &str = "late_dead_letter";

@@ -1,6 +1,6 @@
-//! Faults put into operators on purpose: tests of the simulator's checkers.
+//! Faults injected on purpose, to test the simulator's checkers.
 //!
-//! The product has none; only a host that says so gets one, with [`crate::ChainOptions`]. Never set by a setting.
+//! Off in the product; the simulator turns one on with [`crate::ChainOptions`]. Never set by a setting.
 
 /// What is left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A function of an operator, foreign or native, behind one batch call.
 //!
-//! Takes whole batches, gives results in reused buffers, and adds to every failure the record it
-//! happened at. So operators don't ask which kind they have. Where a handler says that a record is to be
-//! left out, it leaves the batch, and the call goes on behind it: operators see a shorter batch with a
-//! result for each record. Never runs a function twice for a record, unless a handler says so.
+//! Takes whole batches, gives results in reused buffers, and adds to every failure the record it happened
+//! at. So operators don't ask which kind they have. Where a handler says that a record is to be left out,
+//! it leaves the batch, and the call continues behind it: operators see a shorter batch with a result for
+//! each record. Never runs a function twice for a record, unless a handler says so.
 
 #[cfg(test)]
 mod tests;
@@ -353,7 +353,7 @@ impl Function {
         self.complete(out, batch.len(), batch)
     }
 
-    /// Decides about the record that a call failed for; then the trial goes on from there.
+    /// Decides about the record that a call failed for; then the trial continues from there.
     fn settle(
         &self,
         failed: Failed,
@@ -442,7 +442,7 @@ struct Trial {
 
 /// Results, parallel to the records of a batch.
 trait Results {
-    /// For how many records; `None`: nobody can tell.
+    /// For how many records; `None`: unknown.
     fn count(&self) -> Option<usize>;
     /// Forgets what is there for later ones than so many.
     fn cut(&mut self, records: usize);

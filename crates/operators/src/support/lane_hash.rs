@@ -12,7 +12,7 @@ const SEED: u64 = 0xa076_1d64_78bd_642f;
 const MIX: u64 = 0xe703_7ed1_a0b4_28db;
 const LAST: u64 = 0x8ebc_6af0_9c88_c6e3;
 
-/// Hash of a key's bytes; fixed for ever, fast on short keys.
+/// Hash of a key's bytes; never changes, fast on short keys.
 #[must_use]
 pub fn key_hash(bytes: &[u8]) -> u64 {
     let len = bytes.len();

@@ -1,4 +1,4 @@
-//! What becomes of a record that is older than the watermark: the policy of its source.
+//! Decides what becomes of records older than the watermark, by the policy of their source.
 //!
 //! Takes the policy of the plan, and late records where a callable has to see them, a batch at a time;
 //! gives a verdict for each, and dead letters without their bodies. The engine counts, leaves out and
@@ -89,7 +89,7 @@ impl LatePolicy {
         })))
     }
 
-    /// What it says of every record, if nobody has to be asked: then records need not be decoded.
+    /// The verdict, if it is the same for every record: then records need not be decoded.
     #[must_use]
     pub const fn always(&self) -> Option<&Verdict> {
         match &self.says {
@@ -140,7 +140,7 @@ impl LatePolicy {
         Ok(())
     }
 
-    /// A topic that nobody has declared must exist, and must not be the one that the record comes from.
+    /// A topic that was not declared must exist, and must not be the one that the record comes from.
     fn find(&self, said: &Late, declared: &[String], own: &str) -> Result<()> {
         let Late::Dlq(to) = said else {
             return Ok(());

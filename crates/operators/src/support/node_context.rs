@@ -1,7 +1,7 @@
-//! Where an operator stands: what it needs to say where something went wrong.
+//! The node of an operator: its name and topics for errors, and its error policy.
 //!
-//! Takes an error and the origin of a record, gives the error with node, function, topic, partition
-//! and offset. Never swallows and never decides.
+//! Takes an error and the origin of a record, gives the error with node, function, topic, partition and
+//! offset. Never swallows and never decides.
 
 use crate::support::error_policy::{ErrorPolicy, Outcome};
 use crate::{Context, NO_ORIGIN};
@@ -13,7 +13,7 @@ use stoatflow_plan::PhysicalPlan;
 /// Topics by source, shared by all operators of a chain.
 pub(crate) type Topics = Arc<[Vec<String>]>;
 
-/// Node, name and topics, and who decides about records that fail here.
+/// Node, name, topics, and the policy for records that fail here.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeContext {
     pub node: NodeId,

@@ -1,11 +1,12 @@
 //! A record that is parked beyond its epoch, as bytes.
 //!
-//! Takes the record that a function was called for (or a request was sent for), gives bytes, and back. In order,
-//! numbers big-endian: a version (1), the record's context (timestamp 8, source 2, topic 2, topic's name with
-//! length 4, partition 4, offset 8, headers as a suppress writes them), its key, its value. Both are written as
-//! what they are (a tag, then the content), not by a serde: between two functions a value has none. Only what
-//! the foreign language alone understands goes through the stream's serde, if that is the user's own, or becomes
-//! JSON that comes back as objects of that language (rows of before show it as JSON that was read).
+//! Takes the record that a function was called for (or a request was sent for), gives bytes, and back. In
+//! order, numbers big-endian: a version (1), the record's context (timestamp 8, source 2, topic 2, topic's
+//! name with length 4, partition 4, offset 8, headers as a suppress writes them), its key, its value. Both
+//! are written as what they are (a tag, then the content), not by a serde: between two functions a value
+//! has none. Only what the foreign language alone understands goes through the stream's serde, if that is
+//! the user's own, or becomes JSON that comes back as objects of that language (rows of before show it as
+//! JSON that was read).
 
 use crate::ops::tables::suppress::codec::{Reader, put, put_headers};
 use crate::support::node_context::NodeContext;
@@ -73,7 +74,8 @@ impl Codec {
             let partition = Partition(read.i32()?);
             let offset = Offset(read.i64()?);
             let headers = read.headers()?;
-            // The topics of a source may stand in another order by now; one that matched a pattern has no name here.
+            // The topics of a source may stand in another order by now; one that matched a pattern has no
+            // name here.
             let (source, topic) = self.node_context.find_topic(&topic).unwrap_or(known);
             let key = datum(&self.key, &mut read)?;
             let value = datum(&self.value, &mut read)?;

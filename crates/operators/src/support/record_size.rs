@@ -1,6 +1,7 @@
 //! How large a record is when it is sent.
 //!
-//! Takes its parts, gives bytes: what the producer compares with `message.max.bytes`. Never less than it takes.
+//! Takes its parts, gives bytes: what the producer compares with `message.max.bytes`. Never less than it
+//! takes.
 
 use stoatflow_core::Headers;
 

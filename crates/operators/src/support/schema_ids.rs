@@ -1,8 +1,8 @@
 //! Headers by which Confluent's serializers name the schema of a key or a value.
 //!
-//! Takes the serdes of sources and of what is written, gives the headers that are still true of it: Confluent's
-//! deserializers believe them before anything else. Where the record came from says whose schema they name. Never makes
-//! such a header: ids are known to the registry alone.
+//! Takes the serdes of sources and of what is written, gives the headers that are still true of it:
+//! Confluent's deserializers believe them before anything else. Where the record came from says whose
+//! schema they name. Never makes such a header: ids are known to the registry alone.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ pub(crate) struct SchemaIds {
 /// Of which records a header may stay.
 #[derive(Debug)]
 enum Kept {
-    /// Of all: nothing is written anew.
+    /// Of all: nothing is written again.
     Always,
     /// Of those from these sources, by number.
     From(Vec<bool>),

@@ -1,5 +1,5 @@
-//! What all operators that keep a table share: which store, how it writes keys and values, whether
-//! children need old values, and whether updates go on at once or wait for the barrier.
+//! Writes the store of an operator that keeps a table, and forwards its updates: with the old value or
+//! without, at once or at the barrier.
 //!
 //! Takes records and results, gives key bytes and forwarded updates. Never computes a value.
 
@@ -26,7 +26,7 @@ pub(crate) struct TableWriter {
     cache: Option<SharedUpdateCache>,
 }
 
-/// How updates go on.
+/// How updates are forwarded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sending {
     /// With the value before?
@@ -177,7 +177,7 @@ impl TableWriter {
         let LaneStore { store, dirty } = context.store(self.store);
         let asked = self.old && !matches!(before, Before::Given(_));
         let reads = asked || self.is_cached() || matches!(before, Before::StoredUnlessIdle);
-        // Where nobody asks what was there, a plain write needs no read.
+        // Where the old value is not needed, a plain write needs no read.
         let read = if reads {
             store.update(epoch, dirty, &key, |old| Ok((stored, old.cloned())))
         } else {
@@ -281,7 +281,7 @@ impl TableWriter {
         }
     }
 
-    /// A copy of a foreign value, which somebody may change in place; others need none.
+    /// A copy of a foreign value, which a function may change in place; others need none.
     pub fn copy(&self, value: &Datum) -> Result<Option<Datum>> {
         if !matches!(value, Datum::Opaque(object) if object.changes()) {
             return Ok(None);
@@ -299,7 +299,8 @@ impl TableWriter {
     /// Can the store write this? Asked where a record that fails may be left out: at the end of the epoch
     /// it would be too late for that.
     pub fn check(&self, value: &Datum) -> Result<()> {
-        // What a native aggregate holds was asked when it came: to write all of it for each record would be too much.
+        // What a native aggregate holds was asked when it came: to write all of it for each record would be
+        // too much.
         let asked = matches!(self.value, Serde::Json) && State::of(value).is_some();
         if self.node_context.is_lenient() && !asked {
             self.value.encode(value)?;

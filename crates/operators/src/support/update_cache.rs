@@ -1,10 +1,10 @@
-//! Updates that record caching holds back until the barrier.
+//! The record cache of one lane: holds updates of a table until the barrier.
 //!
-//! Takes every update of a cached table, gives at the barrier one per key with the newest value, in
-//! the order of these newest updates (as Kafka Streams' cache: what closes a window below must not come
-//! before what went into it). Where children need what was before, that is what
-//! was before the first of them. Owns references to those values for one epoch.
-//! Never reads a store: what it gives is what the operator wrote last.
+//! Takes every update of a cached table, gives at the barrier one per key with the newest value, in the
+//! order of these newest updates (as Kafka Streams' cache: what closes a window below must not come before
+//! what went into it). Where children need what was before, that is what was before the first of them. Owns
+//! references to those values for one epoch. Never reads a store: what it gives is what the operator wrote
+//! last.
 
 use crate::key_hash;
 use crate::ops::tables::table_update;
@@ -54,9 +54,9 @@ pub(crate) struct UpdateCache {
 }
 
 impl UpdateCache {
-    /// Holds `record` instead of an earlier update of the same key. `existed`: had the store a value
-    /// before this update? What is born and deleted within the epoch isn't held on to: nobody below ever
-    /// hears of it (as Kafka Streams), and a session that grows leaves one such key per record behind.
+    /// Holds `record` instead of an earlier update of the same key. `existed`: had the store a value before
+    /// this update? What is created and deleted within the epoch isn't kept: no node below sees it (as
+    /// Kafka Streams), and a session that grows leaves one such key per record behind.
     pub fn hold(&mut self, key: &Bytes, existed: bool, mut record: Record) {
         let hash = key_hash(key);
         self.updates += 1;

@@ -1,10 +1,11 @@
-//! What waits for a time, in each task.
+//! Keys that wait for a time, by task.
 //!
-//! Takes keys with the task and the time they wait for; gives those that are due in a task. After a restart a key's
-//! bytes say which task it is in: murmur2, by which Kafka's Java clients partition. Of what waits elsewhere, because a
-//! producer partitions in another way, a row in the engine's store `clocks` says where: clock, 0, time, key. It is
-//! written and deleted with what waits. Windows stay in their store when they have been given, so of those all that
-//! wait have such a row, unless tasks are murmur2's by their nature. Owns the index of one lane's keys and these rows.
+//! Takes keys with the task and the time they wait for; gives the ones that are due in a task. After a
+//! restart a key's bytes say which task it is in: murmur2, by which Kafka's Java clients partition. Of what
+//! waits elsewhere, because a producer partitions in another way, a row in the engine's store `clocks` says
+//! where: clock, 0, time, key. It is written and deleted with what waits. Windows stay in their store when
+//! they have been given, so of those all that wait have such a row, unless tasks are murmur2's by their
+//! nature. Owns the index of one lane's keys and these rows.
 
 #[cfg(test)]
 mod tests;
@@ -179,8 +180,8 @@ fn prefix(name: &[u8], more: usize) -> BytesMut {
     key
 }
 
-/// A key was seen in a task. The first that is elsewhere than it says leaves a row: clock, 0. Who reads a store then
-/// knows that a row's task isn't known.
+/// A key was seen in a task. The first that is elsewhere than it says leaves a row: clock, 0. Who reads a
+/// store then knows that a row's task isn't known.
 pub(crate) fn see_key(
     context: &mut Context<'_>,
     clock: ClockId,

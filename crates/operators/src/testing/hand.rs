@@ -27,7 +27,7 @@ struct State {
     took: Duration,
 }
 
-/// Which call is answered when somebody waits.
+/// Which call is answered when a lane waits.
 #[derive(Clone, Copy, Debug)]
 enum Answers {
     Oldest,
@@ -90,7 +90,7 @@ impl Hand {
         }
     }
 
-    /// From now on whoever waits gets the oldest call answered, with its own value.
+    /// From now on each wait answers the oldest call, with its own value.
     pub fn answers_when_waited_for(&self) {
         self.state.lock().answers = Some(Answers::Oldest);
     }

@@ -64,7 +64,8 @@ impl<'a> Graph<'a> {
         let mut stores = Vec::new();
         if j.grace_ms.is_some() {
             self.priority += 1;
-            // The buffer is connected before the table: where their hashes meet, that decides which is named first.
+            // The buffer is connected before the table: where their hashes meet, that decides which is
+            // named first.
             stores = self.own_store(i);
         }
         stores.extend(self.view_stores(j.other));

@@ -162,7 +162,7 @@ impl<'a> Graph<'a> {
     pub(super) fn own_store(&self, i: usize) -> Vec<&'a str> {
         let names: &'a Names = self.names;
         let store = names.store[i].as_ref().map(|s| s.0.as_str());
-        // It keeps none for a table that nobody named or asks.
+        // It keeps none for a table that is neither named nor read.
         let lazy = is_kept_if_asked(&self.plan.nodes[i].call);
         store
             .filter(|_| !lazy || self.tables.kept[i])

@@ -1,8 +1,8 @@
 //! Can an expression work at all, before the first record?
 //!
-//! Takes an expression and what is known of the record's sides, gives the kinds of its result and a sentence about each
-//! part that fails for every record: wrong constants, and operations on kinds that they don't have. Never refuses what
-//! may work for some record: a member of JSON is of any kind.
+//! Takes an expression and what is known of the record's sides, gives the kinds of its result and a
+//! sentence about each part that fails for every record: wrong constants, and operations on kinds that they
+//! don't have. Never refuses what may work for some record: a member of JSON is of any kind.
 
 use super::functions::{Gives, Scalar};
 use super::kinds::Kinds;

@@ -1,7 +1,7 @@
 //! The functions of native expressions: their names, what they take, what they give.
 //!
-//! One row each. The check at build time reads it, error messages are written from it, and the evaluation matches
-//! over the same names, so a function without a row does not compile. Never evaluates.
+//! One row each. The check at build time reads it, error messages are written from it, and the evaluation
+//! matches over the same names, so a function without a row does not compile. Never evaluates.
 
 use super::kinds::Kinds;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! What a value can be, as a set of kinds.
 //!
-//! Takes serdes and literals, gives sets. Null is in no set: it may be anywhere, and spreads. Never guesses: what
-//! is not known is everything.
+//! Takes serdes and literals, gives sets. Null is in no set: it may be anywhere, and spreads. Never
+//! guesses: what is not known is everything.
 
 use crate::Literal;
 

@@ -1,7 +1,8 @@
 //! What a schema says of the members of a value, before the first record.
 //!
-//! Takes the schema of a side and the steps of an expression, gives what is found there: kinds, or the sentence that
-//! there is no such field. Null is left out, as everywhere: it may be anywhere, and spreads. One file for each format.
+//! Takes the schema of a side and the steps of an expression, gives what is found there: kinds, or the
+//! sentence that there is no such field. Null is left out, as everywhere: it may be anywhere, and spreads.
+//! One file for each format.
 
 mod avro;
 mod protobuf;

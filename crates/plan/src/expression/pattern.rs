@@ -1,8 +1,9 @@
 //! Regular expressions, and what is put in place of what they find.
 //!
-//! Takes a pattern and a replacement in Python's spelling (`\1`, `\g<name>`), gives both ready to use, or says what is
-//! wrong with them. What Python's `re` has and this has not (looking ahead or behind, references back) is refused:
-//! in exchange no pattern and no text can make a search take longer than linear time.
+//! Takes a pattern and a replacement in Python's spelling (`\1`, `\g<name>`), gives both ready to use, or
+//! says what is wrong with them. What Python's `re` has and this has not (looking ahead or behind,
+//! references back) is refused: in exchange no pattern and no text can make a search take longer than
+//! linear time.
 
 use regex::Regex;
 

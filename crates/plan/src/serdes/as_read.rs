@@ -1,4 +1,4 @@
-//! Which keys and values are still those that a source read.
+//! Which keys and values are still as a source read them.
 //!
 //! Takes the plan, gives a flag for each side of each node: nothing between the streams and the node gave
 //! another key or value. Never looks at serdes: that bytes are written and read on the way changes nothing.

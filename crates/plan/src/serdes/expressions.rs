@@ -1,7 +1,7 @@
 //! Native expressions against the types of what they read.
 //!
-//! Takes what a node's inputs are read with, adds findings for expressions that would fail for every record. Never
-//! changes a serde.
+//! Takes what a node's inputs are read with, adds findings for expressions that would fail for every
+//! record. Never changes a serde.
 
 use super::Pass;
 use crate::TimestampExtractor;

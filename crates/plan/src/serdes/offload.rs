@@ -1,6 +1,7 @@
 //! Serdes of an offload: what is parked, asked and answered.
 //!
-//! Takes what is known of the stream and what the call says, gives what its topics and its store are written with.
+//! Takes what is known of the stream and what the call says, gives what its topics and its store are
+//! written with.
 
 use super::{Pass, Side};
 use crate::Expression;

@@ -75,7 +75,7 @@ impl StageBuilder<'_> {
                     parents: &parents,
                     name: &name,
                     key: &by,
-                    // Without a topic there is nobody but the operator to leave them out.
+                    // Without a topic only the operator can leave them out.
                     keep_null: self.relaxed[i] || !self.shape.rekeyed[member],
                     ahead: !self.shape.rekeyed[member],
                 },

@@ -23,7 +23,7 @@ impl StageBuilder<'_> {
         let (own_stage, right_stage) = (highest(&left), highest(&right));
         let stage = right_stage.max(own_stage + 1);
         // First: a table that is joined with itself tells its subscribers of a new value before it
-        // subscribes anew, as in Kafka Streams, where only the subscription goes through a topic.
+        // subscribes again, as in Kafka Streams, where only the subscription goes through a topic.
         let climbed = self.climb(j.other, &format!("{}-exchange", names.notify), stage);
         let subscribe = Op::ForeignSubscribe {
             kind,

@@ -143,7 +143,8 @@ impl StageBuilder<'_> {
             value: serdes.left,
         };
         let name = &self.names.node[i];
-        // The table as it was when the record came: both are in one stage, which takes them in the order of the input.
+        // The table as it was when the record came: both are in one stage, which takes them in the order of
+        // the input.
         let above = highest(&parents) + u16::from(rekeyed || buffer.is_some());
         let stage = above.max(highest(&self.built[j.other]));
         if parents.len() == 1 && parents.contains_key(&stage) {

@@ -1,8 +1,8 @@
 //! Offloads.
 //!
-//! Takes a stream that is parked, gives the nodes around its parking lot: a source of answers, the two that share
-//! the lot (records and answers come in one stage, each to the lane of its key), the sink of requests, and where
-//! results come out.
+//! Takes a stream that is parked, gives the nodes around its parking lot: a source of answers, the two that
+//! share the lot (records and answers come in one stage, each to the lane of its key), the sink of
+//! requests, and where results come out.
 
 #[cfg(test)]
 mod tests;
@@ -111,9 +111,9 @@ impl StageBuilder<'_> {
             }),
             global: false,
             key: key.unwrap_or_else(raw),
-            // Whoever waits for an answer reads it: one that is an error may have any value.
+            // The waiting record's lane decodes the answer: an error may have any value.
             value: raw(),
-            // Where the application begins: what was answered before is nobody's, and is dropped.
+            // Where the application begins: earlier answers belong to no record, and are dropped.
             reset: None,
             entry,
             late: Late::default(),
@@ -136,8 +136,8 @@ impl StageBuilder<'_> {
         })
     }
 
-    /// The sources that a stream comes from; answers to other offloads are none of them, because what waits for
-    /// those is parked already.
+    /// The sources that a stream comes from; answers to other offloads are none of them, because what waits
+    /// for those is parked already.
     fn feeders(&self, of: usize) -> Vec<SourceId> {
         let (mut open, mut seen, mut found) = (vec![of], BTreeSet::new(), BTreeSet::new());
         while let Some(at) = open.pop() {

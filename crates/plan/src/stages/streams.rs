@@ -145,7 +145,8 @@ impl StageBuilder<'_> {
         if !rekeyed && stages.len() == 1 {
             return self.each(i, &parents, name, &op);
         }
-        // Records of one key come from several lanes, or in several ways: they are written in the order of the input.
+        // Records of one key come from several lanes, or in several ways: they are written in the order of
+        // the input.
         let above = (from.iter().zip(&parents))
             .map(|(&f, built)| highest(built) + u16::from(self.shape.rekeyed[f]));
         let stage = above.max().expect("a sink has a parent");

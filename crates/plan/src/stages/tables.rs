@@ -157,8 +157,8 @@ impl StageBuilder<'_> {
         self.unversioned(i, from, built)
     }
 
-    /// With a `Materialized` the updates of a view are no versions any more, even where it keeps no store, as in Kafka
-    /// Streams. A store sees to that by itself.
+    /// With a `Materialized` the updates of a view are no versions any more, even where it keeps no store,
+    /// as in Kafka Streams. A store sees to that by itself.
     fn unversioned(&mut self, i: usize, from: usize, built: Built) -> Built {
         let call = &self.plan.nodes[i].call;
         let given = call.materialized().is_some() && named_store(call).is_none();
@@ -216,7 +216,7 @@ impl StageBuilder<'_> {
     }
 
     pub(super) fn table_group_by(&mut self, i: usize, from: usize, function: &Function) -> Built {
-        // A grouping that nobody aggregates only compares keys.
+        // A grouping without an aggregation only compares keys.
         let key = self.serdes.group_key[i]
             .clone()
             .unwrap_or_else(|| SerdeSpec::Builtin("json".into()));

@@ -50,7 +50,7 @@ pub(super) struct Walk<'w> {
     pub(super) keep_null: bool,
     /// Is it the way to one node alone? Then which, and from which of its parents.
     pub(super) alone: Option<(usize, usize)>,
-    /// Is there no topic in Kafka Streams? Then they go before those that pass one.
+    /// Is there no topic in Kafka Streams? Then they go before records that pass one.
     pub(super) ahead: bool,
 }
 

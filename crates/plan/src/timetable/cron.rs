@@ -8,7 +8,7 @@
 //! - A named hour (`30 2 * * *`) is a time of the day. If that time does not exist, it ticks at the first
 //!   instant after the gap (once, however many of its times lie in the gap); if it exists twice, it ticks
 //!   the first time.
-//! - Every hour (`*/15 * * * *`, `0 */2 * * *`) goes on with the clock: it ticks at each instant at which
+//! - Every hour (`*/15 * * * *`, `0 */2 * * *`) follows the clock: it ticks at each instant at which
 //!   the clock shows one of its times, in both of two equal hours, and what the clock skips is not made up.
 
 use super::timestamp;

@@ -6,7 +6,7 @@
 
 use super::{CatchUp, Times, Timetable};
 
-/// As far as those that are not made are counted where only going through them would tell.
+/// Up to here missed ticks are counted one by one, where there is no formula.
 const COUNTED: u64 = 10_000;
 
 /// See the module.

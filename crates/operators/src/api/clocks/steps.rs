@@ -1,8 +1,8 @@
 //! How stream time moves within a tick, in all lanes together.
 //!
-//! Takes the records that each lane sends into a stage, gives by group of entries and task the records at which time
-//! moved, in the order of the input. A step function over the order: made once per tick, read by all lanes. Never
-//! looks at a record's key or value.
+//! Takes the records that each lane sends into a stage, gives by group of entries and task the records at
+//! which time moved, in the order of the input. A step function over the order: made once per tick, read by
+//! all lanes. Never looks at a record's key or value.
 
 use stoatflow_core::{Headers, Order, Origin, Record, Task};
 
@@ -29,8 +29,8 @@ pub struct GroupSteps {
 }
 
 impl GroupSteps {
-    /// A record went into the stage. It counts unless this lane has sent a newer one before. `named`: will something
-    /// come out in its name?
+    /// A record went into the stage. It counts unless this lane has sent a newer one before. `named`: will
+    /// something come out in its name?
     #[inline]
     pub fn add(&mut self, record: &Record, named: bool) {
         let (order, time) = (record.origin.order, record.timestamp.0);

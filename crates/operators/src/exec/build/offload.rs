@@ -1,4 +1,4 @@
-//! Offloads: the side of the records makes the desk, that of the answers finds it.
+//! Offloads: the node of the records makes the shared processor, the node of the answers looks it up.
 
 use super::{Builder, Built};
 use crate::Args::Value;
@@ -55,8 +55,8 @@ impl Builder<'_> {
             let made = spec.as_ref().map(|spec| self.joiner(spec, false));
             made.transpose()
         };
-        // Not the node's own: that is of records that fail, and of answers that are errors. A worker that is away must
-        // not empty the parking lot because records without a key are left out.
+        // Not the node's own: that is of records that fail, and of answers that are errors. A worker that
+        // is away must not empty the parking lot because records without a key are left out.
         let handler = timeout_handler.as_ref();
         let handler = handler.or(self.plan.handlers.processing.as_ref());
         let place = (node.id, node.name.as_str());

@@ -143,8 +143,8 @@ impl Builder<'_> {
         }
     }
 
-    /// May an exchange send one record for many? If there is nothing but counts where it sends them to, which get
-    /// records from nowhere else, and of which nobody sees each step.
+    /// May an exchange send one record for many? If there is nothing but counts where it sends them to,
+    /// which get records from nowhere else, and no node below sees each step.
     pub(super) fn counts_ahead(&self, exchange: &Node) -> bool {
         let Op::Exchange { to, keep_null, .. } = &exchange.op else {
             return false;

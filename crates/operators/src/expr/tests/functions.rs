@@ -1,5 +1,5 @@
-//! Functions of the table. The random test in `tests/semantics` holds them to Python; here is what it can't see: bytes
-//! that are shared, errors that name their part, values that no JSON has.
+//! Functions of the table. The random test in `tests/semantics` holds them to Python; here is what it can't
+//! see: bytes that are shared, errors that name their part, values that no JSON has.
 
 use super::{compile, eval, raw, text, user_error, with, word};
 use crate::expr::Compiled;

@@ -211,7 +211,8 @@ fn casts_as_in_python() {
         ("float", text(" .5 "), float(0.5)),
         ("float", Datum::Int(2), float(2.0)),
         ("float", text("-inf"), float(f64::NEG_INFINITY)),
-        // str(1e16) == '1e+16', str(0.00001) == '1e-05', str(0.1) == '0.1', str(1.0) == '1.0', str(True) == 'True'
+        // str(1e16) == '1e+16', str(0.00001) == '1e-05', str(0.1) == '0.1', str(1.0) == '1.0', str(True) ==
+        // 'True'
         ("str", float(1e16), text("1e+16")),
         ("str", float(0.000_01), text("1e-05")),
         ("str", float(1.5e-7), text("1.5e-07")),

@@ -1,16 +1,15 @@
-//! `deduplicate`: the first record of each id goes on, those that come near it don't.
+//! `deduplicate`: passes the first record of each id and drops those near it.
 //!
-//! Takes records at their key's lane, gives those that are no duplicates. The id is the key, or what a
-//! function gives of key and value; then it tells records of one key apart (of one partition, where the
-//! key is null). A record at `t` is a duplicate if a record of its id that went on has a time nearer
-//! than `within`, before or after: so of two that are nearer than that, never both go on, in whatever
-//! order they come. First is what comes first, not what has the lower time. Only what went on counts:
-//! `within` after it, the next one goes on.
+//! Takes records at their key's lane, gives the ones that are no duplicates. The id is the key, or what a
+//! function gives of key and value; then it tells records of one key apart (of one partition, where the key
+//! is null). A record at `t` is a duplicate if a record of its id that went on has a time nearer than
+//! `within`, before or after: so of two that are nearer than that, never both pass, in whatever order they
+//! come. First is what comes first, not what has the lower time. Only what went on counts: `within` after
+//! it, the next one passes.
 //!
 //! Null keys are dropped and counted, unless a function gives the id; without an id (null) nothing is a
-//! duplicate. The store forgets ids by its retention, measured on the highest time that went on; a
-//! record older than that goes on, because nobody knows any more whether one like it did: losing it
-//! would be worse.
+//! duplicate. The store forgets ids by its retention, measured on the highest time that went on; a record
+//! older than that passes, because whether it is a duplicate is no longer known: losing it would be worse.
 
 #[cfg(test)]
 mod tests;

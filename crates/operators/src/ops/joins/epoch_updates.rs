@@ -1,9 +1,9 @@
-//! What the two sides of a join of tables have told it in this epoch.
+//! The updates that each side of a join of tables has sent to it in this epoch.
 //!
-//! A join must see each side as the updates that have reached it say. A store is ahead of them where it
-//! is written in a lower stage, or where record caching holds its updates back: who read it there would
-//! miss that a row goes (both sides deleted: each deletion finds nobody), and would take back a row that
-//! was never given. So a side is what it told in this epoch, and else what it was when the epoch began.
+//! A join must see each side as the updates that have reached it say. A store is ahead of them where it is
+//! written in a lower stage, or where record caching holds its updates back: who read it there would miss
+//! that a row goes (both sides deleted: each deletion finds nothing), and would take back a row that was
+//! never given. So a side is what it told in this epoch, and else what it was when the epoch began.
 //!
 //! Takes updates, gives the other side's newest one. Owns references to values for one epoch, one per key
 //! that was told. Never reads a store. Shared by the two sides of one lane, so its lock is always free.

@@ -76,14 +76,14 @@ impl Joiner {
         self.calls.is_some()
     }
 
-    /// The results of all rows that were added, in their order; null for those that were left out. Forgets
+    /// The results of all rows that were added, in their order; null for rows that were left out. Forgets
     /// the rows.
     pub fn join(&mut self, context: &mut Context<'_>) -> Result<Joined<'_>> {
         self.join_all(None, context)
     }
 
-    /// The same with an async function, for records that ask, one for each row: who asks decides about those that
-    /// fail.
+    /// The same with an async function, for records that ask, one for each row: who asks decides about
+    /// those that fail.
     pub fn join_for(
         &mut self,
         node_context: &NodeContext,
@@ -109,7 +109,7 @@ impl Joiner {
                 done
             }
         };
-        // Also after a failure: whoever reads a table through a join may go on with another record.
+        // Also after a failure: a read of a table through a join may continue with another record.
         self.arguments.clear();
         self.origins.clear();
         self.order.clear();

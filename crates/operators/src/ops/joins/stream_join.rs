@@ -62,7 +62,7 @@ pub(crate) struct StreamJoin {
     rows: Rows,
     /// Of a left or outer join, shared by both sides.
     waiting: Option<Arc<Mutex<Waiting>>>,
-    /// Key and kept value of the records of a batch; `None` for those that can't be joined.
+    /// Key and kept value of the records of a batch; `None` for records that can't be joined.
     keyed: Vec<Option<(Bytes, Datum)>>,
 }
 
@@ -191,7 +191,8 @@ impl Parts {
         if let Some(waiting) = waiting.as_deref_mut()
             && !goes_by_min_time(context.clocks)
         {
-            // What is over by this record, joinable or not, and what records of other lanes have made so before it.
+            // What is over by this record, joinable or not, and what records of other lanes have made so
+            // before it.
             context.clocks.observe(self.clock, record);
             let expired = waiting.pass(self.clock, record.task(), context)?;
             expired.into_iter().for_each(|one| one.give(record, rows));
@@ -296,7 +297,7 @@ impl Operator for StreamJoin {
     }
 }
 
-/// A foreign value that nobody else holds: as it would come back from the store.
+/// An unshared copy of a foreign value, as it would come back from the store.
 fn own_copy(serde: &Serde, value: Datum) -> Result<Datum> {
     match &value {
         Datum::Opaque(object) if object.changes() => serde.decode(serde.encode(&value)?),
@@ -304,7 +305,7 @@ fn own_copy(serde: &Serde, value: Datum) -> Result<Datum> {
     }
 }
 
-/// The two sides run in turn, in one lane: nobody ever waits here.
+/// The two sides run in turn, in one lane: the lock is always free.
 fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

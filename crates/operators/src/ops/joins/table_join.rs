@@ -1,14 +1,15 @@
 //! One side of a join of two tables by their keys (`join`, `left_join`, `outer_join`).
 //!
 //! Takes one side's updates at their key's lane, reads the other side, gives the updates of the result to
-//! the node where both sides meet. A row has the later of both times. Without a partner that the join
-//! can't do without nothing is given, not even a tombstone; with one, a deletion gives a tombstone each
-//! time. Updates that aren't the newest of a versioned table are left out.
+//! the node where both sides meet. A row has the later of both times. Without a partner that the join can't
+//! do without nothing is given, not even a tombstone; with one, a deletion gives a tombstone each time.
+//! Updates that aren't the newest of a versioned table are left out.
 //!
 //! The other side is what its store has, as in Kafka Streams. Where updates come late (the store is written
 //! in a lower stage, or record caching holds them back) it is what its updates have said so far, see
-//! [`crate::ops::joins::epoch_updates`]; and a deletion that finds nothing to do takes back the row if one is kept, because
-//! under at-least-once a crash may have kept the tables' deletions without that of the row.
+//! [`crate::ops::joins::epoch_updates`]; and a deletion that finds nothing to do takes back the row if one
+//! is kept, because under at-least-once a crash may have kept the tables' deletions without that of the
+//! row.
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,12 @@
 //! Where the two sides of a join of tables meet.
 //!
-//! Takes the updates of both sides, keeps the result if it has a store, gives them on. A join may say that a
-//! row has to be taken back if it is there: the store knows, and where there is none nobody below is told.
-//! Never joins.
+//! Takes the updates of both sides, keeps the result if it has a store, gives them on. A join may say that
+//! a row has to be taken back if it is there: the store knows; without a store nothing is sent below. Never
+//! joins.
 //!
-//! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release
-//! their updates there, one after the other: what the first makes with an old value of the second must
-//! not be seen.
+//! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release their
+//! updates there, one after the other: what the first makes with an old value of the second must not be
+//! seen.
 
 #[cfg(test)]
 mod tests;
@@ -59,7 +59,7 @@ impl Operator for TableMerge {
                     key.ok_or_else(|| Error::internal("a null key reached a join of tables"))
                 });
                 let key = key.map_err(|e| self.node_context.locate(e, &record.origin))?;
-                // Nobody knows what was below before: a deletion goes on, as it does without a store.
+                // What was sent below is unknown: a deletion passes, as it does without a store.
                 cache.hold(&key, true, record);
             }
             return Ok(());

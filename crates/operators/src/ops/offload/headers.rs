@@ -1,6 +1,7 @@
 //! The headers of requests and answers.
 //!
-//! Takes a record's headers, gives what the other side says in them, and marks requests. Never knows what is parked.
+//! Takes a record's headers, gives what the other side says in them, and marks requests. Never knows what
+//! is parked.
 
 use stoatflow_core::{Header, Headers};
 

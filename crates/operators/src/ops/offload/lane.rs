@@ -1,7 +1,7 @@
-//! What is parked in one lane: per key a line, and for all what is due when.
+//! The parked records of one lane: a queue per key, and an index by due time.
 //!
-//! Takes what happens to records, gives whose turn it is and what is due. Everything here is in the rows as well: it is
-//! filled from them in `open`, and spares looking through them. Never reads a store.
+//! Takes what happens to records, gives whose turn it is and what is due. Everything here is in the rows as
+//! well: it is filled from them in `open`, and spares looking through them. Never reads a store.
 
 use super::row::row_key;
 use crate::support::time_index::TimeIndex;
@@ -44,8 +44,8 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// A number that no record of the offload has had. They begin with the clock, so that a restart does not give one
-    /// again, whatever has left since; and end with the lane, so that no other one gives it.
+    /// A number that no record of the offload has had. They begin with the clock, so that a restart does
+    /// not give one again, whatever has left since; and end with the lane, so that no other one gives it.
     pub fn number(&mut self, wall: i64, lane: u32) -> u64 {
         let by_clock = u64::try_from(wall).unwrap_or(0) << MS;
         let least = self.next.max(by_clock);
@@ -71,7 +71,8 @@ impl Lane {
         }
     }
 
-    /// Whoever is first in its line, and awaits nothing, is due since ever: it goes when somebody looks at the clock.
+    /// The first record of a key that awaits nothing is due at once: it leaves at the next look at the
+    /// clock.
     pub fn call_up(&mut self) {
         for (key, line) in &mut self.lines {
             if let Some(first) = line.front_mut().filter(|p| p.standing == Standing::Over) {

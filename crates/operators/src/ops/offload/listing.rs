@@ -1,7 +1,7 @@
-//! What is parked, for whoever asks from outside.
+//! Lists parked records, for queries from outside the lanes.
 //!
-//! Takes the committed rows of an offload's store, gives entries in the order of their keys' bytes. Never changes a
-//! row, and never sees what is not committed.
+//! Takes the committed rows of an offload's store, gives entries in the order of their keys' bytes. Never
+//! changes a row, and never sees what is not committed.
 
 use super::headers::correlation;
 use super::row::{Row, split_row_key};
@@ -27,8 +27,8 @@ pub struct Parked {
     pub attempt: u32,
     /// When it is given up, or asked again.
     pub due: Option<i64>,
-    /// `asked`, `pausing` (between two requests), or what waits for its turn: `answered`, `timed_out`, `failed`,
-    /// `left_out`.
+    /// `asked`, `pausing` (between two requests), or what waits for its turn: `answered`, `timed_out`,
+    /// `failed`, `left_out`.
     pub state: &'static str,
     /// What its answer must bring.
     pub correlation: String,

@@ -1,9 +1,8 @@
-//! What the lanes of one run know together of their parking lots: how many records are parked, since when, and when
-//! something is due.
+//! How full each offload's parking lot is over all lanes, since when, and when something is due.
 //!
-//! Takes each lane's figures at the end of its batch, how many records dispatch has sent, and whether it knows of answers
-//! that it has not read; gives the time by which a barrier must come, how many more dispatch may send, and what
-//! metrics show. Never knows a record.
+//! Takes each lane's figures at the end of its batch, how many records dispatch has sent, and whether it
+//! knows of answers that it has not read; gives the time by which a barrier must come, how many more
+//! dispatch may send, and what metrics show. Never knows a record.
 
 #[cfg(test)]
 mod tests;

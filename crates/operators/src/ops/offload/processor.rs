@@ -1,8 +1,9 @@
-//! What becomes of records and answers in one lane.
+//! Parks the records of one lane, matches answers to them, and gives results.
 //!
-//! Takes records, answers and the time; gives requests (to the second child) and results (to the first one). Owns what
-//! the rows of the lane's keys say, in memory; every change is written to the row at once. A joiner, or what stands
-//! in for an answer, is called for many rows at a time. Never reorders the results of a key.
+//! Takes records, answers and the time; gives requests (to the second child) and results (to the first
+//! one). Owns what the rows of the lane's keys say, in memory; every change is written to the row at once.
+//! A joiner, or what stands in for an answer, is called for many rows at a time. Never reorders the results
+//! of a key.
 
 mod asking;
 mod turns;
@@ -114,7 +115,8 @@ impl OffloadProcessor {
             range.from = Some(behind(last));
             self.join_own(found, share)?;
         }
-        // Under at-least-once a crash may keep that a record has left, and not that the next one of its key has.
+        // Under at-least-once a crash may keep that a record has left, and not that the next one of its key
+        // has.
         self.lane.call_up();
         let (node, most) = (self.settings.node_context.node, self.settings.max_parked);
         self.lot = Some(context.clocks.run.parking_lots.of(node, share.lanes, most));
@@ -230,7 +232,7 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// Takes one answer; gives the reason if nobody wants it.
+    /// Takes one answer; gives the reason if no record waits for it.
     fn take(
         &mut self,
         answer: Record,
@@ -278,8 +280,8 @@ impl OffloadProcessor {
         Ok(None)
     }
 
-    /// An answer as it is kept until its record has its turn. It comes as bytes: whether they can be read is a matter
-    /// of its record, and of no interest where nobody waits for it.
+    /// An answer as it is kept until its record has its turn. It comes as bytes: whether they can be read
+    /// is a matter of its record, and ignored where no record waits for it.
     fn kept(&self, answer: &Record) -> Result<Bytes> {
         let raw = match &answer.value {
             Datum::Bytes(bytes) => Some(bytes.clone()),

@@ -1,11 +1,12 @@
 //! A parked record as a row of its store.
 //!
-//! Takes what is known of a record and the record, gives key and value of the row, and back. The key: the bytes of the
-//! record's key, and 8 of its number (they count up, so rows of a key lie in its order). The value, numbers
-//! big-endian: a version (1), the phase (1), since when it is parked (8), requests so far (4), those of them that a
-//! handler wanted (4), the phase's time (8: when it was asked, when the next request is due, how long was waited, or 0);
-//! then what the phase has (an answer, a message); then the record as [`crate::support::parked_record`] writes it. When an answer is due is in no row: that goes by the
-//! settings of now.
+//! Takes what is known of a record and the record, gives key and value of the row, and back. The key: the
+//! bytes of the record's key, and 8 of its number (they count up, so rows of a key lie in its order). The
+//! value, numbers big-endian: a version (1), the phase (1), since when it is parked (8), requests so far
+//! (4), those of them that a handler wanted (4), the phase's time (8: when it was asked, when the next
+//! request is due, how long was waited, or 0); then what the phase has (an answer, a message); then the
+//! record as [`crate::support::parked_record`] writes it. When an answer is due is in no row: that goes by
+//! the settings of now.
 
 use crate::ops::tables::suppress::codec::{Reader, put};
 use crate::support::parked_record::Codec;

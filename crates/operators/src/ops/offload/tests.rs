@@ -434,7 +434,7 @@ fn an_answer_that_can_not_be_read_is_an_error_of_its_record() {
             .starts_with("0:a=a1+its answer can't be read: "),
         "{given:?}"
     );
-    // Nobody waits for this one, so nobody reads it.
+    // Nothing waits for this one, so it isn't read.
     rig.answers(vec![raw_answer("a", b"\xff", &ids[0])]);
     assert_eq!(rig.reasons(), ["not_parked"]);
 }

@@ -1,4 +1,4 @@
-//! What a processor reaches while it is called: the lane's context, seen from the processor's seat.
+//! What a processor reaches while it is called: the lane's context, by the names that its node declares.
 //!
 //! Takes calls of the processor, turns keys into bytes and back, writes to stores with the lane's epoch,
 //! and collects what is forwarded. Lives as long as one call. A store's lock is never held while the

@@ -1,4 +1,4 @@
-//! Where a processor stands: its stores, its children, its clock, made once from the plan.
+//! The environment of a processor: its stores, children and clock, made once from the plan.
 //!
 //! Takes a node of the plan, gives what the host needs beside the lane's context. Never changes.
 

@@ -1,10 +1,10 @@
 //! `exchange`: sends records to the lane of their key.
 //!
-//! Takes records, gives them to other lanes with the hash of their key's bytes (of a windowed key: of
-//! the key within, so that all its windows stay together); gives nothing to its own stage. Null keys
-//! have no lane: dropped and counted, unless an outer join below wants them; then they go by the
-//! partition they were read from. Where all that is there is a count that nobody sees each step of, one
-//! record goes per key, as long as there is more to read. Never touches a topic (law 4).
+//! Takes records, gives them to other lanes with the hash of their key's bytes (of a windowed key: of the
+//! key within, so that all its windows stay together); gives nothing to its own stage. Null keys have no
+//! lane: dropped and counted, unless an outer join below wants them; then they go by the partition they
+//! were read from. Where the only child is a count whose single steps are not seen, one record goes per
+//! key, as long as there is more to read. Never touches a topic (law 4).
 
 #[cfg(test)]
 mod tests;

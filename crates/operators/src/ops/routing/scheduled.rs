@@ -5,9 +5,9 @@
 //! all lanes, inside the epoch. Owns the mark of its clock, the last tick that is done with: it is
 //! committed with what the tick caused, so after a crash a tick is made again if and only if nothing of it
 //! stayed. At the start the timetable says which ticks were missed, and what becomes of them. An engine
-//! that stood still makes up for every tick. While more async calls are under way than may be, it makes none, as
-//! nothing is read then: they come later, few at first. Never moves stream time: the clock on the wall says
-//! nothing about how far the events have come.
+//! that stood still makes up for every tick. While more async calls are under way than may be, it makes
+//! none, as nothing is read then: they come later, few at first. Never moves stream time: the clock on the
+//! wall says nothing about how far the events have come.
 
 #[cfg(test)]
 mod tests;

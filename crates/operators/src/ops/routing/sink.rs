@@ -1,9 +1,9 @@
 //! `sink` (`to`): writes records to a topic.
 //!
 //! Takes records, gives encoded ones to the outbox. Null keys and null values are legal. A function may
-//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted). All windows of a key
-//! go to one partition. Headers that name the schema of what was read go no further than they are true. Never produces:
-//! that is the outbox, inside the epoch's transaction.
+//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted). All
+//! windows of a key go to one partition. Headers that name the schema of what was read go no further than
+//! they are true. Never produces: that is the outbox, inside the epoch's transaction.
 
 #[cfg(test)]
 mod tests;
@@ -35,8 +35,8 @@ pub(crate) struct Target {
 pub(crate) enum Partitioner {
     /// The producer, by the key's bytes.
     Producer,
-    /// As Kafka Streams' `WindowedStreamPartitioner`: the bytes of the key within the window, so that all windows of a
-    /// key are in one partition.
+    /// As Kafka Streams' `WindowedStreamPartitioner`: the bytes of the key within the window, so that all
+    /// windows of a key are in one partition.
     WindowedKey(Arc<dyn PartitionCounts>),
     /// A function.
     Function(Function, Arc<dyn PartitionCounts>),

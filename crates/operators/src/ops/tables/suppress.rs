@@ -130,8 +130,8 @@ impl Suppress {
         Ok(())
     }
 
-    /// Gives what is due in a task, unless that is the barrier's business: in the place of the record that made it due, or
-    /// in this one.
+    /// Gives what is due in a task, unless that is the barrier's business: in the place of the record that
+    /// made it due, or in this one.
     fn release_due(
         &mut self,
         task: Task,
@@ -242,7 +242,7 @@ impl Suppress {
             && match self.settings.until {
                 // A window that closes without a value (a merged session, a filtered result) says nothing.
                 Until::WindowCloses { .. } => true,
-                // Born and deleted between two barriers: nobody below ever heard of it.
+                // Created and deleted between two barriers: no node below has seen it.
                 Until::Barrier => known && change.old.is_null(),
                 Until::TimeLimit { .. } => false,
             };

@@ -1,4 +1,4 @@
-//! What a table tells its children: the new value, and what was before where somebody needs it.
+//! What a table tells its children: the new value, and the old one where a child needs it.
 //!
 //! Takes and gives values of records. An update is the plain new value, or a [`Change`] if a node below
 //! asked for old values, or if the update is not the newest of its key (versioned tables): joins and
@@ -34,7 +34,7 @@ pub(crate) fn new(value: &Datum) -> &Datum {
     }
 }
 
-/// The value before; null if there was none, or nobody said.
+/// The value before; null if there was none, or it is unknown.
 pub(crate) fn old(value: &Datum) -> &Datum {
     match value {
         Datum::Change(change) => &change.old,

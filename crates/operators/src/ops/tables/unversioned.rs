@@ -1,7 +1,7 @@
 //! Updates of a versioned table that count as those of any other from here on.
 //!
-//! Takes updates, also those that aren't the newest of their key; gives the same, each as the newest. Costs a look at each
-//! record.
+//! Takes updates, including those that aren't the newest of their key, and marks each as the newest. Costs
+//! a look at each record.
 
 use crate::api::operator::pour;
 use crate::{Context, Operator};

@@ -1,7 +1,7 @@
 //! Reads a table by key: from its store, or computed on the way from the stores above it.
 //!
-//! Takes the keys of a batch, gives for each what the table holds. Whole batches, so that functions on
-//! the way are called once for all keys, after every store was read: nobody waits for a store inside the
+//! Takes the keys of a batch, gives for each what the table holds. Whole batches, so that functions on the
+//! way are called once for all keys, after every store was read: no lane waits for a store inside the
 //! interpreter. Reads what the lane's epoch sees, of any lane's keys. Never writes.
 
 mod lenient;

@@ -1,16 +1,16 @@
-//! `close_when_idle`: time goes on while no record comes.
+//! `close_when_idle`: stream time advances by the wall clock while no record comes.
 //!
-//! Wraps an operator whose windows close by stream time. When it has seen no record of a task for so long by the
-//! wall clock, the task's stream time goes on as the wall clock does, until everything that was open at its
-//! last record is closed. Owns the clock of what was seen: its mark is the wall time of the newest
-//! record, its stream the wall time up to which stream time has gone on, so that all lanes agree. What a
-//! restart takes is no idleness, but how far time had gone on before it stays known: both are moved.
+//! Wraps an operator whose windows close by stream time. When it has seen no record of a task for so long
+//! by the wall clock, the task's stream time follows the wall clock, until everything that was open at its
+//! last record is closed. Owns the clock of what was seen: its mark is the wall time of the newest record,
+//! its stream the wall time up to which stream time has gone on, so that all lanes agree. What a restart
+//! takes is no idleness, but how far time had gone on before it stays known: both are moved.
 //!
-//! Where time is the watermark it goes on likewise, from the highest timestamp that the operator has seen:
+//! Where time is the watermark it advances likewise, from the highest timestamp that the operator has seen:
 //! what was open then is open whatever the watermark says.
 //!
-//! Time is moved in `punctuate`, once for all lanes, at an aligned cut. What closes by it is given at
-//! once if the lane is alone, else in `advance`, as ever.
+//! Time is moved in `punctuate`, once for all lanes, at an aligned cut. What closes by it is given at once
+//! if the lane is alone, else in `advance`, as ever.
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ impl Seen {
         left: -1,
     };
 
-    /// From where time goes on: what the newest record left.
+    /// Where time continues: what the newest record left.
     fn base(&self, time: ClockId, clocks: &LaneClocks) -> i64 {
         match clocks.newest(time) {
             newest if clocks.by_watermark && newest >= 0 => newest,
@@ -131,8 +131,8 @@ impl ClosesWhenIdle {
         moved
     }
 
-    /// How far time has gone on since the newest record. Forgotten, each restart would let it go on by
-    /// as much again, and records would be late that are not.
+    /// How far time has advanced since the newest record. Forgotten, each restart would advance it by as
+    /// much again, and records would be late that are not.
     fn open_in(&mut self, task: Task, clocks: &mut LaneClocks) {
         let Idle {
             after_ms,

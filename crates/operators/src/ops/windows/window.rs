@@ -2,8 +2,8 @@
 //! kept, and when closed windows are given.
 //!
 //! Owned by the operators `window_aggregate`, `sliding_aggregate` and `session_aggregate`. A batch is
-//! worked on in three phases: read what it touches from the store, compute with the interpreter
-//! attached once, write what changed. So nobody waits for a disk or a lock inside the interpreter.
+//! worked on in three phases: read what it touches from the store, compute with the interpreter attached
+//! once, write what changed. So no lane waits for a disk or a lock inside the interpreter.
 
 mod assign;
 mod closing;

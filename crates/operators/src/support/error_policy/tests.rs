@@ -1,4 +1,4 @@
-//! Records that fail, at every kind of operator: what came before stays, what comes behind goes on.
+//! Records that fail, at every kind of operator: what came before stays, what comes behind continues.
 
 use crate::testing::*;
 use crate::{NO_ORIGIN, Raised, Runtime};

@@ -1,10 +1,10 @@
-//! Counting before the walk: what goes to a count that gives one update per key and epoch anyway.
+//! Counts records before the exchange, for a count that gives one update per key and epoch anyway.
 //!
 //! Takes routed records, gives one per key, whose value says how many it stands for. It is the last of its
 //! key in all else (headers, origin, its place among the others), and has the highest time: as the count
-//! would have made it. Owns what it holds back, of a bounded number of keys, until its lane has nothing else
-//! to do or the epoch ends. To hold a key costs more than to send it: where most records are the only ones of their
-//! key, many go by before it tries again.
+//! would have made it. Owns what it holds back, of a bounded number of keys, until its lane has nothing
+//! else to do or the epoch ends. To hold a key costs more than to send it: where most records are the only
+//! ones of their key, many go by before it tries again.
 
 mod key;
 #[cfg(test)]
@@ -18,11 +18,11 @@ use stoatflow_core::{
     SourceId, StageId, Timestamp,
 };
 
-/// Most keys at a time: more would not be found in the processor's cache, and are memory that nobody accounts for.
+/// Most keys at a time: more would miss the processor's cache, and their memory is not accounted for.
 const MOST: usize = 8 * 1024;
-/// What a lane that is soon idle again has held tells nothing about its keys.
+/// A lane that was idle again this soon has seen too few records to judge by.
 const TELLING: u64 = 256;
-/// So many times what was held in vain goes by.
+/// After holding in vain, this many times as many records pass uncounted.
 const BY: u64 = 16;
 
 /// What is held of a key: one line of the processor's cache.
@@ -72,14 +72,15 @@ pub(crate) struct Preaggregate {
     /// Where all go, once there was one.
     way: Option<(NodeId, StageId)>,
     taken: u32,
-    /// Places in the order of the input, each with the first record that was taken there: words of one line share one.
+    /// Places in the order of the input, each with the first record that was taken there: words of one line
+    /// share one.
     orders: Vec<(u32, Order)>,
-    /// How many go by before the next one is held.
+    /// How many records pass before the next one is held.
     by: u64,
 }
 
 impl Preaggregate {
-    /// Counts a record; `out` gets what goes on.
+    /// Counts a record; `out` gets what is passed on.
     pub fn add(&mut self, mut one: Routed, out: &mut Vec<Routed>) {
         if self.by > 0 {
             self.by -= 1;

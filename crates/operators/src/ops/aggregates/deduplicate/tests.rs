@@ -51,7 +51,7 @@ fn the_first_of_each_time_goes_on() {
             .chunks(size)
             .flat_map(|t| passed(&mut rig, t))
             .collect();
-        // 10 goes on: what counts is what went on, not what was dropped.
+        // 10 passes: what counts is what passed, not what was dropped.
         assert_eq!(passed, [0, 10, 20, 31], "batches of {size}");
         assert_eq!(rig.dropped(), [(0, "duplicate"); 5]);
     }

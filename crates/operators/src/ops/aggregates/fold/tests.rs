@@ -309,7 +309,7 @@ fn a_delete_is_written_with_the_time_of_its_record() {
         false,
     );
     rig.push(vec![record("k", "1", 10)]).unwrap();
-    // What one epoch makes and deletes again is written by nobody: here the delete is the next one's.
+    // What one epoch creates and deletes is not written: here the delete is in the next epoch.
     rig.epoch = rig.epoch.next();
     let epoch = rig.epoch;
     rig.stores[0].dirty = stoatflow_state::Dirty::default();

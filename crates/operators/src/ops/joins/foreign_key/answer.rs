@@ -81,7 +81,7 @@ impl ForeignAnswer {
     }
 
     fn remember(&self, record: &Record, context: &mut Context<'_>) -> Result<()> {
-        // A row without a foreign key waits for nobody.
+        // A row without a foreign key has no partner.
         let Some(foreign) = self.serdes.foreign.encode(&record.key)? else {
             return Ok(());
         };

@@ -1,7 +1,7 @@
-//! What the operators of a join by foreign key tell each other.
+//! The messages between the operators of a join by foreign key.
 //!
-//! Gives messages as values of records, for their walk between lanes. They never reach a user's function,
-//! a store or a topic.
+//! Gives messages as values of records, for their walk between lanes. They never reach a user's function, a
+//! store or a topic.
 
 use bytes::Bytes;
 use std::any::Any;

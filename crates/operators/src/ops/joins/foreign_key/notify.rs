@@ -1,8 +1,8 @@
-//! `foreign_notify`: a right value changed, and all who have its key hear of it.
+//! `foreign_notify`: sends a changed right value to all left rows that have its key.
 //!
 //! Takes the right table's updates at their key's lane, gives an answer to each left row that has this
-//! foreign key, in the order of the left keys' bytes, with the update's time alone. Updates that aren't
-//! the newest of a versioned table are left out.
+//! foreign key, in the order of the left keys' bytes, with the update's time alone. Updates that aren't the
+//! newest of a versioned table are left out.
 
 use crate::ops::joins::foreign_key::message::Answer;
 use crate::ops::joins::foreign_key::subscriptions;

@@ -3,7 +3,8 @@
 //! Takes the left table's changes, gives subscriptions under their foreign keys. A row that moves to
 //! another foreign key leaves the old one first. A row without a foreign key (of an inner join it is
 //! counted, if it has a value) subscribes under the null key, which is answered with nothing: each value
-//! has an answer, because that to the value before is dropped if it comes late. Updates that aren't the newest of a versioned table are left out.
+//! has an answer, because that to the value before is dropped if it comes late. Updates that aren't the
+//! newest of a versioned table are left out.
 
 use crate::ops::joins::foreign_key::message::{Fingerprint, Subscription, fingerprint};
 use crate::ops::tables::table_update;

@@ -97,7 +97,7 @@ fn agrees(topology: &str) {
     for size in [3, 1024] {
         recorded::replay_in_batches(&topology, &nodes, &udfs, &wiring, size);
     }
-    // The interval between two passes is one of the machine's clock: it begins anew.
+    // The interval between two passes is of the machine's clock: it starts again.
     if case["config"]["emit_interval_ms"] == 0 {
         recorded::replay_with_restarts(&topology, &nodes, &udfs, &wiring);
     }

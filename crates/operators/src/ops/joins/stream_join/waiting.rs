@@ -1,13 +1,13 @@
 //! What waits for a partner, of both sides of a left or outer join.
 //!
-//! Takes records without a partner, gives those whose window is over, with null on the other side.
-//! Owns the entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in
-//! memory, in order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
+//! Takes records without a partner, gives those whose window is over, with null on the other side. Owns the
+//! entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in memory, in
+//! order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
 //!
-//! What is over comes out when it is over, in the name of the record that made it so. If an interval is given, and with
-//! one lane, passes over what waits take place exactly when they do in Kafka Streams, which avoids them with `min_time`.
-//! That isn't the earliest time that waits: a pass leaves it at the last entry that it looked at, so results may come
-//! out later than their windows end.
+//! What is over comes out when it is over, in the name of the record that made it so. If an interval is
+//! given, and with one lane, passes over what waits take place exactly when they do in Kafka Streams, which
+//! avoids them with `min_time`. That isn't the earliest time that waits: a pass leaves it at the last entry
+//! that it looked at, so results may come out later than their windows end.
 
 use super::Rows;
 use crate::support::time_index::TimeIndex;
@@ -186,8 +186,8 @@ impl Waiting {
         self.lines.insert(task, (time, rest), context)
     }
 
-    /// A partner was found: whatever waits with this side, key and time does so no more. It may wait in another task, where
-    /// the two topics are not partitioned alike.
+    /// A partner was found: whatever waits with this side, key and time does so no more. It may wait in
+    /// another task, where the two topics are not partitioned alike.
     pub fn forget(
         &mut self,
         side: Side,

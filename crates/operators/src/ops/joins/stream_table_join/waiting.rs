@@ -124,7 +124,8 @@ impl Waiting {
         tasks.try_for_each(|task| self.release(task, None, ready, context))
     }
 
-    /// Adds the records of a task that are due to `ready`: in the place of the record that made them due, or in this one.
+    /// Adds the records of a task that are due to `ready`: in the place of the record that made them due,
+    /// or in this one.
     pub fn release(
         &mut self,
         task: Task,

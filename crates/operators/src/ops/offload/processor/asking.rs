@@ -1,7 +1,7 @@
 //! Requests: what is asked, and asked again.
 //!
-//! Takes records, parks them and gives requests, at once or after a pause. A request that can't be written is an error
-//! of its record, known before anything is parked. Never sends one that its row does not say.
+//! Takes records, parks them and gives requests, at once or after a pause. A request that can't be written
+//! is an error of its record, known before anything is parked. Never sends one that its row does not say.
 
 use super::{OffloadProcessor, REQUEST, Written};
 use crate::ops::offload::headers::{correlation, marked};
@@ -62,8 +62,8 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// A request as it goes out; `None` if it can't be written, and a handler has left its record out. `of`: key,
-    /// number and attempt.
+    /// A request as it goes out; `None` if it can't be written, and a handler has left its record out.
+    /// `of`: key, number and attempt.
     fn written_request(
         &self,
         (key, number, attempt): (&Bytes, u64, u32),

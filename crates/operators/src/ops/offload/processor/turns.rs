@@ -1,7 +1,7 @@
 //! How parked records leave: each when its turn has come.
 //!
-//! Takes records for which nothing is awaited any more, gives their results, or asks handlers about them; many rows go
-//! to a joiner together. Never lets a record overtake an earlier one of its key.
+//! Takes records for which nothing is awaited any more, gives their results, or asks handlers about them;
+//! many rows go to a joiner together. Never lets a record overtake an earlier one of its key.
 
 use super::{OffloadProcessor, RESULT, Why};
 use crate::ops::offload::lane::{Place, Standing};

@@ -41,8 +41,8 @@ fn a_restart_finds_everything_with_any_number_of_lanes() {
     assert_eq!((rig.rows(), rig.reasons().len()), (0, 0));
 }
 
-/// Under at-least-once a crash can keep that a record has left, and lose that the next one of its key has: the two
-/// deletions are in different partitions of the changelog.
+/// Under at-least-once a crash can keep that a record has left, and lose that the next one of its key has:
+/// the two deletions are in different partitions of the changelog.
 #[test]
 fn whose_turn_has_come_goes_after_a_restart() {
     let mut rig = rig(PATIENCE);

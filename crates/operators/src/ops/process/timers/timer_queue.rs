@@ -1,10 +1,10 @@
-//! What the lanes of one run know together of one processor's timers.
+//! The pending timers of one processor, shared by the lanes of a run.
 //!
-//! Takes registrations from any lane; at the cut, while all lanes stand still, gives each lane the timers of
-//! its keys that are due. Owns the knowledge that spares reads: nothing is read while the smallest time that
-//! may be pending is later, and what was fired is not read again, because reads begin behind it. Memory
-//! grows with what one cut fires, never with what is pending: more than that waits for the cut after.
-//! Never calls a processor, never writes a store.
+//! Takes registrations from any lane; at the cut, while all lanes stand still, gives each lane the timers
+//! of its keys that are due. Owns the knowledge that spares reads: nothing is read while the smallest time
+//! that may be pending is later, and what was fired is not read again, because reads begin behind it.
+//! Memory grows with what one cut fires, never with what is pending: more than that waits for the cut
+//! after. Never calls a processor, never writes a store.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,7 +36,7 @@ struct Ahead {
     fired: AtomicI64,
     /// Beyond that, no pending timer is earlier.
     least: AtomicI64,
-    /// A cut was full: where the next one goes on.
+    /// A cut was full: where the next one continues.
     resume: Mutex<Option<Bytes>>,
 }
 
@@ -207,7 +207,7 @@ impl TimerQueue {
             self.pace.lock().full_at = Some(now.wall);
         }
         due.sort_unstable();
-        // One that was registered anew behind where the last cut had ended is there twice.
+        // A timer registered again behind the end of the last cut is in the list twice.
         due.dedup();
         let mut hands: Vec<MutexGuard<'_, Vec<Due>>> =
             self.handed.iter().map(Mutex::lock).collect();

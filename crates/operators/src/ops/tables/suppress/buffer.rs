@@ -106,7 +106,7 @@ impl Buffer {
         let waiting = self.waiting.remove(&key)?;
         self.bytes -= waiting.bytes;
         if self.waiting.is_empty() {
-            // What has left need not be saved; until the barrier nobody else takes this list.
+            // What has left need not be saved; only the barrier takes this list.
             self.unsaved.clear();
         }
         Some((key, waiting))

@@ -1,8 +1,9 @@
 //! A view read for an operator that may leave records out.
 //!
-//! Takes the records that ask, gives for each what is found, or that it is lost: the handler of who asks has said
-//! so. Record by record, so that one that fails takes no other along; only the rows of an async joiner are joined
-//! side by side, and each of them is decided about by itself. Never calls again for what has its result.
+//! Takes the records that ask, gives for each what is found, or that it is lost: the handler of who asks
+//! has said so. Record by record, so that one that fails takes no other along; only the rows of an async
+//! joiner are joined side by side, and each of them is decided about by itself. Never calls again for what
+//! has its result.
 
 use super::{AsOf, ViewRead, parts};
 use crate::Context;

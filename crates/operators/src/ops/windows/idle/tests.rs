@@ -1,4 +1,4 @@
-//! Time that goes on while no record comes.
+//! Time that advances while no record comes.
 
 use super::ClosesWhenIdle;
 use crate::testing::record;
@@ -104,7 +104,7 @@ fn time_goes_on_until_everything_is_closed() {
     assert_eq!(rig.look(2_020), (vec![120], Some(2_025)));
     assert_eq!(rig.look(2_099), (vec![125], None));
     assert_eq!(rig.look(9_000), (vec![], None));
-    // A record, though it is older, begins anew.
+    // A record, though it is older, starts the wait again.
     rig.give(9_000, 110);
     assert_eq!(rig.look(9_005), (vec![], Some(9_010)));
     assert_eq!(rig.look(9_500), (vec![150], None));

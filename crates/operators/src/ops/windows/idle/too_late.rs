@@ -1,8 +1,9 @@
 //! Records that come too late for windows which may close by the clock.
 //!
-//! Whether they do the watermark doesn't know, and so the policy of their source wasn't asked about them. Takes what
-//! the operator is given; what it drops as late goes to the dead-letter topic of its source, if that has one. Never
-//! decides what is late, and asks no function: behind other operators a record is not the one that the function is for.
+//! Whether they do the watermark doesn't know, and so the policy of their source wasn't asked about them.
+//! Takes what the operator is given; what it drops as late goes to the dead-letter topic of its source, if
+//! that has one. Never decides what is late, and asks no function: behind other operators a record is not
+//! the one that the function is for.
 
 use crate::support::dropped;
 use crate::support::error_policy::Handled;

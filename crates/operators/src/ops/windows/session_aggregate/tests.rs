@@ -51,7 +51,7 @@ fn with_several_lanes_sessions_close_at_the_barrier() {
     check_lanes("session__session_on_window_close__hand");
 }
 
-/// Sessions that live within a batch only are nobody's business but the children's.
+/// Sessions that live within one batch only are seen by children alone.
 #[test]
 fn a_hot_key_writes_its_session_once_per_batch() {
     let op = Op::SessionAggregate {

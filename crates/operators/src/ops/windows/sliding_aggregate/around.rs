@@ -1,8 +1,8 @@
 //! One record among the sliding windows of its key.
 //!
-//! Takes a record and the windows around it; updates those it is in and makes those that are missing.
-//! Owns nothing. Where a window starts as a copy, foreign aggregates are copied really: two windows must
-//! not share an object that a function may change in place.
+//! Takes a record and the windows around it; updates the ones it is in and makes the missing ones. Owns
+//! nothing. Where a window starts as a copy, foreign aggregates are copied really: two windows must not
+//! share an object that a function may change in place.
 
 use crate::Context;
 use crate::ops::windows::window::{Closing, Folder, Kept, Outcome, Row};
@@ -57,7 +57,7 @@ impl Turn<'_, '_> {
             .collect()
     }
 
-    /// Updates the windows around a record, the latest first, then makes those that are missing.
+    /// Updates the windows around a record, the latest first, then makes the missing ones.
     fn usual(&mut self, row: &mut Row) -> Result<()> {
         let (at, difference) = (self.record.timestamp.0, self.difference);
         let around = self.around(row, (at - difference.saturating_mul(2)).max(0));

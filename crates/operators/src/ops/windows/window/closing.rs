@@ -1,13 +1,13 @@
 //! `on_window_close`: when closed windows are given, and which.
 //!
 //! Takes the times of records, says when a pass over the closed windows is due. Owns the index of what
-//! waits to be closed. Up to where windows were given is the mark of the operator's clock: it is kept
-//! with the commit, so that a restart gives nothing twice.
+//! waits to be closed. Up to where windows were given is the mark of the operator's clock: it is kept with
+//! the commit, so that a restart gives nothing twice.
 //!
-//! With one lane the passes are those of Kafka Streams: one per record that moves the time, but not
-//! more than one per interval of wall time; looking counts, whether anything closed since or not. With
-//! several lanes there is no interval: what other lanes' records have closed comes out before the next record of its task,
-//! and at the end of the tick, each in the name of the record that closed it.
+//! With one lane the passes are those of Kafka Streams: one per record that moves the time, but not more
+//! than one per interval of wall time; looking counts, whether anything closed since or not. With several
+//! lanes there is no interval: what other lanes' records have closed comes out before the next record of
+//! its task, and at the end of the tick, each in the name of the record that closed it.
 
 use crate::ops::windows::window::Kept;
 use crate::support::waiting::{Tasks, Waiting};
@@ -108,8 +108,8 @@ impl Closing {
         stream.saturating_sub(self.grace)
     }
 
-    /// Before a record: have records of other lanes closed something meanwhile? `earliest` is the earliest time that windows
-    /// can have which are not in the index yet.
+    /// Before a record: have records of other lanes closed something meanwhile? `earliest` is the earliest
+    /// time that windows can have which are not in the index yet.
     pub fn before(
         &mut self,
         clocks: &mut LaneClocks,
@@ -179,8 +179,8 @@ impl Closing {
         })
     }
 
-    /// What all tasks have closed by now: at the end of a tick, when records of other lanes have moved the time, and at a
-    /// barrier, with the clocks of all lanes merged.
+    /// What all tasks have closed by now: at the end of a tick, when records of other lanes have moved the
+    /// time, and at a barrier, with the clocks of all lanes merged.
     pub fn everywhere(&mut self, clocks: &mut LaneClocks) -> Vec<Due> {
         let mut found = Vec::new();
         if !self.enabled {
@@ -208,8 +208,8 @@ impl Closing {
         found
     }
 
-    /// In the name of which record a window (a session) comes out that has this time: the one that closed it, in whichever
-    /// lane that is.
+    /// In the name of which record a window (a session) comes out that has this time: the one that closed
+    /// it, in whichever lane that is.
     pub fn trigger(&self, clocks: &LaneClocks, due: &Due, time: i64) -> Trigger {
         match clocks.name_at(self.clock, due.task, self.closes(time)) {
             Some((origin, headers)) => Trigger {
@@ -220,8 +220,8 @@ impl Closing {
         }
     }
 
-    /// Gives the windows that are due and that the store still shows, by start, then by key. `newest`: the start of the
-    /// newest window that the store has at a time.
+    /// Gives the windows that are due and that the store still shows, by start, then by key. `newest`: the
+    /// start of the newest window that the store has at a time.
     pub fn give_windows(
         &mut self,
         kept: &Kept,
@@ -233,8 +233,9 @@ impl Closing {
     ) -> Result<()> {
         let task = context.clocks.task(due.task);
         while let Some((start, key)) = self.waiting.pop_due(task, due.until, context)? {
-            // As in Kafka Streams, whose store gives what starts at `observed - retention` when it closes, though it hides
-            // it from who reads a key: a window without a grace is that old when the next one begins, and closes it.
+            // As in Kafka Streams, whose store gives what starts at `observed - retention` when it closes,
+            // though it hides it from who reads a key: a window without a grace is that old when the next
+            // one begins, and closes it.
             let observed = if !context.clocks.moves_with_records() {
                 // The watermark moves by a whole epoch at a time, which may be longer than a window is kept.
                 -1

@@ -87,7 +87,7 @@ impl Row {
         &mut self.cells[place]
     }
 
-    /// Forgets a cell that was made in this batch: nobody needs to hear of its deletion.
+    /// Forgets a cell that was made in this batch: its deletion need not be announced.
     pub fn forget_new(&mut self, at: (i64, i64)) {
         if let Ok(place) = self.find(at)
             && !self.cells[place].loaded

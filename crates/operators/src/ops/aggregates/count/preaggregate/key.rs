@@ -1,7 +1,7 @@
-//! A key as it is held: its bytes, if they are few.
+//! A key inline if it is short, else its place in a list.
 //!
-//! Takes keys, gives what is compared without a look at where the key lies, and the key again. A line's word that is held this
-//! way doesn't keep its line.
+//! Takes keys, compares them without another memory access, and gives them back. A short key doesn't pin
+//! the buffer it was cut from.
 
 use stoatflow_core::{Bytes, Datum, Short, Text};
 
@@ -37,7 +37,7 @@ pub(super) fn elsewhere(short: &Short) -> Option<usize> {
         .map(|at| at as usize)
 }
 
-/// The key, in bytes of its own. `long`: those that lie elsewhere; each is asked for once.
+/// The key, in bytes of its own. `long`: keys too long to be held here; each is taken once.
 pub(super) fn datum(short: &Short, long: &mut [Datum]) -> Datum {
     let bytes = short.bytes();
     match short.kind() {

@@ -210,7 +210,8 @@ fn headers_are_those_of_each_keys_last_record() {
     );
 }
 
-/// Adds records, `keys` different ones in turn; how many have gone on by then, and all of these are for themselves.
+/// Adds records, `keys` different ones in turn; how many have gone on by then, and all of these are for
+/// themselves.
 fn gone(preaggregate: &mut Preaggregate, records: u64, keys: u64) -> u64 {
     let mut out = Vec::new();
     for at in 0..records {
