@@ -313,11 +313,7 @@ fn names_of_kafka_streams_without_meaning_say_what_to_do() {
 
 #[test]
 fn secrets_are_not_shown() {
-    for name in [
-        "pasword",
-        "my.sasl_password",
-        "secrte.token",
-    ] {
+    for name in ["pasword", "my.sasl_password", "secrte.token"] {
         let found = only_problem(&json!({ name: "hunter2" }));
         assert!(!found.contains("hunter2"), "{found}");
     }
