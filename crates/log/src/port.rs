@@ -157,8 +157,8 @@ pub enum ProducerMode {
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,
     },
-    /// As `Plain`, for who does not look after it with `pursue`: what is sent goes by itself, and a record that is too large is
-    /// refused at once, without taking others along.
+    /// As `Plain`, for who does not look after it with `pursue`: what is sent goes by itself, and a record
+    /// that is too large is refused at once, without taking others along.
     Background {
         /// As of `Plain`.
         id: String,
@@ -350,8 +350,9 @@ pub trait Consumer: Send {
     /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody: it is of the
     /// last answer that came, and false as long as none has.
     fn caught_up(&self, slot: u32) -> bool;
-    /// With a time, nothing need come before it is over, and then all that is there: a reader may leave the broker in peace
-    /// until then. Holds until it is said anew. A hint, and one that a reader may know nothing of.
+    /// With a time, nothing need come before it is over, and then all that is there: a reader may leave the
+    /// broker in peace until then. Holds until it is said anew. A hint, and one that a reader may know
+    /// nothing of.
     fn defer(&mut self, _time: Option<Duration>) {}
     /// Has it asked for something that has not come yet? A reader may not know.
     fn has_asked(&self) -> bool {
@@ -435,6 +436,7 @@ pub trait Producer: Send {
     fn rollovers(&self) -> u64 {
         0
     }
-    /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has nothing to do.
+    /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has
+    /// nothing to do.
     fn remember(&mut self, _topics: &[Arc<str>]) {}
 }

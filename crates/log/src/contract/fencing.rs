@@ -25,7 +25,8 @@ pub fn newer_transactional_producer_fences(broker: &dyn Broker, tag: &str) -> Re
     Ok(())
 }
 
-/// However many transactions the older one has committed, and whichever way the newer one commits: what is open is lost.
+/// However many transactions the older one has committed, and whichever way the newer one commits: what is
+/// open is lost.
 pub fn whatever_is_open_is_fenced(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "parity");
     let topic = stage.topic("t", 1)?;

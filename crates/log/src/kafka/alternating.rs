@@ -1,8 +1,8 @@
 //! Two transactional clients in turn: one transaction is on its way while the broker still ends the one before.
 //!
-//! Takes what a [`Producer`] takes; gives each transaction to the client that did not commit the last one. Owns both
-//! clients and whose turn it is. Never begins a transaction before the broker has said that the last one is committed, so
-//! their order is that of one client.
+//! Takes what a [`Producer`] takes; gives each transaction to the client that did not commit the last one.
+//! Owns both clients and whose turn it is. Never begins a transaction before the broker has said that the
+//! last one is committed, so their order is that of one client.
 //!
 //! After a commit the broker writes markers into every partition of the transaction, and refuses what the same
 //! transactional id wants to add meanwhile. Of another id it knows no such wait. What a newcomer must fence are both
@@ -117,8 +117,9 @@ fn by_native(
 impl<S: TransactionalSide> AlternatingProducer<S> {
     /// Has the side whose turn it is do something.
     ///
-    /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant may each win one, and the
-    /// one that has the first goes on: whoever took the second away stops at its own first transaction.
+    /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant
+    /// may each win one, and the one that has the first goes on: whoever took the second away stops at its
+    /// own first transaction.
     fn side<T>(&mut self, act: impl FnOnce(&mut S) -> Result<T>) -> Result<T> {
         let outcome = act(&mut self.sides[self.turn]);
         match outcome {

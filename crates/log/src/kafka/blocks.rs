@@ -1,7 +1,7 @@
 //! Copies of what lies in a client's memory, many in one block.
 //!
-//! Takes keys and values, gives slices of shared memory: a record costs no allocation of its own, and one that is kept keeps little
-//! else alive.
+//! Takes keys and values, gives slices of shared memory: a record costs no allocation of its own, and one
+//! that is kept keeps little else alive.
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,9 +1,9 @@
 //! When the markers of a commit stand.
 //!
-//! Takes the moment of a commit, gives the wait that is left. After it has said that a transaction is committed, the broker writes
-//! markers into all of its partitions, and whoever adds something to the next transaction of the id before they stand is told to
-//! come again: librdkafka comes after 20 ms (partitions) or 100 (offsets). Without this wait, nearly every commit of a busy
-//! application took 20 ms longer.
+//! Takes the moment of a commit, gives the wait that is left. After it has said that a transaction is
+//! committed, the broker writes markers into all of its partitions, and whoever adds something to the next
+//! transaction of the id before they stand is told to come again: librdkafka comes after 20 ms (partitions)
+//! or 100 (offsets). Without this wait, nearly every commit of a busy application took 20 ms longer.
 
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};

@@ -120,9 +120,9 @@ const CONSUMER: &[(&str, &str)] = &[
     // Less would take memory off, and time: a partition that is not in the fetch under way waits for its end, up to the
     // wait below, so each fetch must bring enough (with 1 MiB, a join of two backlogs took six times as long).
     ("fetch.max.bytes", "4194304"),
-    // One fetch is under way at a time, and a partition that joins, is resumed or has room again waits for its end:
-    // up to this where the partitions in it have nothing. With 100 a join of two backlogs waited for half of its time. An
-    // idle application asks 50 times a second, which is 0.2 % of a core.
+    // One fetch is under way at a time, and a partition that joins, is resumed or has room again waits for
+    // its end: up to this where the partitions in it have nothing. With 100 a join of two backlogs waited for
+    // half of its time. An idle application asks 50 times a second, which is 0.2 % of a core.
     ("fetch.wait.max.ms", "20"),
     // The default of 1000 stops a reader for a second each time its queue was full for a moment.
     ("fetch.queue.backoff.ms", "10"),
@@ -168,7 +168,8 @@ const PRODUCER: &[(&str, &str)] = &[
     ("queue.buffering.max.kbytes", "32768"),
 ];
 
-/// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each connection.
+/// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each
+/// connection.
 const ADMIN: &[(&str, &str)] = &[("enable.metrics.push", "false")];
 
 /// The setting that chooses the client.

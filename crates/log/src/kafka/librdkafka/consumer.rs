@@ -117,7 +117,8 @@ impl KafkaConsumer {
         !self.taken.is_empty()
     }
 
-    /// Gives away what was taken, at most `max` messages at a time, until `max` records were given. Waits for the first.
+    /// Gives away what was taken, at most `max` messages at a time, until `max` records were given. Waits for
+    /// the first.
     fn rounds(
         &mut self,
         max: usize,

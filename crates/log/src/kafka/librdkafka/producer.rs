@@ -27,10 +27,11 @@ const LOOK_UP: Duration = Duration::from_secs(30);
 /// One wait for room in the client's buffer.
 const ROOM: Duration = Duration::from_millis(20);
 
-/// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes` of a topic).
+/// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes`
+/// of a topic).
 const BURST: usize = 900_000;
-/// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would save little, and
-/// waiting for its answer takes longer than the rest.
+/// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would
+/// save little, and waiting for its answer takes longer than the rest.
 const TRANSACTIONS_V2: usize = 2 << 20;
 /// For so long a burst is waited for, before what else there is to do is looked at.
 const PUSH: Duration = Duration::from_millis(1);
@@ -425,7 +426,8 @@ impl Producer for KafkaProducer {
 
     fn begin(&mut self) -> Result<()> {
         self.sent = 0;
-        // A client that died in a call may have given it two results, and takes the second one for this call's: success.
+        // A client that died in a call may have given it two results, and takes the second one for this
+        // call's: success.
         if let Some((code, said)) = self.guard().fatal() {
             let what = format!("beginning a transaction of '{}'", self.id);
             return Err(error(code, &said, self.doing(&what, None)));

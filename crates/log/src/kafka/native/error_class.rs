@@ -1,7 +1,7 @@
 //! What the codes of answers ask for.
 //!
-//! Takes a code of Kafka's protocol, gives what to do about it, and librdkafka's name of it, under which messages know it.
-//! Never does it.
+//! Takes a code of Kafka's protocol, gives what to do about it, and librdkafka's name of it, under which
+//! messages know it. Never does it.
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
@@ -41,8 +41,9 @@ pub(super) const fn classify(code: i16) -> ErrorClass {
         // 46: a broker that has a batch already says so.
         0 | 46 => ErrorClass::Fine,
         51 => ErrorClass::Ending,
-        // Corrupt on its way; unknown partition, leader or replica; timed out; coordinator loading, gone or elsewhere; too few
-        // replicas; not the controller; disk; listener; leader epochs; unstable offsets; throttled; unknown topic id.
+        // Corrupt on its way; unknown partition, leader or replica; timed out; coordinator loading, gone or
+        // elsewhere; too few replicas; not the controller; disk; listener; leader epochs; unstable offsets;
+        // throttled; unknown topic id.
         CORRUPT
         | UNKNOWN_TOPIC_OR_PARTITION
         | 5..=9

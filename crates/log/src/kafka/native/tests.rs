@@ -338,8 +338,8 @@ fn by_the_older_rules_a_transaction_that_took_too_long_ends_its_writer() {
     assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
 }
 
-/// A broker that is asked for an id with an open transaction ends it first, and says "come again". Whoever had it must not take it
-/// back meanwhile.
+/// A broker that is asked for an id with an open transaction ends it first, and says "come again". Whoever
+/// had it must not take it back meanwhile.
 #[test]
 fn an_id_that_is_being_taken_over_is_lost() {
     for found_by in ["records", "commit"] {
@@ -364,7 +364,8 @@ fn an_id_that_is_being_taken_over_is_lost() {
     }
 }
 
-/// By the older rules a broker may take what comes late into the next transaction of the same epoch: so that epoch has none.
+/// By the older rules a broker may take what comes late into the next transaction of the same epoch: so that
+/// epoch has none.
 #[test]
 fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
     for transactions_v2 in [true, false] {

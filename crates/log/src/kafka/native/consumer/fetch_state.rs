@@ -1,7 +1,7 @@
 //! What is assigned to a reader: where it is in each partition, and what has come of it and is not given yet.
 //!
-//! Takes answers, gives records and what to ask for next. A partition is asked for when little of it is left, and not while it
-//! is paused. Owns positions and turns. Never connects and never waits.
+//! Takes answers, gives records and what to ask for next. A partition is asked for when little of it is left,
+//! and not while it is paused. Owns positions and turns. Never connects and never waits.
 
 use crate::kafka::native::consumer::fetch::{FetchLimits, FetchTarget};
 use crate::kafka::native::net::cluster::Node;
@@ -16,13 +16,14 @@ use stoatflow_core::{Offset, TopicPartition};
 #[cfg(test)]
 mod tests;
 
-/// A broker that has nothing waits so long for something. A partition that is resumed or has room again waits for the end of it.
+/// A broker that has nothing waits so long for something. A partition that is resumed or has room again waits
+/// for the end of it.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// The same where a paused partition with nothing here is left out, and where one is that has enough here for a moment.
 const PAUSED: Duration = Duration::from_millis(5);
 const FULL: Duration = Duration::from_millis(1);
-/// Brokers that keep old records elsewhere fetch them within that wait, or not at all (KAFKA-15776): where answers bring nothing for so
-/// long though there is something, they get longer.
+/// Brokers that keep old records elsewhere fetch them within that wait, or not at all (KAFKA-15776): where
+/// answers bring nothing for so long though there is something, they get longer.
 const STARVED: Duration = Duration::from_secs(1);
 const FAR: Duration = Duration::from_secs(2);
 /// The leader is asked again after so long whether another replica is nearer.
@@ -99,7 +100,8 @@ impl FetchState {
         }
     }
 
-    /// Asks no more whether what was seen last is there: to be called before an answer about that is believed. False if it wasn't asked.
+    /// Asks no more whether what was seen last is there: to be called before an answer about that is
+    /// believed. False if it wasn't asked.
     pub(in crate::kafka::native) const fn forget_seen(&mut self) -> bool {
         std::mem::replace(&mut self.seen_epoch, -1) >= 0
     }
@@ -358,7 +360,8 @@ impl FetchStates {
         }
     }
 
-    /// Gives up to `max` records of those that are here, of each partition its share; says how many, and what could not be read.
+    /// Gives up to `max` records of those that are here, of each partition its share; says how many, and what
+    /// could not be read.
     pub(in crate::kafka::native) fn give(
         &mut self,
         max: usize,

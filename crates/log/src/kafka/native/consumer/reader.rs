@@ -1,19 +1,19 @@
 //! Reading without librdkafka.
 //!
-//! Takes an assignment, gives committed records. One question per broker is under way, and it is asked before the records of the last
-//! answer are given, so that the broker works meanwhile and its answer waits in the socket. Records are read where the answer lies;
-//! its memory is used for the next one. There is no thread: who polls does the work. Owns whom to ask and when to look for
-//! another one.
+//! Takes an assignment, gives committed records. Each broker has at most one fetch under way. The next one is
+//! sent before the records of the last answer are given, so that the broker works meanwhile and its answer
+//! waits in the socket. Records are read in the answer's own memory, which is used again for the next one.
+//! There is no thread: the caller of `poll` does the work. Owns the leaders, and when they are asked for again.
+
+mod answer;
 
 use crate::kafka::admin::AdminClient;
 use crate::kafka::blocks::Blocks;
 use crate::kafka::errors::{ErrorContext, error};
-use crate::kafka::native::consumer::fetch::{
-    FETCH, FetchLimits, FetchOutcome, FetchTarget, request, said,
-};
+use crate::kafka::native::consumer::fetch::{FETCH, FetchLimits, FetchTarget, request};
 use crate::kafka::native::consumer::fetch_state::{FetchState, FetchStates, FetchWish};
 use crate::kafka::native::error_class::{
-    ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
+    ErrorClass, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
 };
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
@@ -30,22 +30,22 @@ use stoatflow_core::{
     Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
 };
 
-/// Nothing more of an answer for so long, and the connection is made anew.
+/// A connection without any part of an answer for this long is replaced.
 const NO_ANSWER: Duration = Duration::from_secs(30);
-/// To connect, to send a question, to ask who leads: so long at most.
+/// The longest time to connect, to send a fetch, or to ask for the leaders.
 const ASIDE: Duration = Duration::from_secs(1);
 /// The pause before the leaders are asked for again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// A topic that is said not to exist may be known again: after a broker's start, for so long.
+/// How long a topic may be unknown to a broker, as after its start, before it counts as gone.
 const GONE: Duration = Duration::from_secs(10);
-/// A broker that does not know what is wrong may find out, within so long.
+/// How long a broker may answer with an unknown error before it counts as one.
 const LOST_FOR_WORDS: Duration = Duration::from_secs(60);
-/// Of whom all has come that there is, no sooner is asked again: a question costs the broker as much as one that brings more, and whoever
-/// does something with its answer is woken as often.
+/// The shortest pause between two fetches from a broker whose last answer had all there was: an empty answer
+/// costs the broker as much as a full one, and wakes the application as often.
 const REST: Duration = Duration::from_millis(3);
-/// But so long before whoever polls goes on to something else: to a commit, perhaps, that is for all there is.
+/// A last fetch is sent this long before the poll ends, so that a commit behind it is for all there is.
 const LEAD: Duration = Duration::from_micros(700);
-/// The longest that a broker is left in peace, whatever is said.
+/// The longest pause between two fetches from a broker, whatever was asked for.
 const LONGEST_REST: Duration = Duration::from_millis(15);
 /// How long an assignment may take to find out whether its topics exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
@@ -160,7 +160,7 @@ impl NativeConsumer {
 
     /// Assigns partitions that exist.
     pub(in crate::kafka) fn place(&mut self, partitions: &[(TopicPartition, Offset)]) {
-        // Whatever answers still come are for others.
+        // Answers that still come are for the old assignment.
         for node in std::mem::take(&mut self.flights).into_keys() {
             self.cluster.cut_data(node);
         }
@@ -170,14 +170,14 @@ impl NativeConsumer {
         self.look_at = Duration::ZERO;
     }
 
-    /// Takes what answers there are, and asks anew. Says when to look again if no answer comes.
+    /// Takes the answers that have come, and sends the next fetches. Gives when to look again without one.
     fn pump(&mut self, left: Duration) -> Duration {
         let flying: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
         let under_way = flying.len();
         for (node, flight) in flying {
             self.receive(node, flight);
         }
-        // Whoever wants all at the end of a time wants what has come now first.
+        // With a deferred fetch, what has come is given first.
         if self.deferred.is_some() && self.flights.len() < under_way {
             return Duration::ZERO;
         }
@@ -199,7 +199,7 @@ impl NativeConsumer {
         again
     }
 
-    /// How long a broker is left in peace, by one who polls for so long yet.
+    /// How long to wait before the next fetch from a broker, in a poll that lasts this long.
     fn rest_of(&self, node: Node, left: Duration) -> Duration {
         let Some(asked) = self.asked.get(&node).filter(|_| self.slots.has_all(node)) else {
             return Duration::ZERO;
@@ -228,7 +228,7 @@ impl NativeConsumer {
         let received = link.received();
         match answer {
             Ok(None) if received != flight.received => {
-                // Nobody polled for a while, or the way is long: what comes is waited for.
+                // A part has come: the rest is waited for.
                 let since = self.clock.monotonic();
                 let flight = Flight {
                     since,
@@ -255,7 +255,7 @@ impl NativeConsumer {
         }
     }
 
-    /// How long did records take to come? What had to be waited for because nothing was there is in it, but not for long.
+    /// Notes how long an answer took, the wait for records included.
     fn note_answer(&mut self, node: Node, answer: &FetchResponse) {
         const LONGEST: Duration = Duration::from_millis(4);
         let mut partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
@@ -285,100 +285,6 @@ impl NativeConsumer {
 
     fn look_again(&mut self) {
         self.look_at = self.look_at.max(self.clock.monotonic() + AGAIN);
-    }
-
-    /// Takes what came.
-    fn take(&mut self, node: Node, answer: FetchResponse) {
-        let code = answer.error_code;
-        if classify(code) == ErrorClass::Refused {
-            let error = self.fail(code, "refused", None);
-            return self.note(error);
-        }
-        if code != 0 {
-            let why = format!("broker {node} says {:?}", named(code));
-            return self.lose(node, &ConnectionError::lost(why));
-        }
-        for topic in answer.responses {
-            for data in topic.partitions {
-                if let Some(index) = self.slots.find(&topic.topic.0, data.partition_index) {
-                    self.take_partition(index, said(data));
-                }
-            }
-        }
-    }
-
-    fn take_partition(&mut self, index: usize, what: FetchOutcome) {
-        let slot = &mut self.slots.all[index];
-        match what {
-            FetchOutcome::Came {
-                stable_end,
-                records,
-                aborted,
-            } => {
-                let now = self.clock.monotonic();
-                let taken = slot.came(stable_end, records, aborted, now);
-                self.missing.remove(&index);
-                if let Err(why) = taken {
-                    self.note_unreadable(index, &why);
-                }
-            }
-            FetchOutcome::Nearer(node) => {
-                slot.read_nearer(node, self.clock.monotonic());
-            }
-            // A replica that is behind doesn't know the offset yet: the leader does.
-            FetchOutcome::Refused(OUT_OF_RANGE) if slot.reads_nearer() => {
-                slot.forget_leader();
-                self.look_again();
-            }
-            // A leader that never had the last election's records may have all of ours: then it is asked without that.
-            FetchOutcome::Diverged { from } if from >= slot.from => {
-                slot.forget_seen();
-            }
-            FetchOutcome::Diverged { from } => {
-                let (partition, at) = (&slot.partition, slot.from);
-                let error = Error::new(
-                    ErrorKind::Incompatible,
-                    format!(
-                        "reading: the leader of {partition} never had its records from offset {from} on, and {at} was reached: they are lost"
-                    ),
-                );
-                self.note(error.hint(
-                    "what was made of them stays: look at what the brokers lost, then start again, or reset the application",
-                ));
-            }
-            FetchOutcome::NotYet(code) => {
-                slot.forget_leader();
-                if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_SERVER_ERROR) {
-                    self.miss(index, code);
-                }
-                self.look_again();
-            }
-            // So says also a leader of before that does not know yet that it is none, of what was written since.
-            FetchOutcome::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
-                slot.forget_leader();
-                self.look_again();
-            }
-            FetchOutcome::Refused(code) => {
-                let what = format!("asked for from offset {} on", slot.from);
-                self.note_code(index, code, &what);
-            }
-        }
-    }
-
-    /// Is said not to exist, or nobody knows what is wrong: for how long already?
-    fn miss(&mut self, index: usize, code: i16) {
-        let (most, what) = if code == UNKNOWN_SERVER_ERROR {
-            (
-                LOST_FOR_WORDS,
-                "the broker can't read it, and does not say why",
-            )
-        } else {
-            (GONE, "it is gone")
-        };
-        let now = self.clock.monotonic();
-        if now > self.missing.entry(index).or_insert((now, code)).0 + most {
-            self.note_code(index, code, what);
-        }
     }
 
     /// Asks who leads.

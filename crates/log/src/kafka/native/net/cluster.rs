@@ -1,7 +1,8 @@
 //! The brokers of a cluster, as far as a writer has to know them.
 //!
-//! Takes addresses, gives connections: to the leader of a partition, and to whoever keeps a transaction or a group. Owns the
-//! connections, and the pause before one that failed is tried again. Never decides what an answer means.
+//! Takes addresses, gives connections: to the leader of a partition, and to whoever keeps a transaction or a
+//! group. Owns the connections, and the pause before one that failed is tried again. Never decides what an
+//! answer means.
 
 use crate::kafka::native::NativeConfig;
 use crate::kafka::native::net::address::BrokerAddress;
@@ -106,7 +107,8 @@ impl BrokerLink {
             .ok_or_else(|| ConnectionError::lost("no connection"))
     }
 
-    /// The connection has failed. A way that only waits for its next attempt has not failed once more: it would wait for ever.
+    /// The connection has failed. A way that only waits for its next attempt has not failed once more: it
+    /// would wait for ever.
     fn lose(&mut self, clock: &SystemClock, why: &ConnectionError) {
         if self.link.is_some() {
             self.failed(clock, why, Duration::ZERO);

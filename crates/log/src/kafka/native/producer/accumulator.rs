@@ -21,8 +21,11 @@ use std::time::Duration;
 use stoatflow_core::murmur2::murmur2;
 use stoatflow_core::{Offset, Partition, Timestamp};
 
+mod frame;
 #[cfg(test)]
 mod tests;
+
+use frame::{Frame, compact_length, compact_text};
 
 /// Beyond this a batch takes no second record (`max.message.bytes` of a topic is 1 MiB, if nobody has changed it).
 const FULL: usize = 900_000;
@@ -544,58 +547,4 @@ impl Accumulator {
 /// Is nothing wrong with a batch but whose it is and which number it has?
 pub(in crate::kafka::native) const fn is_of_number(code: i16) -> bool {
     matches!(classify(code), ErrorClass::Outdated | ErrorClass::Lost)
-}
-
-/// A frame in pieces: short ones of its own, and batches where they lie.
-#[derive(Debug)]
-pub(in crate::kafka::native) struct Frame<'a> {
-    between: BytesMut,
-    /// Behind so many bytes of `between` comes this.
-    batches: Vec<(usize, &'a [u8])>,
-}
-
-impl<'a> Frame<'a> {
-    const fn new(head: BytesMut) -> Self {
-        Self {
-            between: head,
-            batches: Vec::new(),
-        }
-    }
-
-    fn insert(&mut self, batch: &'a [u8]) {
-        self.batches.push((self.between.len(), batch));
-    }
-
-    fn close(&mut self) {
-        let batches: usize = self.batches.iter().map(|(_, batch)| batch.len()).sum();
-        let size = u32::try_from(self.between.len() - 4 + batches).unwrap_or(u32::MAX);
-        self.between[..4].copy_from_slice(&size.to_be_bytes());
-    }
-
-    pub(in crate::kafka::native) fn pieces(&self) -> Vec<&[u8]> {
-        let mut pieces = Vec::with_capacity(2 * self.batches.len() + 1);
-        let mut from = 0;
-        for (to, batch) in &self.batches {
-            pieces.push(&self.between[from..*to]);
-            pieces.push(*batch);
-            from = *to;
-        }
-        pieces.push(&self.between[from..]);
-        pieces
-    }
-}
-
-/// A length as the newer forms of messages have it: one more than it is.
-fn compact_length(into: &mut BytesMut, length: usize) {
-    let mut n = length + 1;
-    while n >= 0x80 {
-        into.put_u8(n.to_le_bytes()[0] | 0x80);
-        n >>= 7;
-    }
-    into.put_u8(n.to_le_bytes()[0]);
-}
-
-fn compact_text(into: &mut BytesMut, text: &str) {
-    compact_length(into, text.len());
-    into.put_slice(text.as_bytes());
 }

@@ -1,7 +1,8 @@
 //! What is asked of the brokers that keep transactions and groups.
 //!
-//! Takes the id and what is to be added, gives what the coordinator said. Owns who the coordinators are and whose identity the
-//! producer has. Asks again while the answer is "not yet" and there is time. Never knows of records.
+//! Takes the id and what is to be added, gives what the coordinator said. Owns who the coordinators are and
+//! whose identity the producer has. Asks again while the answer is "not yet" and there is time. Never knows
+//! of records.
 
 use crate::CutEntry;
 use crate::kafka::errors::{ErrorContext, error};
@@ -35,13 +36,15 @@ const NEWCOMER: Duration = Duration::from_millis(600);
 /// One answer may take so long.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what it is told to.
+/// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what
+/// it is told to.
 pub(in crate::kafka::native) const PRODUCE: i16 = 11;
 /// The first with the form that ours is written in.
 pub(in crate::kafka::native) const PRODUCE_LEAST: i16 = 9;
 const OFFSETS: i16 = 4;
 const END: i16 = 4;
-/// Those with which whatever arrives is in the transaction at once, and each transaction has an epoch of its own (KIP-890).
+/// Those with which whatever arrives is in the transaction at once, and each transaction has an epoch of its
+/// own (KIP-890).
 pub(in crate::kafka::native) const PRODUCE_V2: i16 = 12;
 const OFFSETS_V2: i16 = 5;
 const END_V2: i16 = 5;
@@ -59,7 +62,8 @@ pub(in crate::kafka::native) enum CoordinatorAnswer<T> {
         answer: Option<T>,
         perhaps: bool,
     },
-    /// There was no answer in time, or "not yet", which may be said of what was done before: `perhaps`. Without it nothing was asked.
+    /// There was no answer in time, or "not yet", which may be said of what was done before: `perhaps`.
+    /// Without it nothing was asked.
     Silence {
         perhaps: bool,
         last: ConnectionError,
@@ -221,8 +225,8 @@ impl Coordination {
                         Ok(answer) => {
                             let code = code_of(&answer);
                             let meant = classify(code);
-                            // A coordinator that loses its seat may say so when it has begun what it was asked. Then a later
-                            // answer is that it is done, and no other.
+                            // A coordinator that loses its seat may say so when it has begun what it was
+                            // asked. Then a later answer is that it is done, and no other.
                             begun |= matches!(meant, ErrorClass::Ending | ErrorClass::Again);
                             perhaps |= code == UNKNOWN_SERVER_ERROR;
                             match meant {
@@ -490,8 +494,8 @@ impl Coordination {
         self.ask(seat, most, &request, |a| a.error_code, timeout)
     }
 
-    /// Takes the next epoch of the id, and once more in a moment. Whoever is just taking it over has only ended our transaction when it
-    /// is told to come again, and until it does we are not fenced.
+    /// Takes the next epoch of the id, and once more in a moment. Whoever is just taking it over has only
+    /// ended our transaction when it is told to come again, and until it does we are not fenced.
     fn prove(&mut self, timeout: Duration) -> Result<()> {
         self.init_producer_id(self.identity, timeout)?;
         self.prove_again(timeout)
@@ -509,8 +513,9 @@ impl Coordination {
         }
     }
 
-    /// Somebody knows a newer epoch than ours: of a newer writer, or of the broker, which has ended a transaction that took too
-    /// long. Whoever is fenced is told so when it asks for the next epoch of its own; the other one has it then.
+    /// Somebody knows a newer epoch than ours: of a newer writer, or of the broker, which has ended a
+    /// transaction that took too long. Whoever is fenced is told so when it asks for the next epoch of its
+    /// own; the other one has it then.
     pub(in crate::kafka::native) fn lost(
         &mut self,
         code: i16,

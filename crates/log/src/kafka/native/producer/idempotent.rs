@@ -1,8 +1,10 @@
-//! The writer outside of transactions: what it sends is there at once, and its commits are transactions of offsets alone.
+//! The writer outside of transactions: what it sends is there at once, and its commits are transactions of
+//! offsets alone.
 //!
-//! Takes records, offsets and the end of what guards them; gives outcomes. Owns when something is sent, and what becomes of a
-//! record that a broker doesn't take. A number per record keeps what goes again from being there twice; after a broker has
-//! forgotten whose the numbers are, it may be. Sends when asked to do something, and has no thread of its own.
+//! Takes records, offsets and the end of what guards them; gives outcomes. Owns when something is sent, and
+//! what becomes of a record that a broker doesn't take. A number per record keeps what goes again from being
+//! there twice; after a broker has forgotten whose the numbers are, it may be. Sends when asked to do
+//! something, and has no thread of its own.
 
 use crate::kafka::errors::error;
 use crate::kafka::native::NativeConfig;

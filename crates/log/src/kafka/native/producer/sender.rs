@@ -1,7 +1,7 @@
 //! Brings batches to the leaders of their partitions, and hears what became of them.
 //!
-//! Takes records; gives acknowledgements, or trouble. Owns when a request is worth sending, when it goes again, and for how long
-//! a broker may be away. Never decides what becomes of the transaction.
+//! Takes records; gives acknowledgements, or trouble. Owns when a request is worth sending, when it goes
+//! again, and for how long a broker may be away. Never decides what becomes of the transaction.
 
 use crate::ProducerRecord;
 use crate::kafka::errors::error;

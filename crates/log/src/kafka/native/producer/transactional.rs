@@ -1,7 +1,7 @@
 //! The writer: the port's calls, done with one thread and one question at a time to each broker.
 //!
-//! Takes records, offsets and the end of the transaction; gives outcomes. Owns what becomes of a transaction when an answer is
-//! not as it should be. Sends when asked to do something, and has no thread of its own.
+//! Takes records, offsets and the end of the transaction; gives outcomes. Owns what becomes of a transaction
+//! when an answer is not as it should be. Sends when asked to do something, and has no thread of its own.
 
 use crate::kafka::alternating::TransactionalSide;
 use crate::kafka::errors::error;
@@ -98,7 +98,8 @@ impl TransactionalProducer {
                 if error.kind() == ErrorKind::Fenced {
                     self.stop();
                 } else {
-                    // The broker has ended it: nothing is left to be, and whether the new epoch was heard of is asked at the next one.
+                    // The broker has ended it: nothing is left to be, and whether the new epoch was heard of
+                    // is asked at the next one.
                     self.drop_all();
                     self.coordination.touched = false;
                     self.give_up();
@@ -205,8 +206,9 @@ impl TransactionalProducer {
         }
     }
 
-    /// What was sent gets there before the end of the transaction. With an epoch for each, what comes later is refused; without, a
-    /// broker from before 3.6 could take it into the next one, so nothing is ended as long as it may still come.
+    /// What was sent gets there before the end of the transaction. With an epoch for each, what comes later
+    /// is refused; without, a broker from before 3.6 could take it into the next one, so nothing is ended as
+    /// long as it may still come.
     fn see_off(&mut self, timeout: Duration) -> Result<()> {
         let clock = SystemClock::new();
         let transactions_v2 = self.coordination.transactions_v2;
@@ -321,7 +323,8 @@ impl Producer for TransactionalProducer {
         if self.doubtful {
             self.renew(AT_BROKER)?;
         }
-        // Who has agreed on other rules meanwhile says so when it is connected again. Without a connection those of before hold.
+        // Who has agreed on other rules meanwhile says so when it is connected again. Without a connection
+        // those of before hold.
         let _reached = self.coordination.negotiate_transaction_version(ASIDE);
         self.state = State::Open;
         self.coordination.touched = false;

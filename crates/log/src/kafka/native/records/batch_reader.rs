@@ -1,8 +1,9 @@
 //! Records out of batches as a broker keeps them (format 2), read where they lie.
 //!
-//! Takes what an answer holds of one partition, and which transactions were aborted; gives its committed records, one at a
-//! time. Owns what of it is not read yet. What is no record for a reader (marks of transactions, records of aborted ones, what
-//! lies before the position) is passed over, and the position with it.
+//! Takes what an answer holds of one partition, and which transactions were aborted; gives its committed
+//! records, one at a time. Owns what of it is not read yet. What is no record for a reader (marks of
+//! transactions, records of aborted ones, what lies before the position) is passed over, and the position
+//! with it.
 
 use crate::kafka::native::records::batch_writer::{
     ATTRIBUTES, COMPRESSION, CONTROL, COUNT, CRC, FIRST_TIME, FORMAT, HEAD, LAST_DELTA,

@@ -28,8 +28,8 @@ const SEQUENCE: usize = 53;
 pub(in crate::kafka::native) const COUNT: usize = 57;
 
 pub(in crate::kafka::native) const FORMAT: u8 = 2;
-/// The attributes: what it is packed with, whether its time is the broker's, whether it belongs to a transaction, and whether it is no
-/// more than a mark of one.
+/// The attributes: what it is packed with, whether its time is the broker's, whether it belongs to a
+/// transaction, and whether it is no more than a mark of one.
 pub(in crate::kafka::native) const COMPRESSION: i16 = 0b111;
 pub(in crate::kafka::native) const LOG_TIME: i16 = 1 << 3;
 pub(in crate::kafka::native) const TRANSACTIONAL: i16 = 1 << 4;
@@ -175,7 +175,8 @@ impl BatchWriter {
         self.packed = None;
     }
 
-    /// Two with half of the records each, numbered as they are in the whole, which nobody has taken. None of a single record.
+    /// Two with half of the records each, numbered as they are in the whole, which nobody has taken. None of
+    /// a single record.
     pub(in crate::kafka::native) fn halves(&self) -> Option<[Self; 2]> {
         let middle = self.count / 2;
         if middle == 0 {

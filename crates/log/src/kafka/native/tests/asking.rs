@@ -38,7 +38,8 @@ fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know(
     let (fetches, took) = asked_in(Duration::from_millis(200));
     let most = u32::try_from(took.as_millis() / 3).unwrap() + 2;
     assert!((3..=most).contains(&fetches), "{fetches} in {took:?}");
-    // Less than the pause is left: what is said at the end of it is asked for before. With the pause alone it would be seven.
+    // Less than the pause is left: what is said at the end of it is asked for before. With the pause alone it
+    // would be seven.
     let fetches: u32 = (0..20).map(|_| asked_in(Duration::from_millis(1)).0).sum();
     assert!(fetches >= 15, "{fetches} in 20 polls");
 }

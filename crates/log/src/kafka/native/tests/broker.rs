@@ -280,7 +280,8 @@ impl Kept {
                 .with_producer_epoch(id.now.epoch);
         }
         if id.open {
-            // The open transaction is ended first, in an epoch that nobody has, and whoever asked is told to come again.
+            // The open transaction is ended first, in an epoch that nobody has, and whoever asked is told to
+            // come again.
             self.time_out(&name);
             return answer.with_error_code(Fault::ConcurrentTransactions.code());
         }

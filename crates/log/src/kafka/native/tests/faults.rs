@@ -1,7 +1,7 @@
 //! A broker in one process that fails as often as a seed says.
 //!
-//! What it does on purpose: it closes a connection before it has done what it was asked, or after it, without an answer; it
-//! answers "not yet" or "not here", having done nothing; it cuts an answer in half.
+//! What it does on purpose: it closes a connection before it has done what it was asked, or after it, without
+//! an answer; it answers "not yet" or "not here", having done nothing; it cuts an answer in half.
 
 use super::broker::Kept;
 use bytes::Bytes;

@@ -204,7 +204,8 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
         let outcome = read(bytes.freeze(), &[], 0);
-        // The offset and whose leader wrote it are the broker's; a length that is too long is taken for a cut; the format is looked at first.
+        // The offset and whose leader wrote it are the broker's; a length that is too long is taken for a
+        // cut; the format is looked at first.
         let (free, length) = (at < 8 || (12..16).contains(&at), (8..12).contains(&at));
         prop_assert!(free || length || outcome.is_err(), "byte {at}: {outcome:?}");
         if let Ok((seen, _)) = outcome {

@@ -1,0 +1,110 @@
+//! The answer of a fetch: what each partition said.
+//!
+//! Takes a decoded answer, hands records to the state of their partitions, and notes what ends the run: a
+//! refusal, records that are lost, a topic that is gone for too long.
+
+use super::{GONE, LOST_FOR_WORDS, NativeConsumer};
+use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
+use crate::kafka::native::error_class::{
+    ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
+};
+use crate::kafka::native::net::cluster::Node;
+use crate::kafka::native::net::connection_error::ConnectionError;
+use kafka_protocol::messages::FetchResponse;
+use stoatflow_core::{Clock, Error, ErrorKind};
+
+impl NativeConsumer {
+    /// Takes what came.
+    pub(super) fn take(&mut self, node: Node, answer: FetchResponse) {
+        let code = answer.error_code;
+        if classify(code) == ErrorClass::Refused {
+            let error = self.fail(code, "refused", None);
+            return self.note(error);
+        }
+        if code != 0 {
+            let why = format!("broker {node} says {:?}", named(code));
+            return self.lose(node, &ConnectionError::lost(why));
+        }
+        for topic in answer.responses {
+            for data in topic.partitions {
+                if let Some(index) = self.slots.find(&topic.topic.0, data.partition_index) {
+                    self.take_partition(index, said(data));
+                }
+            }
+        }
+    }
+
+    fn take_partition(&mut self, index: usize, what: FetchOutcome) {
+        let slot = &mut self.slots.all[index];
+        match what {
+            FetchOutcome::Came {
+                stable_end,
+                records,
+                aborted,
+            } => {
+                let now = self.clock.monotonic();
+                let taken = slot.came(stable_end, records, aborted, now);
+                self.missing.remove(&index);
+                if let Err(why) = taken {
+                    self.note_unreadable(index, &why);
+                }
+            }
+            FetchOutcome::Nearer(node) => {
+                slot.read_nearer(node, self.clock.monotonic());
+            }
+            // A replica that is behind doesn't know the offset yet: the leader does.
+            FetchOutcome::Refused(OUT_OF_RANGE) if slot.reads_nearer() => {
+                slot.forget_leader();
+                self.look_again();
+            }
+            // A leader that never had the last election's records may have all of ours: ask without that epoch.
+            FetchOutcome::Diverged { from } if from >= slot.from => {
+                slot.forget_seen();
+            }
+            FetchOutcome::Diverged { from } => {
+                let (partition, at) = (&slot.partition, slot.from);
+                let error = Error::new(
+                    ErrorKind::Incompatible,
+                    format!(
+                        "reading: the leader of {partition} never had its records from offset {from} on, and {at} was reached: they are lost"
+                    ),
+                );
+                self.note(error.hint(
+                    "what was made of them stays: look at what the brokers lost, then start again, or reset the application",
+                ));
+            }
+            FetchOutcome::NotYet(code) => {
+                slot.forget_leader();
+                if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_SERVER_ERROR) {
+                    self.miss(index, code);
+                }
+                self.look_again();
+            }
+            // A former leader that doesn't know yet that it is none says this of newer offsets.
+            FetchOutcome::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
+                slot.forget_leader();
+                self.look_again();
+            }
+            FetchOutcome::Refused(code) => {
+                let what = format!("asked for from offset {} on", slot.from);
+                self.note_code(index, code, &what);
+            }
+        }
+    }
+
+    /// Fails the run if a partition has been gone, or broken for unknown reasons, for too long.
+    pub(super) fn miss(&mut self, index: usize, code: i16) {
+        let (most, what) = if code == UNKNOWN_SERVER_ERROR {
+            (
+                LOST_FOR_WORDS,
+                "the broker can't read it, and does not say why",
+            )
+        } else {
+            (GONE, "it is gone")
+        };
+        let now = self.clock.monotonic();
+        if now > self.missing.entry(index).or_insert((now, code)).0 + most {
+            self.note_code(index, code, what);
+        }
+    }
+}
