@@ -1,0 +1,63 @@
+"""The pages that lead through the source name files and functions that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {"docs/explain/architecture.md": 80, "CONTRIBUTING.md": 15}
+# `Type::function`, `function` in `crate/src/file.rs`; a line break may stand between the words.
+NAMED = re.compile(r"((?:`[\w:]+`,\s+)*`[\w:]+`)\s+in\s+`([\w/]+\.(?:rs|py))`")
+FILE = re.compile(r"`((?:crates|python|tests|docs|scripts|[a-z-]+/src)/[\w/.-]*\w)`")
+
+
+def text(page: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def found(path: str) -> Path:
+    """Where a path leads: from the root, or from the folder of the crates."""
+    return next((base / path for base in (ROOT, ROOT / "crates") if (base / path).exists()), ROOT / path)
+
+
+def functions(page: str) -> list[tuple[str, str]]:
+    """Every function of a page with its file."""
+    return [
+        (name.strip("`"), path) for names, path in NAMED.findall(text(page)) for name in re.findall(r"`[\w:]+`", names)
+    ]
+
+
+def declared(name: str, source: str) -> bool:
+    """Does the source declare a function (and name its type)?"""
+    kind, _, function = name.rpartition("::")
+    return bool(re.search(rf"\b(?:fn|def) {function}\b", source)) and (not kind or kind in source)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_exists(page: str) -> None:
+    paths = FILE.findall(text(page))
+    assert paths
+    assert [path for path in paths if not found(path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_function_is_in_its_file(page: str) -> None:
+    named = functions(page)
+    assert len(named) >= PAGES[page]
+    gone = [
+        f"{name} in {path}"
+        for name, path in named
+        if not found(path).exists() or not declared(name, found(path).read_text("utf-8"))
+    ]
+    assert gone == []
+
+
+@pytest.mark.parametrize(
+    ("name", "there"), [("push", True), ("Chain::push", True), ("pus", False), ("Lane::push", False), ("gone", False)]
+)
+def test_a_function_that_is_gone_is_found(name: str, there: bool) -> None:
+    assert declared(name, "impl Chain {\n    pub fn push(&self) {}\n}\n// gone\n") is there
