@@ -97,7 +97,10 @@ class KafkaTopics:
 
     def write(self, topic: str, values: Iterable[str], key: str | None = None) -> None:
         """Append values; without a key they go round the partitions."""
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5, "acks": "all", "log_level": 0})
+        # Idempotent: a batch that is sent again because a broker went away would be there twice.
+        producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
+        )
         partitions = self.partitions(topic)
         for number, value in enumerate(values):
             while True:
@@ -159,8 +162,11 @@ class KafkaTopics:
                         open_partitions.discard(partition)
                     else:
                         waiting.add(partition)
-                if time.monotonic() > settled:  # what stands there belongs to an open transaction
-                    open_partitions -= waiting
+                if waiting and time.monotonic() > settled:
+                    visible = self.ends(topic, isolation)
+                    # What stands there belongs to an open transaction. Else a new leader doesn't know the end yet.
+                    open_partitions -= {p for p in waiting if visible[p] < ends[p]}
+                    settled = time.monotonic() + 1.0
             return sorted(rows, key=lambda row: (row.partition, row.offset))
         finally:
             consumer.close()
