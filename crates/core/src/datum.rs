@@ -1,8 +1,8 @@
-//! What a key or a value is while it walks through the engine.
+//! A key or value while the engine processes it.
 //!
-//! Takes decoded or foreign values, gives one type that native operators and user functions both
-//! accept. Cloning is cheap (reference counts); a `Str` cut out of a line shares the line's bytes.
-//! Never encodes: that is [`crate::Serde`].
+//! Decoded and foreign values have one type, which native operators and user functions both accept.
+//! Cloning is cheap (reference counts); a `Str` cut out of a line shares the line's bytes. Encoding
+//! is [`crate::Serde`]'s.
 
 use crate::{Error, Open, Result};
 use bytes::Bytes;
@@ -78,8 +78,8 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Serde` if the value has no JSON form.
     fn to_json(&self) -> Result<Bytes>;
-    /// The value as lists, [`crate::Fields`], scalars and what has parts itself, for formats that can hold
-    /// more than JSON; `None`: its JSON text says all of it.
+    /// The value as lists, [`crate::Fields`], scalars and what has parts itself, for formats that
+    /// can hold more than JSON; `None`: its JSON text says all of it.
     ///
     /// # Errors
     /// `Serde` if a part of it has no form.
@@ -98,7 +98,7 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     fn type_name(&self) -> String;
     /// For the crate that made it.
     fn as_any(&self) -> &dyn Any;
-    /// May somebody who holds it change it in place? What can't change is shared, never copied.
+    /// Can its holder change it in place? A value that can't change is shared, never copied.
     fn changes(&self) -> bool {
         true
     }
@@ -147,7 +147,7 @@ impl Opaque for PlainJson {
     }
 }
 
-/// An update of a table: what was, what is.
+/// An update of a table: the old and the new value.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The value before, `Null` if there was none.
@@ -263,7 +263,7 @@ impl Datum {
         }
     }
 
-    /// Copies what shares a buffer: what is kept would keep all of that buffer alive.
+    /// Copies bytes that share a buffer, so that keeping them doesn't keep the whole buffer alive.
     pub fn unshare(&mut self) {
         if let Self::Opaque(object) = self {
             if let Some(own) = object.unshared() {

@@ -1,7 +1,8 @@
-//! One error for the whole engine: what happened, where, and what to do next.
+//! One error type for the whole engine: what happened, where, and what to do next.
 //!
-//! Takes private causes of all crates, gives one public struct with a small kind. A new kind needs
-//! a different *action* by the reader; otherwise it is a new message. Never decides a policy.
+//! Wraps the causes of all crates in one public struct with a small kind. A new kind is only needed
+//! for a different *action* by the reader; otherwise it is a new message. Policies are decided
+//! elsewhere.
 
 use crate::{Epoch, Lane, Offset, Partition};
 use std::fmt;
@@ -32,7 +33,8 @@ pub enum ErrorKind {
     MissingTopic,
     /// The broker refuses this user: grant the permission.
     Unauthorized,
-    /// The local state is damaged: it is never used, and rebuilt from the changelog if `state.damaged` says so.
+    /// The local state is damaged: it is never used, and rebuilt from the changelog if
+    /// `state.damaged` says so.
     StateCorrupt,
     /// The local state was written by another format or topology: follow the message.
     Incompatible,
@@ -228,7 +230,7 @@ constructors! {
     unknown_outcome => UnknownOutcome,
     /// Nothing goes on.
     stalled => Stalled,
-    /// A bug of ours.
+    /// A bug in the engine.
     internal => Internal,
 }
 
@@ -259,7 +261,7 @@ impl Error {
         self.0.interruption
     }
 
-    /// Takes it away from error handlers: somebody wants the application to end, and no record is to blame.
+    /// Bypasses error handlers: the application is to end, and no record is to blame.
     #[must_use]
     pub fn beyond_handlers(mut self) -> Self {
         self.0.beyond_handlers = true;
@@ -272,7 +274,7 @@ impl Error {
         self.0.beyond_handlers
     }
 
-    /// Says what to do next, more precisely than the kind's own action.
+    /// A more precise next step than the kind's.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());

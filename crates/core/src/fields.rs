@@ -1,9 +1,10 @@
-//! Objects whose members JSON has no form for (bytes, for one), and what has parts that are read where they lie.
+//! Objects that JSON can't express (with bytes in them, for example), and values whose parts are
+//! read in place.
 //!
-//! `Fields` takes names and datums, gives a value that a format with a schema writes member by member. As
-//! JSON text it is an object, if all its members have a form. Never changes itself, but counts as what may: a
-//! store that writes it must give back what it wrote, and not this. `Open` is what formats with a schema say
-//! of their values, so that whoever shows them needs no word of the format.
+//! `Fields` is built from names and datums, and written by a format with a schema member by member.
+//! As JSON text it is an object, if all its members can be written. It never changes, but counts as
+//! changeable: a store that writes it must give back what it wrote. `Open` is what formats with a
+//! schema tell about their values, so that they can be displayed without knowing the format.
 
 use crate::serde::write_json;
 use crate::{Datum, Error, Opaque, Result, Text};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
-/// An object or a list whose parts are read one by one, and stay what they are until then. Never changes.
+/// An object or list whose parts are decoded one by one, when they are read. Never changes.
 pub trait Open: Send + Sync {
     /// Is it a list (else an object)?
     fn is_list(&self) -> bool;
@@ -20,7 +21,8 @@ pub trait Open: Send + Sync {
     /// # Errors
     /// `Serde` for bytes that are damaged.
     fn parts(&self) -> Result<Datum>;
-    /// A member of an object, and its place in [`Self::parts`]; of equal names the last one. `None`: there is none.
+    /// A member of an object, and its place in [`Self::parts`]; of equal names the last one.
+    /// `None`: there is none.
     ///
     /// # Errors
     /// `Serde` for bytes that are damaged.
@@ -38,8 +40,8 @@ pub trait Open: Send + Sync {
             _ => None,
         })
     }
-    /// The members of an object for whoever writes them again: one may be more than its value, such as the branch of a
-    /// union that it came in. What has no form in JSON (bytes) has one here.
+    /// The members of an object, for a writer: there may be one more than in its value, such as the
+    /// branch of a union. Includes what JSON can't express (bytes).
     ///
     /// # Errors
     /// `Serde` for bytes that are damaged.
@@ -48,7 +50,7 @@ pub trait Open: Send + Sync {
         let members = Fields::of(&parts).cloned();
         members.ok_or_else(|| Error::internal("a list was taken for an object"))
     }
-    /// An object with other values for some members, and with more of them, for whoever writes it.
+    /// An object with some members replaced or added.
     ///
     /// # Errors
     /// `Serde` for bytes that are damaged.
@@ -63,7 +65,7 @@ pub trait Open: Send + Sync {
     }
 }
 
-/// Says whose member it is that can't be written.
+/// Adds the member's name to an error.
 #[cold]
 fn within(name: &Text, error: &Error) -> Error {
     let said = format!("in the member '{}': {}", name.as_str(), error.message());
@@ -89,7 +91,7 @@ impl Fields {
         found.map(|(at, (_, value))| (at, value.clone()))
     }
 
-    /// Gives members other values, and adds those that are new, as a dict is updated.
+    /// Replaces members and adds new ones, like `dict.update`.
     pub fn set(&mut self, changes: &Self) {
         for (name, value) in &changes.0 {
             // An entry of a map may be there twice.
@@ -140,7 +142,7 @@ impl Opaque for Fields {
                 .map_err(|e| Error::serde("a name has no JSON form").caused_by(e))?;
             out.push(b':');
             write_json(value, &mut out).map_err(|e| match value {
-                // It says itself where it is, and why.
+                // The error already has its place.
                 Datum::Opaque(_) => e,
                 _ => within(name, &e),
             })?;

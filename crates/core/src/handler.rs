@@ -1,14 +1,14 @@
-//! What becomes of a record that can't be read, processed or written.
+//! What happens to a record that can't be read, processed or written.
 //!
-//! Gives the words that users choose from, per application, source and operator, as plain data that
-//! crosses the border in the plan. Never decides for a record: that is `operators::error_policy`.
+//! The choices that users have per application, source and operator, as plain data that the plan
+//! carries. `operators::error_policy` applies them.
 
 use ::serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 mod tests;
 
-/// What a handler may say.
+/// A handler's choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handler {
@@ -20,7 +20,7 @@ pub enum Handler {
     Dlq(String),
     /// The function is called again for this record.
     Retry(Box<Retrying>),
-    /// A callable says what to do.
+    /// A user function decides.
     Call(Calling),
 }
 
@@ -40,7 +40,7 @@ pub struct Calling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retrying {
-    /// At most so many more calls.
+    /// The most further calls.
     pub times: u32,
     /// The lane waits so long before each.
     pub backoff_ms: u64,
@@ -114,7 +114,7 @@ impl Handler {
     }
 }
 
-/// Those of the application, for whatever has none of its own.
+/// The application's, for sources and operators without their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handlers {

@@ -1,6 +1,5 @@
-//! Newtypes for every number that means something.
-//!
-//! Gives names to numbers so that a lane can't be passed where a stage is meant. Never computes.
+//! A newtype for every number that means something, so that a lane can't be passed where a stage is
+//! meant.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

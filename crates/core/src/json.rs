@@ -1,8 +1,8 @@
-//! JSON that comes from outside: is it well-formed, and does each member occur once?
+//! Checks JSON from outside: is it well-formed, and does each member occur once?
 //!
-//! Takes text, gives it back as it came. Of a member that occurs twice the last one counts, as in Jackson and Python's
-//! `json.loads`: such a text is written anew with that one, in the place of the first. So everything behind a source
-//! may look for the first occurrence. Never changes anything else.
+//! A repeated member's last value counts, as in Jackson and Python's `json.loads`: such a text is
+//! rewritten with that value in the place of the first. So everything behind a source may look for
+//! the first occurrence. Other text is not changed.
 
 use crate::{Error, Result};
 use ::serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -16,7 +16,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-/// A text with a member that occurs twice may be nested so deep: it is written anew by a function that calls itself.
+/// The deepest nesting of a text with a repeated member: it is rewritten by a recursive function.
 const DEEPEST: usize = 1_000;
 
 /// The text, in which no member occurs twice.
@@ -53,7 +53,7 @@ fn unique(bytes: &Bytes) -> Result<Bytes> {
     })
 }
 
-/// At most so deep, in brackets; those in texts count too.
+/// The deepest nesting; brackets inside of strings count too.
 fn depth(text: &str) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     for byte in text.bytes() {
@@ -213,7 +213,7 @@ impl<'de> ::serde::Deserialize<'de> for Unique<'de> {
     }
 }
 
-/// Values keep their spelling. It calls itself, and only for what is shallow enough.
+/// Values keep their spelling. Recursive, so only for text that isn't nested deeply.
 fn write_unique(text: &str, out: &mut String) -> serde_json::Result<()> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     let separate = |out: &mut String, at: usize| out.push_str(if at == 0 { "" } else { "," });

@@ -1,12 +1,12 @@
-//! What becomes of a record that comes after its time.
+//! What happens to a record that comes late.
 //!
-//! Gives the words that users choose from, per source, as plain data that crosses the border in the plan.
-//! Never decides for a record: that is `operators::late`.
+//! The choices that users have per source, as plain data that the plan carries. `operators::late`
+//! applies them.
 
 use crate::handler::Calling;
 use ::serde::{Deserialize, Serialize};
 
-/// What the policy of a source says of a record that is older than the watermark.
+/// A source's policy for records older than the watermark.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
@@ -17,7 +17,7 @@ pub enum Late {
     Drop,
     /// It is left out, counted, and goes to this topic in the same transaction.
     Dlq(String),
-    /// A callable says one of the others for each record.
+    /// A user function decides for each record.
     Call(Calling),
 }
 

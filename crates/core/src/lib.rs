@@ -1,8 +1,7 @@
-//! The words everyone shares, and nothing that does work.
+//! The types that all crates share.
 //!
-//! Takes nothing, gives types. Owns no thread, no file and no socket; never waits.
-//! Every other crate speaks in these words, so that a record, an epoch or an error has one
-//! spelling from the broker port to the Python border.
+//! No threads, files or sockets, and nothing that waits. A record, an epoch or an error looks the
+//! same from the broker port to the Python border.
 
 pub mod datum;
 pub mod error;

@@ -1,8 +1,7 @@
-//! Java's hash of a key, and the partition it chooses.
+//! Kafka's hash of a key (murmur2), and the partition it selects.
 //!
-//! Takes the bytes of a key, gives the partition that Kafka's own producers would choose, so that
-//! topics written by others stay co-partitioned with ours. Owns nothing. Never sees a null key:
-//! those belong to whoever spreads them.
+//! Gives the partition that Kafka's own producers would choose, so that our topics are
+//! co-partitioned with theirs. Null keys are partitioned elsewhere.
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,16 @@
-//! Where a record stands in the order of the input, and which task of Kafka Streams would have it.
+//! A record's place in the order of the input, and the task of Kafka Streams that would have it.
 //!
-//! Dispatch numbers the records that it admits. What is made of a record inherits its number, and at each exchange a
-//! step of its path: which exchange, and the how-manieth of its siblings. So records from several lanes can be merged
-//! into the order in which a single lane would have made them. Never says anything about time.
+//! Dispatch numbers the records that it admits. A record made from another inherits its number and
+//! adds, at each exchange, a step to its path: the exchange, and its index among its siblings. So
+//! records from several lanes can be merged into the order in which a single lane would have made
+//! them.
 
 #[cfg(test)]
 mod tests;
 
-/// The partition of a sub-topology that a record belongs to: that of the topic it was read from, behind an exchange
-/// that of the repartition topic that Kafka Streams would have. Stream time is kept by operator and task.
+/// The partition of a sub-topology that a record belongs to: that of the topic it was read from,
+/// behind an exchange that of the repartition topic that Kafka Streams would have. Stream time is
+/// kept by operator and task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Task(pub u16);
 
@@ -29,11 +31,11 @@ impl Task {
 
 /// Bits of a path that hold its steps; the rest says how many of them are taken.
 const STEPS: u32 = 58;
-/// Bits of the ordinal that [`Order::at_end`] puts in front (a bit says that one is there), and how many bits
-/// of the steps before it are kept.
+/// Bits of the ordinal that [`Order::at_end`] puts in front (a bit says that one is there), and how
+/// many bits of the steps before it are kept.
 const ORDINAL: u32 = 31;
 const KEPT: u32 = 12;
-/// So far back ordinals tell numbers apart: what waited longer comes first, in no order.
+/// Ordinals are distinct this far back: what waited longer comes first, in no particular order.
 const BACK: u64 = 1 << 30;
 /// Bits that say in which part of the end of an epoch something came out.
 const PART: u32 = 8;
@@ -57,7 +59,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Before all: the place of what was not read in this run.
+    /// The place of what was not read in this run: before everything.
     pub const START: Self = Self::new(0, Task(0));
 
     /// Of a record that was read.
@@ -96,12 +98,13 @@ impl Order {
         (self.number(), self.path)
     }
 
-    /// Of the `nth` record that was made of this one, behind those with a lower `nth`. A path that is full
-    /// stays as it is.
+    /// Of the `nth` record that was made of this one, behind those with a lower `nth`. A path that
+    /// is full stays as it is.
     #[must_use]
     pub const fn child(self, nth: u64) -> Self {
         let taken = (self.path & 63) as u32;
-        // The length goes first, so that a longer step is a later one: n times 1, a 0, then as many bits as it has.
+        // The length goes first, so that a longer step is a later one: n times 1, a 0, then as many
+        // bits as it has.
         let (lengths, bits, base) = match nth {
             0 => (0, 0, 0),
             1..=4 => (1, 2, 1),
@@ -129,8 +132,8 @@ impl Order {
         }
     }
 
-    /// The place in the order of something that waited for the end of its epoch and comes out in this part of it, among
-    /// others that do so: those stand in the order of what they stem from.
+    /// The place in the order of something that waited for the end of its epoch and comes out in
+    /// this part of it, among others that do so: those stand in the order of what they stem from.
     #[must_use]
     pub const fn at_end(self, epoch: End, part: u64) -> Self {
         let taken = (self.path & 63) as u32;

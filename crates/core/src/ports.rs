@@ -1,7 +1,6 @@
-//! The two things a deterministic engine must not take from the machine: time and chance.
+//! Clock and randomness, which a deterministic engine must not take from the machine.
 //!
-//! Gives the engine a clock and random numbers through traits, so that the simulator and the test
-//! driver put their own in. The list of banned calls (clippy.toml) keeps everyone else honest.
+//! The simulator and the test driver bring their own. `clippy.toml` bans the direct calls.
 
 use crate::Timestamp;
 use std::fmt::Debug;
@@ -13,7 +12,7 @@ pub trait Clock: Send + Sync + Debug {
     fn now(&self) -> Timestamp;
     /// Time since some fixed moment; never goes back.
     fn monotonic(&self) -> Duration;
-    /// Somebody waits this long. The machine's clock moves by itself; one that stands still is moved.
+    /// Waits this long. The machine's clock moves by itself; a manual one is moved.
     fn skip(&self, _by: Duration) {}
 }
 
@@ -60,7 +59,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved: the test driver's and the simulator's.
+/// A clock that only moves when it is told to: for the test driver and the simulator.
 #[derive(Debug)]
 pub struct ManualClock {
     now_ms: std::sync::atomic::AtomicI64,

@@ -1,7 +1,7 @@
-//! The record, and where it came from.
+//! A record, and where it came from.
 //!
-//! Gives the one shape that walks from dispatch to outbox. Owns its key and value by reference
-//! count. Never knows which topic it goes to.
+//! The same type from dispatch to outbox. Key and value are reference counted. It doesn't know
+//! which topic it goes to.
 
 use crate::{Datum, Offset, Order, Partition, SourceId, Task, Timestamp};
 use bytes::Bytes;
@@ -19,8 +19,8 @@ pub struct Header {
 /// Headers in order; `None` costs nothing, which is the common case.
 pub type Headers = Option<Arc<[Header]>>;
 
-/// Which input record caused this one: the coordinates every error message carries. Equal if they are those of the same
-/// input record.
+/// Which input record caused this one: the coordinates every error message carries. Equal if they
+/// are those of the same input record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin {
     /// The source node that read it.

@@ -1,7 +1,7 @@
-//! Between bytes and datums, in Kafka's encodings.
+//! Converts between bytes and datums, in Kafka's encodings.
 //!
-//! Takes bytes from a topic or a store, gives a [`Datum`], and back. `Json` stays undecoded text:
-//! fields are parsed when they are read. JSON from a topic is validated once. Never touches a broker.
+//! `Json` stays undecoded text: fields are parsed when they are read. JSON from a topic is
+//! validated once.
 
 use crate::{Datum, Error, PlainJson, Result, Text, json};
 use bytes::Bytes;
@@ -115,7 +115,8 @@ impl Serde {
         }
     }
 
-    /// As [`Self::decode`], of bytes that come from outside: JSON, which stays text, is known to be well-formed then.
+    /// As [`Self::decode`], of bytes that come from outside: JSON, which stays text, is known to be
+    /// well-formed then.
     ///
     /// # Errors
     /// `Serde` if the bytes are not of this form.
@@ -250,7 +251,7 @@ pub fn json_bytes(datum: &Datum) -> Result<Bytes> {
     }
 }
 
-/// The same, behind what is there already: a member of an object needs no buffer of its own.
+/// Appends to existing bytes: a member of an object needs no buffer of its own.
 ///
 /// # Errors
 /// As [`json_bytes`].
@@ -285,8 +286,9 @@ pub fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Is a text the same between the quotes of JSON? Looks at a block at a time, without a way out within it: so the
-/// compiler makes vector instructions of it, and a long text costs an eighth of what byte by byte does.
+/// Is a text the same between the quotes of JSON? Looks at a block at a time, without a way out
+/// within it: so the compiler makes vector instructions of it, and a long text costs an eighth of
+/// what byte by byte does.
 #[must_use]
 pub fn needs_no_escape(text: &[u8]) -> bool {
     let is_odd = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
@@ -295,7 +297,8 @@ pub fn needs_no_escape(text: &[u8]) -> bool {
     !blocks.any(odd_block) && !odd_block(blocks.remainder())
 }
 
-/// Could [`write_json`] write this? Says what it would say, and writes nothing (but what is foreign).
+/// Could [`write_json`] write this? Gives the same error, and writes nothing (except foreign
+/// values).
 ///
 /// # Errors
 /// As [`json_bytes`].

@@ -1,8 +1,8 @@
-//! What the user may set, declared once.
+//! The settings, declared once.
 //!
-//! Takes raw key-value pairs (Kafka Streams names), gives a checked [`Settings`] or every problem
-//! at once, each with the nearest valid name. Owns the one table from which docs, Python fields and
-//! the parity test come. Never reads a file or the environment: Python does, and says the origin.
+//! Takes raw key-value pairs (Kafka Streams' names); gives checked [`Settings`], or every problem
+//! at once with the nearest valid name. Docs, Python fields and the parity test are made from the
+//! same table. Files and the environment are read by Python, which passes the origin.
 
 mod clients;
 mod parse;
@@ -48,9 +48,9 @@ pub enum StoreBackend {
 /// The watermark of sources that don't choose one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatermarkDefault {
-    /// So many milliseconds behind the highest timestamp; `None`: they have none.
+    /// This many milliseconds behind the highest timestamp; `None`: no watermark.
     pub delay_ms: Option<i64>,
-    /// A partition that is silent for so long holds nobody back.
+    /// A partition without records for this long is idle and holds no other back.
     pub idle_after: Option<Duration>,
 }
 
@@ -93,8 +93,8 @@ pub struct Settings {
     pub join_emit_interval: Option<Duration>,
     /// `windowstore.changelog.additional.retention.ms`.
     pub window_changelog_retention: Duration,
-    /// `max.task.idle.ms`: how long dispatch waits for more of a partition of which all has been read, to keep
-    /// timestamp order. `None` (-1) waits for nobody.
+    /// `max.task.idle.ms`: how long dispatch waits for more of a partition of which all has been
+    /// read, to keep timestamp order. `None` (-1) waits for nobody.
     pub max_task_idle: Option<Duration>,
     /// `time.semantics`: is time the watermark, and not the highest timestamp that an operator has seen?
     pub time_by_watermark: bool,

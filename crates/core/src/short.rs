@@ -1,7 +1,7 @@
-//! A few bytes that lie where they are kept.
+//! Up to 22 bytes stored inline.
 //!
-//! Takes at most 22 bytes and what they are, gives them back; two are compared in three steps, without a look
-//! at another place in memory. What is longer has no such form: its keeper keeps it elsewhere.
+//! Two are compared in three steps without following a pointer. Longer ones are kept elsewhere by
+//! the owner.
 
 #[cfg(test)]
 mod tests;

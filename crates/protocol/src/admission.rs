@@ -1,26 +1,26 @@
-//! How much may be in flight: as much as the lanes work off within one commit interval, and no more.
+//! How much may be in flight: as much as lanes process within one commit interval.
 //!
-//! A barrier waits for everything that was admitted before it. So a budget that only fits memory would
-//! make barriers, and with them every output, late under load; and with a function that takes seconds, an
-//! epoch would outlast the broker's patience with its transaction, at every start anew. The budget
-//! therefore begins small and follows what is seen: it shrinks, by as much as a barrier took longer than
-//! the interval to reach the end of the lanes, and grows when it didn't.
+//! A barrier waits for everything admitted before it. A budget that only fits memory would delay
+//! barriers, and with them every output; and with a function that takes seconds, an epoch would
+//! outlive its transaction at every start. So the budget starts small and adapts: it shrinks by as
+//! much as a barrier took longer than the interval to pass the lanes, and grows when it didn't.
 
 use std::time::Duration;
 
-/// The first budget: some dozens of records.
+/// The first budget: a few dozen records.
 const FIRST_BYTES: i64 = 16 << 10;
 /// Never less: a few records, however slow they are.
 const LEAST_BYTES: i64 = 4 << 10;
-/// Nor less than so much for each lane beyond the usual few. Hundreds of lanes whose function blocks are there to wait
-/// side by side: the fullest of them must not keep the others idle. And while one epoch commits, what lanes give in the
-/// next one waits, and weighs too. It costs seconds between commits, which so many slow calls cost anyway.
+/// Nor less than this for each lane beyond the usual few. Hundreds of lanes with blocking functions
+/// wait in parallel: the fullest must not keep the others idle. While an epoch commits, the outputs
+/// of the next one count too. It costs seconds between commits, which so many slow calls cost
+/// anyway.
 const LEAST_BYTES_OF_A_LANE: i64 = 4 << 10;
-/// So many lanes are usual.
+/// The usual number of lanes.
 const USUAL_LANES: i64 = 16;
-/// Below this it doubles: where functions are fast, batches are small for a few barriers only.
+/// Below this the budget doubles: with fast functions batches are small only for a few barriers.
 const SMALL_BYTES: i64 = 1 << 20;
-/// One slow barrier (a stall of the machine) takes at most so much of it away.
+/// One slow barrier (a stall of the machine) shrinks it at most by this factor.
 const MOST_SHRINK: i64 = 8;
 
 /// The admission budget.
@@ -30,12 +30,12 @@ pub struct Admission {
     least: i64,
     most: i64,
     patience: Duration,
-    /// Is it letting in, until the budget is used up?
+    /// Is it admitting until the budget is used up?
     filling: bool,
 }
 
 impl Admission {
-    /// Never more than `most` bytes, aiming at barriers that arrive within `patience`.
+    /// At most `most` bytes, aiming at barriers that arrive within `patience`.
     #[must_use]
     pub fn new(most: i64, patience: Duration) -> Self {
         Self {
@@ -64,8 +64,8 @@ impl Admission {
         self.budget
     }
 
-    /// Where functions are fast, the door that has shut opens again when a quarter of the budget is free: letting in
-    /// each record as one comes out would wake lanes for single records.
+    /// With fast functions, admission continues when a quarter of the budget is free: admitting a
+    /// record whenever one is done would wake lanes for single records.
     #[must_use]
     pub const fn opens_below(&self) -> i64 {
         if self.budget < SMALL_BYTES {
@@ -75,7 +75,7 @@ impl Admission {
         }
     }
 
-    /// May more go in beside this?
+    /// May more be admitted beside this?
     pub const fn has_room(&mut self, in_flight: i64) -> bool {
         if in_flight >= self.budget {
             self.filling = false;

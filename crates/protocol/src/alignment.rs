@@ -1,25 +1,25 @@
-//! Alignment: when has every lane finished a stage of a tick?
+//! Counts which lanes have finished a stage of a tick.
 //!
-//! Dispatch cuts the stream into ticks; the last one of an epoch is its barrier. Every record of a tick that
-//! walks to another lane is in that lane's queue before the sender arrives here. So once all lanes arrived at
-//! (tick, stage), a mark pushed behind into each queue finds every record of that tick and stage before it.
-//! Records of later ticks that fast lanes sent meanwhile wait at the receiver until theirs.
+//! Dispatch cuts the stream into ticks; the last tick of an epoch is its barrier. A record that
+//! goes to another lane is in that lane's queue before its sender arrives here. So when all lanes
+//! have arrived at (tick, stage), an end of tick pushed into each queue is behind every record of
+//! that tick and stage. Records of later ticks, sent by fast lanes, wait at the receiver.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use stoatflow_core::StageId;
 
-/// Counts arrivals per stage and tick: a fast lane may be several ticks ahead of others.
+/// Arrivals per stage and tick: a fast lane may be several ticks ahead.
 #[derive(Debug)]
 pub struct Alignment {
     lanes: u64,
-    /// By stage: ticks that some lane has finished and not all, with how many have.
+    /// By stage: unfinished ticks, with the number of lanes that have arrived.
     arrived: Vec<Mutex<VecDeque<(u64, u64)>>>,
     require_all: bool,
 }
 
 impl Alignment {
-    /// For so many lanes and stages.
+    /// For this many lanes and stages.
     #[must_use]
     pub fn new(lanes: u32, stages: usize) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Alignment {
         }
     }
 
-    /// Broken on purpose, for the simulator's tests of the tests: the first lane opens the gate.
+    /// Broken on purpose, for the simulator's mutation tests: the first lane completes a stage.
     #[must_use]
     pub fn broken_unaligned(lanes: u32, stages: usize) -> Self {
         Self {
@@ -38,8 +38,8 @@ impl Alignment {
         }
     }
 
-    /// A lane finished this stage of this tick; true for the one that completes it (that is the last, and whoever
-    /// completes a stage sees all that happened before any arrival) and must push the mark of the next stage.
+    /// A lane has finished this stage of this tick. True for the last one, which must push the end
+    /// of the tick to the next stage; it sees everything that happened before any arrival.
     pub fn arrive(&self, tick: u64, stage: StageId) -> bool {
         let open = &self.arrived[usize::from(stage.0)];
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl Alignment {
         }
     }
 
-    /// How many lanes have arrived at each stage of the oldest tick under way.
+    /// How many lanes have arrived at each stage of the oldest open tick.
     #[must_use]
     pub fn arrivals(&self) -> Vec<u64> {
         let count = |open: &Mutex<VecDeque<(u64, u64)>>| {

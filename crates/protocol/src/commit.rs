@@ -24,13 +24,13 @@ pub enum Step {
     Changelog,
     /// Wait until everything sent is acknowledged.
     Flush,
-    /// Add the cut to the transaction.
+    /// Add the offsets to the transaction.
     Offsets,
     /// End the transaction.
     Commit,
     /// Write the sealed overlay and its changelog positions to the local store.
     Apply,
-    /// Tell everyone that the epoch is done.
+    /// Announce that the epoch is committed.
     Announce,
 }
 
@@ -41,7 +41,7 @@ pub enum Verdict {
     Fenced,
     /// Nothing of the epoch is visible; starting again repeats it.
     Restart,
-    /// The broker may or may not have the epoch; only a fresh start can tell.
+    /// The broker may or may not have the epoch; a fresh start finds out.
     Unknown,
 }
 
@@ -58,7 +58,7 @@ pub enum Decision {
     Done(Epoch),
 }
 
-/// The order of steps. There is one right one.
+/// The order of steps. Only one is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitOrder(&'static [Step]);
 
@@ -73,7 +73,7 @@ impl CommitOrder {
         Step::Announce,
     ]);
 
-    /// Another one: for the simulator, to show that it is caught.
+    /// Another order, for the simulator's mutation tests.
     #[must_use]
     pub const fn of(steps: &'static [Step]) -> Self {
         Self(steps)
@@ -99,7 +99,7 @@ impl CommitMachine {
         }
     }
 
-    /// Every lane sealed `epoch` and its cut is known.
+    /// Every lane has sealed `epoch` and its offsets are known.
     ///
     /// # Panics
     /// If another epoch is being committed, or epochs go back: a bug that must not reach a broker.
@@ -118,7 +118,7 @@ impl CommitMachine {
         Decision::Do(self.order.0[0])
     }
 
-    /// The step that was to be done succeeded.
+    /// The last step succeeded.
     ///
     /// # Panics
     /// If no commit is under way.
@@ -135,7 +135,7 @@ impl CommitMachine {
         Decision::Done(epoch)
     }
 
-    /// The step that was to be done failed.
+    /// The last step failed.
     ///
     /// # Panics
     /// If no commit is under way.
@@ -152,7 +152,7 @@ impl CommitMachine {
         }
     }
 
-    /// The epoch under way and its step.
+    /// The current epoch and step.
     #[must_use]
     pub fn under_way(&self) -> Option<(Epoch, Step)> {
         self.at.map(|(epoch, at)| (epoch, self.order.0[at]))

@@ -1,37 +1,39 @@
-//! How long an instance may send on its last proof that it is the one, and how long a newcomer waits.
+//! How instances keep apart where the broker doesn't fence a producer: how long a proof is good
+//! for, and how long a new instance waits.
 //!
-//! Where the broker refuses the records of a fenced producer, none of this is needed. Where it takes them
-//! (at-least-once on Kafka: outputs go through a producer that nothing fences) the instances keep apart by
-//! time. Each counts on a clock of its own that never goes back; clocks need not agree:
+//! Not needed where the broker refuses the records of a fenced producer. Where it accepts them
+//! (at-least-once on Kafka: outputs go through an unfenced producer), time keeps instances apart.
+//! Each uses its own monotonic clock; clocks need not agree:
 //!
 //! ```text
-//! older     asks ──► "you are the one" ──── sends for `trust` ────► must ask again ──► Fenced: nothing more is sent
-//! newcomer         └─ fences ─────────────────── waits `wait` ───────────────────────► reads changelog ends and input
+//! older   asks ──► "you are the one" ──── sends for `trust` ────► must ask again ──► Fenced: sends nothing more
+//! newer             └─ fences ─────────────────── waits `wait` ───────────────────────► reads changelog ends and input
 //! ```
 //!
-//! The fence comes after the question that was answered well, and `wait` is longer than `trust`: what is left
-//! is time for what was sent to arrive. The newcomer waits only if a mark beside the committed offsets says
-//! that somebody may be at work: it is written before the first record is sent and taken away by a clean end.
+//! The newer instance fences after the older one's last good answer, and `wait` is longer than
+//! `trust`: the rest is time for sent records to arrive. It waits only if a mark beside the
+//! committed offsets says that an instance may be running. The mark is written before the first
+//! record is sent and removed by a clean end.
 
 use std::time::Duration;
 
 /// The two times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// How long a proof allows to send, counted from when the broker was asked.
+    /// How long a proof allows to send, counted from the request.
     pub trust: Duration,
-    /// How long a newcomer waits, counted from when it had fenced the older one.
+    /// How long a new instance waits, counted from fencing the older one.
     pub wait: Duration,
 }
 
 impl Lease {
-    /// What the product uses. A commit is a proof too, so a busy engine never asks beside its commits.
+    /// The product's values. A commit is a proof too, so a busy engine needs no extra requests.
     pub const STANDARD: Self = Self {
         trust: Duration::from_secs(1),
         wait: Duration::from_secs(2),
     };
 
-    /// How long a newcomer waits, if such marks are there.
+    /// How long a new instance waits, given these marks.
     #[must_use]
     pub fn patience(self, mut marks: impl Iterator<Item = bool>) -> Duration {
         if marks.any(|held| held) {
@@ -42,7 +44,7 @@ impl Lease {
     }
 }
 
-/// The older one's side: may it send?
+/// The older instance's side: may it send?
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
     lease: Lease,
@@ -59,14 +61,14 @@ impl Hold {
         }
     }
 
-    /// Must the broker be asked before anything is sent now?
+    /// Is a new proof needed before anything is sent?
     #[must_use]
     pub fn must_ask(&self, now: Duration) -> bool {
         self.proven
             .is_none_or(|at| now.saturating_sub(at) >= self.lease.trust)
     }
 
-    /// The broker answered well to a question asked at this time.
+    /// A request made at this time has succeeded.
     pub fn proven(&mut self, asked: Duration) {
         self.proven = self.proven.max(Some(asked));
     }

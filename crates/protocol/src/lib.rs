@@ -1,7 +1,7 @@
-//! Epoch, barrier alignment, commit and restore decisions: facts in, decision out.
+//! The engine's decisions: alignment, commit, restore, schedule, watermarks, reset.
 //!
-//! Pure: no I/O, no threads, no clock. The engine's rooms observe facts, ask here, and execute what
-//! they are told; the simulator drives the same decisions under a seed.
+//! Pure: no I/O, no threads, no clock. The engine gathers facts, asks here, and does what it is
+//! told; the simulator drives the same decisions with a seed.
 
 pub mod admission;
 pub mod alignment;

@@ -8,20 +8,20 @@
 //!    └► STOPPED (closed before it was started)
 //! ```
 
-/// Where an application is in its life.
+/// The state of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifecycle {
     /// Made, not started.
     Created,
-    /// Reaching the broker, taking over from an older instance.
+    /// Connecting to the broker, taking over from an older instance.
     Starting,
-    /// Catching up with the changelogs; no input is read yet.
+    /// Restoring state from changelogs; no input is read yet.
     Restoring,
     /// Processing.
     Running,
     /// Draining, with a final barrier.
     Stopping,
-    /// Ended well.
+    /// Ended without an error.
     Stopped,
     /// Ended with an error.
     Failed,
@@ -59,7 +59,7 @@ impl Lifecycle {
         matches!(self, Self::Stopped | Self::Failed)
     }
 
-    /// The name that users see.
+    /// The name shown to users.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

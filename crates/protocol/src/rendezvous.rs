@@ -1,13 +1,12 @@
-//! Rendezvous: all lanes stand still at the end of a stage, so that what each has seen becomes one view.
+//! Merges what all lanes have seen at the end of a stage, while they wait.
 //!
-//! Takes a report of each lane per (epoch, stage), gives the merged view once, to whoever brought the
-//! last one. Owns the reports of meetings that are not complete. A lane that has reported goes no
-//! further in that stage until it is released; later items of the stage wait. Never waits itself,
-//! never knows what a view is made of.
+//! Takes a report of each lane per (epoch, stage); the lane that brings the last one gets the
+//! merged view. A lane that has reported stays there until it is released; later items of the stage
+//! wait. Works for any type of view, and never waits itself.
 
 use stoatflow_core::{Epoch, Error, Lane, Result, StageId};
 
-/// One stage's meeting.
+/// The reports for one stage.
 #[derive(Debug)]
 struct Meeting<T> {
     epoch: Epoch,
@@ -23,7 +22,7 @@ pub struct Rendezvous<T> {
 }
 
 impl<T> Rendezvous<T> {
-    /// For so many lanes and stages.
+    /// For this many lanes and stages.
     #[must_use]
     pub fn new(lanes: u32, stages: usize) -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! Reset: where each partition goes on when an application starts over.
+//! Decides the offset of each partition when an application is reset.
 //!
-//! Takes what is asked for and, for each partition, what is committed and what there is to read; gives the new position
-//! of each with the reason, never one that the partition doesn't have. State is thrown away whole, so what a
-//! request leaves out keeps its position and says so. The order in which positions, state and marks are
-//! written belongs to who does it.
+//! From the request and, per partition, the committed offset and the range that exists; each new
+//! offset comes with a reason, and never lies outside the range. State is deleted as a whole, so
+//! topics left out of the request keep their offsets, and the result says so. The order of writing
+//! offsets, state and marks is the caller's.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 #[cfg(test)]
 mod tests;
 
-/// Where to go on.
+/// Where to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// At the first record there is.
+    /// At the first record.
     Earliest,
-    /// Behind the last one.
+    /// Behind the last record.
     Latest,
-    /// At the first record that is not older than this.
+    /// At the first record not older than this.
     Since(Timestamp),
     /// The same, counted back from now.
     Ago(Duration),
     /// At this offset.
     At(Offset),
-    /// So many records behind (or, if negative, before) what is committed.
+    /// This many records after (or, if negative, before) the committed offset.
     Shift(i64),
 }
 
@@ -44,12 +44,12 @@ impl Target {
     }
 }
 
-/// What is asked for.
+/// What is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where to go on.
+    /// Where to continue.
     pub target: Target,
-    /// In these topics; none means all that the topology reads.
+    /// In these topics; empty means all that the topology reads.
     pub topics: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Facts {
     pub partition: TopicPartition,
     /// Does a global table read it?
     pub global: bool,
-    /// What is committed; during a reset, what was committed before it began.
+    /// The committed offset; during a reset, the one before it began.
     pub committed: Option<Offset>,
     /// The first offset there is.
     pub begin: Offset,
@@ -70,27 +70,27 @@ pub struct Facts {
     pub since: Option<Offset>,
 }
 
-/// Why a partition goes where it goes.
+/// Why a partition gets its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It was asked for.
+    /// As requested.
     Asked,
-    /// A global table is its topic: it is always read whole.
+    /// A global table is always read from the beginning.
     Global,
-    /// Its topic was left out.
+    /// Its topic isn't in the request.
     Kept,
-    /// Nothing was committed that one could count from: the first record counts as that.
+    /// Nothing is committed to count from: counted from the first record.
     NothingCommitted,
     /// No record is that new.
     NoneThatNew,
-    /// What was asked for lies before the first record.
+    /// The requested offset is before the first record.
     BeforeBegin,
-    /// What was asked for lies behind the last record.
+    /// The requested offset is behind the last record.
     BehindEnd,
 }
 
 impl Why {
-    /// In a reader's words; empty where nothing needs to be said.
+    /// As text; empty where nothing needs to be said.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -105,14 +105,14 @@ impl Why {
     }
 }
 
-/// One partition's way.
+/// The old and new offset of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The partition.
     pub partition: TopicPartition,
-    /// From here.
+    /// The committed offset.
     pub from: Option<Offset>,
-    /// To here; `None` stays without a position.
+    /// The new offset; `None` leaves it without one.
     pub to: Option<Offset>,
     /// Why.
     pub why: Why,
@@ -151,7 +151,7 @@ fn place(target: Target, facts: &Facts) -> (Offset, Why) {
         Target::Earliest => (facts.begin, Why::Asked),
         Target::Latest => (facts.end, Why::Asked),
         Target::Since(_) | Target::Ago(_) => match facts.since {
-            // The end of a transaction may answer for a time: it is no record.
+            // A commit marker may be the answer: it is no record.
             Some(at) if at < facts.end => (at, Why::Asked),
             _ => (facts.end, Why::NoneThatNew),
         },

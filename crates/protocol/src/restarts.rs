@@ -1,10 +1,9 @@
-//! When an application that failed begins anew by itself, and how long it waits before.
+//! When a failed application restarts by itself, and how long it waits first.
 //!
-//! Takes the kind of each failure and when it happened, gives a pause or nothing. Only a broker that is
-//! away is worth another try in the same process: what else stops an application would stop it again, or
-//! is decided by somebody else (another instance, a full disk, an unknown outcome, for which a fresh process
-//! is the simplest proof). Bounded, so that a supervisor hears of it in the end. Counts on a clock that
-//! it is given.
+//! Only an unreachable broker is worth another try in the same process. Other failures would recur,
+//! or need another process's decision (another instance, a full disk, an unknown outcome, for which
+//! a fresh process is the simplest proof). The number of restarts is limited, so that a supervisor
+//! eventually notices.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,12 +19,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub struct Restarts {
     most: u32,
     within: Duration,
-    /// When it began anew, as far as that counts.
+    /// The restarts that count.
     at: VecDeque<Duration>,
 }
 
 impl Restarts {
-    /// At most so many within so long.
+    /// At most `most` restarts within `within`.
     #[must_use]
     pub const fn new(most: u32, within: Duration) -> Self {
         Self {
@@ -35,7 +34,8 @@ impl Restarts {
         }
     }
 
-    /// A run that had worked has failed: how long to wait before the next one, if there is to be one.
+    /// A run that had worked has failed: how long to wait before the next one, if there is to be
+    /// one.
     pub fn next(&mut self, kind: ErrorKind, now: Duration) -> Option<Duration> {
         if kind != ErrorKind::Unavailable {
             return None;

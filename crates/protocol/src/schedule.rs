@@ -1,33 +1,34 @@
-//! When the next barrier goes in: often enough for latency, seldom enough for throughput.
+//! Decides when the next barrier is inserted: often enough for latency, rarely enough for
+//! throughput.
 //!
-//! Who has read all there is commits as soon as the commit before is done: what waits is what just came, and
-//! most of a commit's time is the broker's. Who is behind commits every `commit.interval.ms`: its results are late
-//! anyway, and every commit that it saves lets it catch up sooner. A full overlay or budget brings a commit
-//! forward, so does whoever asks for one, and a punctuation that is due; an idle engine sends none but a rare one
-//! that shows a fenced instance that it is fenced.
+//! An engine that has read everything commits as soon as the commit before is done: only fresh
+//! records wait, and most of a commit's time is the broker's. One that lags commits every
+//! `commit.interval.ms`: its results are late anyway, and fewer commits let it catch up sooner. A
+//! full overlay or budget, a commit request and a due punctuation bring a commit forward. An idle
+//! engine commits rarely, just to find out whether it was fenced.
 
 use std::time::Duration;
 
-/// An epoch whose records are asked for at its end asks so long before it is over, or as long as the answer
-/// usually takes.
+/// An epoch that fetches its records at its end does so this long before the end, or as long as an
+/// answer usually takes.
 const LEAD: Duration = Duration::from_micros(500);
-/// And waits for the answer for so long beyond it, or half of what it usually takes: what comes right behind a barrier
-/// waits for the next one.
+/// It waits for the answer this long beyond the end, or half of the usual time: records that arrive
+/// behind a barrier wait for the next one.
 const GRACE: Duration = Duration::from_micros(500);
 
-/// What is known of the records that were asked for.
+/// The state of a delayed fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fetch {
-    /// They come as they come.
+    /// Fetches aren't delayed.
     #[default]
     Unscheduled,
-    /// The epoch's are asked for at its end, and have not come yet.
+    /// The epoch's records are requested at its end, and haven't arrived.
     Pending,
-    /// The epoch's were asked for at its end, and are here.
+    /// They have arrived.
     Arrived,
 }
 
-/// What is known when the question is asked.
+/// What a decision is based on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScheduleFacts {
     /// Time since the last barrier.
@@ -42,13 +43,13 @@ pub struct ScheduleFacts {
     pub last_commit: Duration,
     /// Is there more to read than has been admitted?
     pub behind: bool,
-    /// Has somebody asked for a commit, or is something due by the clock (a punctuation)?
+    /// Was a commit requested, or is something due by the clock (a punctuation)?
     pub asked: bool,
     /// Is the engine stopping?
     pub stopping: bool,
-    /// Have records come that were asked for?
+    /// The state of the delayed fetch.
     pub fetch: Fetch,
-    /// How long they usually take to come.
+    /// How long an answer usually takes.
     pub usual_answer: Duration,
 }
 
@@ -59,9 +60,9 @@ pub struct Schedule {
     pub max_interval: Duration,
     /// `commit.min.interval.ms`.
     pub min_interval: Duration,
-    /// Epoch size that brings the barrier forward.
+    /// The epoch size that brings the barrier forward.
     pub max_bytes: u64,
-    /// How often an idle engine commits nothing, to learn that it is fenced.
+    /// How often an idle engine commits, to find out whether it was fenced.
     pub idle_interval: Duration,
 }
 
@@ -82,14 +83,14 @@ impl Schedule {
             || facts.since_barrier >= self.ends(facts)
     }
 
-    /// When an epoch asks for its records if it does so at its end: so long after the last barrier.
+    /// How long after the last barrier an epoch fetches its records, if it does so at its end.
     #[must_use]
     pub fn asks(&self, facts: &ScheduleFacts) -> Duration {
         let gap = self.gap(facts);
         gap.saturating_sub(facts.usual_answer.min(gap / 2).max(LEAD))
     }
 
-    /// When an epoch with records ends: so long after the last barrier.
+    /// How long after the last barrier an epoch with records ends.
     #[must_use]
     pub fn ends(&self, facts: &ScheduleFacts) -> Duration {
         match facts.fetch {

@@ -1,12 +1,14 @@
 //! Watermarks: up to where event time is complete, per partition and for the application.
 //!
-//! A watermark `w` says: records before `w` are not expected any more. So a window that ends at `e` closes
-//! when `w >= e + grace`, and a record with a timestamp below `w` is late. (Flink's watermark is `w - 1`.)
+//! A watermark `w` says that records before `w` are no longer expected. So a window that ends at
+//! `e` closes when `w >= e + grace`, and a record with a timestamp below `w` is late. (Flink's
+//! watermark is `w - 1`.)
 //!
-//! Takes what partitions gave and when, in the engine's monotonic time; gives each partition's watermark, the
-//! application's (the least of its active partitions, never back), who holds it back, and who is so far
-//! ahead of its group that it has to wait. Owns the rules of idleness and alignment; the tests beside it are
-//! their tables. Never reads a clock, never sees a record.
+//! Takes which partitions gave records and when (monotonic time); computes each partition's
+//! watermark, the application's (the least of its active partitions, never going back), which
+//! partitions hold it back, and which are so far ahead of their alignment group that they must
+//! wait. The tests contain the rules of idleness and alignment as tables. Never reads a clock or a
+//! record.
 
 use std::time::Duration;
 
@@ -16,32 +18,32 @@ mod tests;
 /// No watermark yet. Times of records are never negative.
 pub const UNKNOWN: i64 = -1;
 
-/// How the watermark of a partition follows from its records.
+/// How a partition's watermark follows from its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Its highest timestamp, less so many milliseconds (none: its timestamps never go back).
+    /// Its highest timestamp less this many milliseconds (0: timestamps never go back).
     Bounded(i64),
-    /// What a function says.
+    /// A user function gives it.
     Custom,
-    /// It has none, and takes no part in the application's.
+    /// None; it takes no part in the application's.
     None,
 }
 
-/// Whom a partition must not run ahead of.
+/// An alignment group, which a partition must not run ahead of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aligned {
-    /// The group: all partitions with this number.
+    /// The number of the group.
     pub group: u32,
     /// How far ahead of the group's least watermark it may be, milliseconds.
     pub max_drift: i64,
 }
 
-/// All that is said about a partition's time.
+/// All rules of a partition's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// See [`Strategy`].
     pub strategy: Strategy,
-    /// Silent for so long, it holds nobody back; `None`: however long.
+    /// After this long without records it is idle and holds no other back; `None`: never.
     pub idle_after: Option<Duration>,
     /// See [`Aligned`].
     pub aligned: Option<Aligned>,
@@ -63,7 +65,7 @@ impl Rule {
 struct Partition {
     rule: Rule,
     watermark: i64,
-    /// Since when it has given nothing although it was asked.
+    /// Since when it has given nothing although it was polled.
     quiet: Duration,
     idle: bool,
 }
@@ -73,7 +75,7 @@ impl Partition {
         !matches!(self.rule.strategy, Strategy::None)
     }
 
-    /// Whom others wait for.
+    /// Do others wait for it?
     const fn is_active(&self) -> bool {
         self.takes_part() && !self.idle
     }
@@ -89,9 +91,9 @@ impl Partition {
 pub struct Watermarks {
     partitions: Vec<Partition>,
     application: i64,
-    /// Nobody is idle before this time.
+    /// No partition becomes idle before this time.
     look_at: Duration,
-    /// Since when nobody is asked for records: silence means nothing then.
+    /// Since when no partition is polled: silence means nothing then.
     unread_since: Option<Duration>,
 }
 
@@ -111,8 +113,8 @@ impl Watermarks {
         }
     }
 
-    /// One more partition, and its watermark of the last commit. It is active; the application's watermark
-    /// stays where it is until this one has come as far.
+    /// Adds a partition with its committed watermark. It is active; the application's watermark
+    /// stands still until this one has reached it.
     pub fn add(&mut self, rule: Rule, committed: i64, now: Duration) -> usize {
         self.partitions.push(Partition {
             rule,
@@ -124,8 +126,8 @@ impl Watermarks {
         self.partitions.len() - 1
     }
 
-    /// A partition gave records; its highest timestamp is this now.
-    pub fn gave(&mut self, at: usize, highest: i64, now: Duration) {
+    /// A partition gave records; this is its highest timestamp now.
+    pub fn on_records(&mut self, at: usize, highest: i64, now: Duration) {
         let partition = &mut self.partitions[at];
         partition.quiet = now;
         if std::mem::replace(&mut partition.idle, false) {
@@ -137,14 +139,14 @@ impl Watermarks {
         }
     }
 
-    /// The function of a partition said so.
-    pub fn said(&mut self, at: usize, watermark: i64) {
+    /// The function of a partition gave this watermark.
+    pub fn on_watermark(&mut self, at: usize, watermark: i64) {
         let known = &mut self.partitions[at].watermark;
         *known = watermark.max(*known);
     }
 
-    /// Is anybody asked for records at all? While nobody is, nobody is silent.
-    pub fn reading(&mut self, is: bool, now: Duration) {
+    /// Are partitions polled at all? While they aren't, none becomes idle.
+    pub fn set_polling(&mut self, is: bool, now: Duration) {
         match (is, self.unread_since) {
             (false, None) => self.unread_since = Some(now),
             (true, Some(since)) => {
@@ -158,9 +160,9 @@ impl Watermarks {
         }
     }
 
-    /// Who has been silent for too long? `is_waiting`: it has records that nobody has taken yet, or it isn't
-    /// asked for any. True if somebody is idle that wasn't.
-    pub fn look(&mut self, now: Duration, is_waiting: impl Fn(usize) -> bool) -> bool {
+    /// Marks partitions as idle. `is_waiting`: it has records that aren't taken yet, or it isn't
+    /// polled. True if a partition became idle.
+    pub fn find_idle(&mut self, now: Duration, is_waiting: impl Fn(usize) -> bool) -> bool {
         if now < self.look_at || self.unread_since.is_some() {
             return false;
         }
@@ -179,8 +181,8 @@ impl Watermarks {
             next = next.min(partition.idle_at().unwrap_or(Duration::MAX));
         }
         self.look_at = next;
-        // One after the other, as if each had been seen in time: whoever is idle first lets the rest go on. The
-        // last one then leaves the application where it was itself, and not where a chance has put it.
+        // One after the other, as if each had been noticed in time: when one becomes idle the
+        // others can advance. The last one then leaves the watermark where it was itself.
         silent.sort_unstable();
         for (_, _, at) in &silent {
             self.partitions[*at].idle = true;
@@ -194,7 +196,7 @@ impl Watermarks {
         self.application = self.application.max(to);
     }
 
-    /// The application's watermark as it would be at a barrier now.
+    /// The application's watermark at a barrier now.
     #[must_use]
     pub fn application(&self) -> i64 {
         let active = self.partitions.iter().filter(|p| p.is_active());
@@ -202,7 +204,7 @@ impl Watermarks {
         least.map_or(self.application, |least| least.max(self.application))
     }
 
-    /// A barrier: the application's watermark is this from now on.
+    /// At a barrier: the application's watermark from now on.
     pub fn advance(&mut self) -> i64 {
         self.application = self.application();
         self.application
@@ -220,18 +222,19 @@ impl Watermarks {
         self.partitions[at].idle
     }
 
-    /// The watermark that the application's waits for to move on; `None`: all active partitions are equally far.
+    /// The watermark that holds the application's back; `None`: all active partitions are equal.
     #[must_use]
-    pub fn least(&self) -> Option<i64> {
+    pub fn minimum(&self) -> Option<i64> {
         let active = || self.partitions.iter().filter(|p| p.is_active());
         let marks = || active().map(|p| p.watermark);
         let (least, most) = (marks().min()?, marks().max()?);
         (least < most).then_some(least)
     }
 
-    /// The active partitions whose watermark is the least: until they move, the application's doesn't.
+    /// The active partitions with the least watermark: until they advance, the application's
+    /// doesn't.
     #[must_use]
-    pub fn last(&self) -> Vec<usize> {
+    pub fn slowest(&self) -> Vec<usize> {
         let active = self.partitions.iter().filter(|p| p.is_active());
         let least = active.map(|p| p.watermark).min();
         let all = self.partitions.iter().enumerate();
@@ -240,20 +243,21 @@ impl Watermarks {
             .collect()
     }
 
-    /// Is a partition one of those that others wait for, given [`Self::least`]?
+    /// Does a partition hold others back, given [`Self::minimum`]?
     #[must_use]
     pub fn holds_back(&self, at: usize, least: Option<i64>) -> bool {
         let partition = &self.partitions[at];
         partition.is_active() && least == Some(partition.watermark)
     }
 
-    /// Has any partition to wait for others of its group?
+    /// Are there alignment groups?
     #[must_use]
     pub fn has_groups(&self) -> bool {
         self.partitions.iter().any(|p| p.rule.aligned.is_some())
     }
 
-    /// How far a partition's watermark may be; beyond that it has to wait for its group. `None`: however far.
+    /// How far a partition's watermark may go before it must wait for its group. `None`: without
+    /// limit.
     ///
     /// Who is idle holds nobody up, nor who has said nothing yet: a partition that never has a record would
     /// stop the others for ever.

@@ -1,8 +1,8 @@
-//! A broker in memory with Kafka's transactions, which outlives every engine above it.
+//! An in-memory broker with Kafka's transactions, which outlives every engine that uses it.
 //!
-//! Takes the calls of the broker port, gives exactly what a healthy Kafka would give; misfortune is
-//! added above ([`crate::faults`]). Owns topics, groups and the coordinator. It passes the contract
-//! suite of the log crate, so what the checkers say of the engine does not hang on a wrong broker.
+//! Behaves like a healthy Kafka; faults are added above it ([`crate::faults`]). Has topics, groups
+//! and the transaction coordinator. Passes the contract suite of the log crate, so a checker's
+//! verdict doesn't depend on a wrong broker.
 
 use crate::consumer::SimConsumer;
 use crate::producer::SimProducer;
@@ -28,7 +28,7 @@ const TOMBSTONE_RETENTION: Duration = Duration::from_secs(86_400);
 pub(crate) struct State {
     topics: BTreeMap<Arc<str>, Vec<PartitionLog>>,
     groups: BTreeMap<(String, TopicPartition), Committed>,
-    /// Those that have expired: checkers know them still.
+    /// Expired ones, which checkers still know.
     expired: BTreeMap<(String, TopicPartition), Committed>,
     pub coordinator: Coordinator,
     keyless: usize,
@@ -128,7 +128,7 @@ impl SimBroker {
         self.state.lock()
     }
 
-    /// Opens an id: fences whoever had it, ends what was left open.
+    /// Opens an id: fences its previous owner and ends that one's open transaction.
     pub(crate) fn take_over(&self, id: &str) -> Writer {
         let mut state = self.lock();
         let (writer, left) = state.coordinator.open(id);
@@ -154,7 +154,8 @@ impl SimBroker {
         }
     }
 
-    /// What a cluster forgets in a week without the application: the offsets of its group, and old tombstones.
+    /// What a cluster forgets in a week without the application: the offsets of its group, and old
+    /// tombstones.
     pub(crate) fn forget(&self, topics: impl Iterator<Item = impl AsRef<str>>) {
         let mut state = self.lock();
         let groups = std::mem::take(&mut state.groups);

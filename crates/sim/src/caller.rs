@@ -1,9 +1,10 @@
-//! The service that async functions ask, as one process sees it: slow, failing, or silent.
+//! The service that async functions call, as one process sees it: slow, failing, or silent.
 //!
-//! Takes calls, gives each one's answer when the clock has come to it: whenever the process takes a turn, and while
-//! a lane waits, which moves the clock. So many calls run at a time, others wait in line, as on the product's event
-//! loop; its time limit is one here. Owns what must hold of calling: one call of a key at a time, never more under
-//! way than the bound, and no lane waits for what only another lane can do. Never knows what becomes of an answer.
+//! Answers a call when the clock has reached its time: in a step of the process, or while a lane
+//! waits, which moves the clock. A limited number of calls run at a time and others queue, as on
+//! the product's event loop; its timeout is a time limit here. Checks the rules of async calls: one
+//! call per key at a time, never more than the limit, and no lane waits for what only another lane
+//! can do.
 
 use crate::rng::SimRng;
 use crate::workload::asks::{Asking, Fate, answer};
@@ -16,9 +17,10 @@ use std::time::Duration;
 use stoatflow_core::{Clock, Datum, Error, Result};
 use stoatflow_operators::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight, Wait};
 
-/// Who says nothing until then, never will.
+/// A call without an answer until then never gets one.
 const LIMIT: Duration = Duration::from_millis(700);
-/// So many times in a row a lane may wait for room while no call runs at all: twice, if it has to decide itself.
+/// So many times in a row a lane may wait for room while no call runs at all: twice, if it has to
+/// decide itself.
 const STANDSTILL: u32 = 8;
 
 /// See the module.
@@ -40,18 +42,18 @@ struct State {
     waiting: VecDeque<Asked>,
     /// By the time at which they end; the second number decides between equals.
     running: BTreeMap<(Duration, u64), Asked>,
-    /// Those that wait or run.
+    /// Calls that wait or run.
     keys: BTreeSet<String>,
     /// Calls that have failed and were not given up yet, as far as anybody knows here.
     failed: BTreeSet<(usize, u64)>,
-    /// Of the failed ones those that are asked again now.
+    /// Failed calls that are being retried.
     again: usize,
-    /// May lanes let calls in without room: at a start what was parked, later what a barrier has waited for too
-    /// long? And in how many turns they might.
+    /// May lanes let calls in without room: at a start what was parked, later what a barrier has
+    /// waited for too long? And in how many turns they might.
     roomless: bool,
     turns_without: u32,
     lines: BTreeMap<usize, LetIn>,
-    /// So many times in a row somebody waited for room while nothing ran.
+    /// How many times in a row a lane waited for room while nothing ran.
     standstill: u32,
 }
 
@@ -143,7 +145,7 @@ impl Caller {
         state.turns_without += u32::from(hurried);
     }
 
-    /// Gives the answers whose time has come.
+    /// Answers the calls that are due.
     pub fn answer_due(&self) {
         let now = self.world.clock.monotonic();
         loop {
@@ -227,7 +229,7 @@ impl Caller {
             (let_in.most, let_in.turns) = (let_in.most.max(open), turns);
             return;
         }
-        // What has failed begins anew without asking for room.
+        // A retry needs no room.
         let most = let_in.most.max(2 * self.asking.concurrency as usize) + again;
         if open > most {
             self.world.violation(format!(

@@ -1,7 +1,7 @@
-//! Judges a finished run against a direct model of what it had to do.
+//! Compares a finished run with a direct model of what it had to do.
 //!
-//! Takes the broker and the disks; gives the first broken promise. Under exactly-once every update of
-//! every key must be there once; under at-least-once nothing may be missing. Never looks into the engine.
+//! Takes the broker and the disks; gives the first broken promise. Under exactly-once every update
+//! of every key must be there once; under at-least-once nothing may be missing.
 
 mod bells;
 mod joined;
@@ -130,7 +130,8 @@ fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
 /// A disk after the final restore holds the fold of its changelogs.
 pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdict {
     for (at, (changelog, layout)) in job.changelogs().iter().enumerate() {
-        // Keys as the disk has them. What retention lets go leaves the disk, the topic has its own.
+        // Keys as on disk. Retention removes rows from the disk; the topic has a retention of its
+        // own.
         let kept = newest(&history(broker, changelog)?).into_iter();
         let internal = |(key, value): (Bytes, Bytes)| {
             let write = layout
@@ -157,7 +158,7 @@ pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdi
     Ok(())
 }
 
-/// What retention may have let go of a store's disk, by the committed clock of the store.
+/// What retention may have removed from a store's disk, by the store's committed clock.
 fn expired(
     job: &Job,
     broker: &SimBroker,
@@ -194,8 +195,8 @@ pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
     said.max().unwrap_or(-1)
 }
 
-/// Is all input committed as processed, and nothing left that waits for the clock or for an answer? `healed`:
-/// since when nothing has kept anybody from it.
+/// Is all input committed as processed, and nothing left that waits for the clock or for an answer?
+/// `healed`: since when nothing has kept anybody from it.
 pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdict {
     for topic in job.parts.iter().flat_map(|part| part.sources()) {
         committed(broker, topic)?;

@@ -1,7 +1,6 @@
-//! The simulated broker's reader.
+//! The simulated broker's consumer.
 //!
-//! Takes an assignment, gives visible records slot by slot in turn. Owns its positions. Never waits:
-//! virtual time stands still while it is asked.
+//! Gives visible records slot by slot, in turn. Never waits: virtual time stands still meanwhile.
 
 use crate::broker::SimBroker;
 use std::time::Duration;

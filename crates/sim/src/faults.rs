@@ -1,7 +1,7 @@
-//! Misfortune: what can go wrong at every call, how often, and what the engine is told.
+//! Faults: what can go wrong at every call, how often, and what the engine sees.
 //!
-//! Takes calls of a process, passes them on to the broker or the disk, or not, or answers wrongly about
-//! it. Owns the probabilities. Never changes what a healthy call gives.
+//! Passes calls of a process to the broker or the disk, drops them, or gives a wrong answer. A
+//! healthy call is never changed.
 
 mod broker;
 mod disk;
@@ -80,7 +80,7 @@ impl Point {
         ]
     }
 
-    /// What the engine is told.
+    /// What the engine sees.
     pub fn failure(self) -> ErrorKind {
         match self {
             Self::Commit => ErrorKind::UnknownOutcome,

@@ -1,8 +1,7 @@
-//! The outside world: writes the inputs, plainly or in transactions of its own, some of them aborted.
+//! Writes the inputs, plainly or in transactions of its own, some of which are aborted.
 //!
-//! Takes the job's records in their order, gives them to the broker a few at a time. Owns what was not
-//! sent yet. An open transaction of a stranger holds back what stands behind it, and what it aborts
-//! must never be counted.
+//! Gives the job's records to the broker in order, a few at a time. An open transaction of another
+//! producer holds back what is behind it, and what it aborts must never be counted.
 
 use crate::broker::SimBroker;
 use crate::producer::SimProducer;

@@ -1,8 +1,8 @@
 //! Faults put into the engine on purpose: tests of the tests.
 //!
-//! Takes a name, gives the broken part: an order of the commit's steps, the times by which instances keep
-//! apart, what operators leave undone, or (in [`crate::world`]) what is no part of a transaction. What isn't
-//! broken is as in the product. Each one must be caught by a checker (`tests/simulation.rs`).
+//! Takes a name; gives the broken part: an order of commit steps, the times that keep instances
+//! apart, what operators omit, or (in [`crate::world`]) what is left out of a transaction.
+//! Everything else is as in the product. A checker must catch each one (`tests/simulation.rs`).
 
 use std::time::Duration;
 use stoatflow_operators::FaultInjection;
@@ -15,7 +15,7 @@ pub enum Mutation {
     None,
     /// The local store is written before the transaction.
     StoreFirst,
-    /// The same, and nobody looks at the disk until the end.
+    /// The same, but the disk is only checked at the end.
     StoreFirstUnseen,
     /// The local store is written when everything is sent, but not yet committed.
     StoreBeforeCommit,
@@ -29,7 +29,7 @@ pub enum Mutation {
     ChangelogForgotten,
     /// The changelog is written behind the commit, in the next transaction.
     ChangelogLate,
-    /// Nobody waits for what was sent to arrive.
+    /// Doesn't wait for sent records to arrive.
     FlushForgotten,
     /// The first lane at a barrier opens it.
     Unaligned,

@@ -1,8 +1,7 @@
 //! One process of the application: an engine on a disk, from its start to its end.
 //!
-//! Takes turns, gives what became of them. Owns the engine, and the rule which ends are allowed: a
-//! crash, a clean stop, being fenced by a newcomer, or an error that was made to happen. Anything else
-//! is a finding.
+//! Knows which ends are allowed: a crash, a clean stop, being fenced by a new instance, or an
+//! injected error. Anything else is a finding.
 
 use crate::caller::Caller;
 use crate::faults::{FaultyBroker, FaultyDisk};
@@ -23,7 +22,7 @@ use stoatflow_state::memory::MemoryBackend;
 pub(crate) struct Process {
     engine: Inline,
     instance: Arc<Instance>,
-    /// Who answers its async calls, if it has any.
+    /// The service for its async calls.
     caller: Option<Arc<Caller>>,
     /// Which machine it runs on.
     pub machine: usize,
@@ -148,7 +147,7 @@ impl Process {
         }
     }
 
-    /// On real threads, other rooms go on for a moment after one has failed.
+    /// On real threads, other parts continue for a moment after one has failed.
     fn last_twitches(&mut self, failed: Turn, rng: &mut SimRng) {
         if self.instance.is_down() {
             return;

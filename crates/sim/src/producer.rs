@@ -1,7 +1,7 @@
-//! The simulated broker's writer: a client buffer and the requests that empty it.
+//! The simulated broker's producer: a client buffer and the requests that empty it.
 //!
-//! Takes records, keeps them like a client does until they are delivered, gives acknowledgements.
-//! Owns the buffer: it dies with the process. Never fails of itself; see [`crate::faults`].
+//! Keeps records like a client until they are delivered, and gives acknowledgements. The buffer
+//! dies with the process. Never fails by itself; see [`crate::faults`].
 
 use crate::broker::SimBroker;
 use crate::transaction::Writer;
@@ -18,7 +18,7 @@ pub(crate) struct SimProducer {
     writer: Writer,
     transactional: bool,
     begun: bool,
-    /// The client has been told that it is fenced; it says so from then on without asking.
+    /// The client knows that it is fenced, and says so from then on without asking.
     fenced: bool,
     buffer: VecDeque<ProducerRecord>,
     remembered: BTreeMap<Arc<str>, BTreeMap<Partition, Offset>>,

@@ -1,7 +1,7 @@
-//! Chance that repeats: xoshiro256** seeded by splitmix64.
+//! Repeatable random numbers: xoshiro256** seeded by splitmix64.
 //!
-//! Takes one seed, gives the same numbers for ever: written out here, because a library's generator
-//! may change with its next version and every kept seed would lose its meaning. Never asks the machine.
+//! Written out here, because a library's generator may change with its next version, and every kept
+//! seed would lose its meaning.
 
 use stoatflow_core::Rng;
 

@@ -1,7 +1,7 @@
-//! Who takes the next turn, how far the clock moves, and with which settings an engine starts.
+//! Chooses the next step, how far the clock moves, and the settings of each engine.
 //!
-//! Takes the seed's chance, gives choices. Owns the weights of one run: some runs starve the lanes,
-//! some the commit room, some move time in leaps. Never acts.
+//! All choices come from the seed. Each run has its own weights: some starve the lanes, some the
+//! commit, some move time in leaps.
 
 use crate::rng::SimRng;
 use crate::workload::{APPLICATION, Job};

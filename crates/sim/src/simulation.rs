@@ -1,7 +1,7 @@
-//! One run of a seed: phase one with misfortune, phase two without, then judgement.
+//! One run of a seed: phase one with faults, phase two without, then the checks.
 //!
-//! Takes a seed, gives a report or the first broken promise. Owns the machines, the processes, and the
-//! bound within which a healed system must have done all its work.
+//! Gives a report or the first broken promise. Has the machines, the processes, and the time limit
+//! within which a healed system must have done all its work.
 
 use crate::broker::SimBroker;
 use crate::checkers;
@@ -44,7 +44,7 @@ pub struct Report {
     pub events: Vec<String>,
 }
 
-/// Who noticed that a promise was broken.
+/// Where a broken promise was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
     /// The engine: it ended by an error that nothing had caused.
@@ -58,7 +58,7 @@ pub enum Witness {
 pub struct Failure {
     /// Which, in words.
     pub what: String,
-    /// Who noticed.
+    /// Where it was noticed.
     pub witness: Witness,
     /// The events, if they were asked for.
     pub events: Vec<String>,
@@ -103,7 +103,7 @@ struct Simulation {
     job: Job,
     schedule: Schedule,
     feeder: Feeder,
-    /// Who answers what is offloaded.
+    /// The worker that answers offloads.
     worker: Option<Worker>,
     /// Correlations of answers that were there when an instance started.
     promised: BTreeSet<String>,
@@ -122,7 +122,7 @@ struct Simulation {
     last_lanes: usize,
     /// Was there a long pause?
     forgotten: bool,
-    /// The machine whose lock a newcomer waits for.
+    /// The machine whose lock a new instance waits for.
     waits_for: Option<usize>,
     witness: Witness,
 }
@@ -246,7 +246,7 @@ impl Simulation {
         Ok(answered)
     }
 
-    /// Nobody runs for a long time.
+    /// No process runs for a long time.
     fn pause(&mut self) {
         self.forgotten = true;
         self.world.event("two days go by".into());
@@ -292,8 +292,8 @@ impl Simulation {
                 self.promised.extend(promised);
                 let (before, restored) = (self.watermark, process.watermark());
                 self.watermark = checkers::watermark(&self.job, &self.world.broker);
-                // Under at-least-once the offsets topic may lack the last commit, and only it is left after a long
-                // pause.
+                // Under at-least-once the offsets topic may lack the last commit, and only it is
+                // left after a long pause.
                 let may_go_back = self.forgotten && self.job.guarantee == Guarantee::AtLeastOnce;
                 let (back, other) = (self.watermark < before, restored != self.watermark);
                 if back && !may_go_back || other && !(may_go_back && restored < self.watermark) {
@@ -317,7 +317,7 @@ impl Simulation {
         }
     }
 
-    /// A machine that nobody runs on.
+    /// A machine without a process.
     fn free_machine(&mut self) -> Option<usize> {
         let free = |m: &usize| self.processes.iter().all(|p| p.machine != *m);
         let free: Vec<usize> = (0..self.disks.len()).filter(free).collect();
@@ -334,7 +334,7 @@ impl Simulation {
             return Ok(());
         }
         let machine = match self.waits_for {
-            // A newcomer waits until the old one has let go of the state directory.
+            // A new instance waits until the old one has released the state directory.
             Some(machine) if self.processes.iter().any(|p| p.machine == machine) => None,
             Some(machine) => Some(machine),
             None => self.free_machine(),
@@ -393,7 +393,7 @@ impl Simulation {
         }
     }
 
-    /// The worker goes on, whatever becomes of the application.
+    /// The worker continues, whatever happens to the application.
     fn work(&mut self) -> Result<(), String> {
         let Some(worker) = &mut self.worker else {
             return Ok(());

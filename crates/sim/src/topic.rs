@@ -1,8 +1,7 @@
 //! A partition's log as Kafka keeps it: records, aborted records and markers all take an offset.
 //!
-//! Takes records, ends of transactions and compaction; gives what a `read_committed` reader may see.
-//! Owns the rule of the last stable offset: nothing behind the first record of an open transaction is
-//! visible, not even records of others. Never decides whether a writer may write.
+//! Gives what a `read_committed` consumer may see. Nothing behind the first record of an open
+//! transaction is visible, not even records of others (last stable offset).
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
-//! What happened, in order: one hash that two runs of a seed must share, and counts over many seeds.
+//! What happened, in order: a hash that two runs of a seed must share, and counts over many seeds.
 //!
-//! Takes events as text, gives their hash and, if asked to narrate, the text. Owns the counts that show
-//! that a misfortune really happened. Never decides anything.
+//! Events are text; if asked to narrate, the text is printed. The counts show that faults really
+//! happened.
 
 use std::collections::BTreeMap;
 

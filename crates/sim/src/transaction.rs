@@ -1,7 +1,8 @@
-//! The coordinator: who may write under an id, and what its open transaction holds.
+//! The transaction coordinator: which producer may write under an id, and what its open transaction
+//! contains.
 //!
-//! Takes openings, begun transactions, partitions and offsets; gives what must happen at the end.
-//! Owns the epoch of every id: opening raises it, and everyone below is fenced. Never writes a log.
+//! Opening an id raises its epoch and fences all older producers. Gives what must happen at the end
+//! of a transaction.
 
 use crate::topic::Transaction;
 use std::collections::{BTreeMap, BTreeSet};

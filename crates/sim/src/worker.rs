@@ -1,9 +1,9 @@
-//! The worker behind an offload: reads requests, writes answers, late, in another order, some twice.
+//! The worker behind an offload: reads requests, writes answers late, out of order, some twice.
 //!
-//! Takes turns of its own, whatever the application does; reads what is committed, and is at-least-once: it commits
-//! its position behind answers that are written, crashes, and answers again from there. It is away for a while, repeats
-//! answers long after, and writes what answers nobody. What it says is in [`crate::workload::offloads`]. Owns its
-//! position and the answers that it has not written yet. Never knows what is parked.
+//! Runs independently of the application. Reads committed requests, at-least-once: it commits its
+//! position after its answers are written, crashes, and answers again from there. It is away for a
+//! while, repeats answers much later, and writes answers to nothing. Its answers are in
+//! [`crate::workload::offloads`].
 
 use crate::broker::SimBroker;
 use crate::consumer::SimConsumer;

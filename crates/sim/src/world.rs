@@ -1,7 +1,7 @@
-//! What outlives every engine of a run: the broker, the clock, chance, and the record of events.
+//! What outlives every engine of a run: the broker, the clock, randomness, and the trace.
 //!
-//! Takes questions ("does this call fail?"), gives answers from the seed. Owns the list of broken
-//! promises. An [`Instance`] is one process: once it is down, nothing it calls has any effect.
+//! Answers questions like "does this call fail?" from the seed, and collects broken promises. An
+//! [`Instance`] is one process: once it is down, its calls have no effect.
 
 use crate::broker::SimBroker;
 use crate::faults::{Fault, Point};
@@ -35,9 +35,9 @@ pub(crate) struct World {
     pub changelogs: Vec<(String, Layout)>,
     /// Compare the disk with the broker after each epoch?
     pub watch_disk: bool,
-    /// What engines are told that the broker forgets.
+    /// What engines believe the broker forgets.
     pub forgetting: Forgetting,
-    /// Do engines think that deletions are kept for good, if they are broken so?
+    /// Do engines believe that tombstones are kept for good (a mutation)?
     pub ageless: bool,
     /// The topic that engines write outside of their transactions, if they are broken so.
     pub outside: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! The contract of a back end: committed data only, applied one epoch at a time.
+//! The contract of a back end: it holds committed data only, applied one epoch at a time.
 
 use crate::{RestoreRun, Snapshot};
 use bytes::Bytes;
@@ -19,7 +19,7 @@ pub struct Write {
 pub struct EpochBatch {
     /// Which epoch.
     pub epoch: Epoch,
-    /// Ranges that vanish, before the writes of this batch are applied. (`reverse` means nothing here.)
+    /// Ranges to delete, before the writes of this batch are applied (`reverse` is ignored).
     pub drops: Vec<(StoreId, KeyRange)>,
     /// Writes per store; a key occurs at most once per store.
     pub writes: Vec<(StoreId, Vec<Write>)>,
@@ -27,19 +27,19 @@ pub struct EpochBatch {
     pub positions: Vec<(StoreId, Partition, Offset)>,
 }
 
-/// A store that a back end is asked to keep.
+/// A store that a back end is to keep.
 #[derive(Clone, Debug)]
 pub struct StoreLayout {
     /// Its id in this run.
     pub id: StoreId,
-    /// Its name: what finds it again on disk.
+    /// Its name, which identifies it on disk.
     pub name: String,
-    /// A word for the format of keys and values (`"kv-timestamped:string:int64"`); a store on disk
-    /// with another word is refused.
+    /// The format of keys and values (`"kv-timestamped:string:int64"`); a store on disk with
+    /// another format is refused.
     pub format: String,
 }
 
-/// Which part of the keys a scan covers: `from` inclusive, `to` exclusive.
+/// A range of keys: `from` inclusive, `to` exclusive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRange {
     /// First key, `None` from the beginning.
@@ -62,7 +62,7 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>>;
-    /// What is committed in these stores, and stays as it is now: for reads from outside that take their time.
+    /// A snapshot of these stores, for reads that take their time.
     ///
     /// # Errors
     /// As `get`.
@@ -83,8 +83,8 @@ pub trait Backend: Send + Sync + Debug {
         writes: Vec<Write>,
         positions: &[(Partition, Offset)],
     ) -> Result<()>;
-    /// As `restore`, for a whole run: a back end may have a faster way for one. Runs of one store come one
-    /// after the other, those of different stores at the same time.
+    /// As `restore`, for a whole run, which some back ends load faster. Runs of one store come in
+    /// order, those of different stores in parallel.
     ///
     /// # Errors
     /// As `get`.
@@ -96,7 +96,7 @@ pub trait Backend: Send + Sync + Debug {
     ) -> Result<()> {
         self.restore(store, run.into_writes(), positions)
     }
-    /// The store has caught up: nothing more is loaded, what was put off for it can be done now.
+    /// The store has caught up: work that was postponed can be done now.
     ///
     /// # Errors
     /// As `get`.
@@ -104,12 +104,12 @@ pub trait Backend: Send + Sync + Debug {
         let _ = store;
         Ok(())
     }
-    /// The changelog positions that the data of this store stands for.
+    /// The changelog offsets up to which this store's data is complete.
     ///
     /// # Errors
     /// As `get`.
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>>;
-    /// When the data of this store was last known to lack nothing of its changelog, by the broker's clock.
+    /// When this store was last known to have all of its changelog, by the broker's clock.
     ///
     /// # Errors
     /// As `get`.
@@ -119,7 +119,7 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()>;
-    /// Forgets all data and positions of a store, and when it was current.
+    /// Deletes all data, offsets and that time.
     ///
     /// # Errors
     /// As `get`.

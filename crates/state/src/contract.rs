@@ -1,8 +1,8 @@
-//! What every back end must do, as functions that panic with the reason.
+//! The contract test suite of back ends, as functions that panic with the reason.
 //!
-//! Takes an empty back end that knows the stores [`layouts`] gives; used by our back ends and by the
-//! authors of others. Owns no back end. [`run`] checks behaviour in one process, [`reopen`] what a
-//! durable one must still know after it was opened again.
+//! For our back ends and for authors of others; takes an empty back end with the stores of
+//! [`layouts`]. [`run`] checks behaviour in one process, [`reopen`] what a durable back end must
+//! know after reopening.
 
 #![allow(clippy::missing_panics_doc)] // panicking is how a suite speaks
 
@@ -21,7 +21,7 @@ pub fn layouts() -> Vec<StoreLayout> {
         name: name.to_owned(),
         format: "kv-timestamped:string:int64".to_owned(),
     };
-    // One name is a prefix of the other: their positions must not mix.
+    // One name is a prefix of the other: their offsets must not mix.
     vec![layout(A, "orders"), layout(B, "orders-by-day")]
 }
 

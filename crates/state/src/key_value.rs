@@ -38,9 +38,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Datum, Epoch, Result, Serde, StoreId, Timestamp};
 
-/// How many parts the keys are spread over, each with its own lock.
+/// How many shards the keys are spread over, each with its own lock.
 const SHARDS: usize = 64;
-/// The same, where every range has to look into each part.
+/// Fewer where keys are ordered, because every range read visits all shards.
 const ORDERED_SHARDS: usize = 16;
 
 /// A value with the timestamp kept beside it.
@@ -53,8 +53,8 @@ pub struct Stored {
     pub timestamp: Timestamp,
 }
 
-/// An internal key that an epoch wrote, with the value's bytes; [`Layout::to_changelog`] makes the
-/// changelog's record of it.
+/// What an epoch wrote to an internal key, encoded; [`Layout::to_changelog`] makes its changelog
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// The key's bytes.
@@ -64,11 +64,11 @@ pub struct Sealed {
     /// The timestamp of the changelog record: that of the value; of a delete without one, that of
     /// the value it removed, else [`Timestamp::UNKNOWN`].
     pub timestamp: Timestamp,
-    /// Is it for the changelog? Deletions that only tidy up the local store are not.
+    /// Does it go to the changelog? Deletions that only clean up the local store don't.
     pub changelog: bool,
 }
 
-/// What one lane has written to one store in the open epoch. Sealing takes it.
+/// The keys that one lane has written to one store in the open epoch. Sealing takes it.
 #[derive(Debug, Default)]
 pub struct Dirty {
     /// Keys in the order of their first write, as their slots have them.
@@ -143,9 +143,9 @@ impl KeyValueStore {
         }
     }
 
-    /// Keeps the slots in order or not: with order, a small range costs the same however much is
-    /// staged, and each first write of a key a little more. For a new store only: what it holds in
-    /// memory is forgotten.
+    /// Keeps slots in key order or not: with order, a small range costs the same however much is
+    /// staged, and each first write of a key a little more. For a new store only: it forgets what
+    /// is in memory.
     #[must_use]
     pub fn with_ordered(mut self, ordered: bool) -> Self {
         let ordered = ordered || self.layout != Layout::KeyValue;
@@ -209,9 +209,9 @@ impl KeyValueStore {
         Ok(())
     }
 
-    /// Deletes here, but not in the changelog: for what no reader can see any more. Does nothing if
-    /// `epoch` itself has written the key, because the changelog is still to hear of that; says whether
-    /// it did something.
+    /// Deletes in the store, but not in the changelog: for rows that no reader can see any more.
+    /// Does nothing (`false`) if `epoch` itself has written the key, because that write must reach
+    /// the changelog.
     ///
     /// # Errors
     /// As `put`.
@@ -240,8 +240,8 @@ impl KeyValueStore {
         Ok(true)
     }
 
-    /// Reads and writes with one lookup, atomically for the key: `f` sees the current value, returns
-    /// the new one. Nothing before and nothing after is no write.
+    /// Reads and writes atomically with one lookup: `f` gets the current value and returns the new
+    /// one. `None` before and after is no write.
     ///
     /// `f` runs under the lock of the key's shard: it must not wait for anything (an interpreter,
     /// another key, a lock). For functions that may, there is [`Self::update_unlocked`].
@@ -269,9 +269,9 @@ impl KeyValueStore {
         Ok(result)
     }
 
-    /// As [`Self::update`], for an `f` that may wait: it runs without any lock. If another lane wrote
-    /// the key meanwhile, `f` runs again with the new value, so the result is still as if the two
-    /// had run one after the other.
+    /// As [`Self::update`], for an `f` that may block: it runs without a lock. If another lane
+    /// wrote the key meanwhile, `f` runs again with the new value, so the result is the same as one
+    /// after the other.
     ///
     /// # Errors
     /// As `update`.
@@ -302,7 +302,7 @@ impl KeyValueStore {
         }
     }
 
-    /// Bytes that wait for their epoch to commit.
+    /// Bytes of uncommitted writes.
     #[must_use]
     pub fn staged_bytes(&self) -> usize {
         self.shards
@@ -324,14 +324,13 @@ impl KeyValueStore {
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
-        // The bytes alone: as a slice they would be hashed behind their length, which this hasher mixes in anyway.
+        // Without the length prefix of a slice: this hasher mixes the length in anyway.
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
         hasher.finish()
     }
 
-    /// Where a key with this hash is. In a layout with rows, all entries of a record's key are in
-    /// one shard.
+    /// The shard of a key. In a layout with rows, all entries of a record's key are in one shard.
     fn shard(&self, hash: u64, key: &[u8]) -> &Shard {
         match self.layout {
             Layout::KeyValue | Layout::TimeKey | Layout::Timers => self.shard_of(hash),
@@ -339,11 +338,11 @@ impl KeyValueStore {
         }
     }
 
-    /// Bits that the table inside the shard doesn't use much.
+    /// By bits that the shard's hash table hardly uses.
     #[allow(clippy::cast_possible_truncation)]
     #[inline]
     fn shard_of(&self, hash: u64) -> &Shard {
-        // A power of two: a remainder by a number that is not known here would cost more than the rest.
+        // A power of two: a division would cost more than the rest.
         &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
     }
 }

@@ -1,12 +1,11 @@
-//! How a store's keys are laid out: between what slots and back ends hold and what the changelog says.
+//! How a store's keys are encoded, and how they become the changelog records of Kafka Streams.
 //!
-//! Takes internal keys, gives the records that Kafka Streams writes to a changelog, and back. Owns the
-//! byte formats and nothing else. Internal keys of windows and sessions begin with a segment (a slice
-//! of time), so that expired ones leave by one range; changelog keys don't have it, because other
-//! tools read them. Never reads a store, never looks at values beyond the 8 bytes before them.
+//! Internal keys of windows and sessions begin with a segment (a slice of time), so that expired
+//! ones can be dropped as one range. Changelog keys have no segment, because other tools read them.
+//! Values are not touched beyond the 8 bytes of the timestamp in front of them.
 //!
-//! All numbers are big-endian, so that the order of bytes is the order of numbers: window and session
-//! times are not negative; times of versions may be, their sign bit is turned over.
+//! All numbers are big-endian, so that the order of bytes is the order of numbers. Window and
+//! session times are never negative; version timestamps may be, so their sign bit is inverted.
 
 use crate::{KeyRange, RestoreRun, Sealed, Write};
 use bytes::Bytes;
@@ -18,14 +17,14 @@ mod tests;
 
 pub use parts::*;
 
-/// The least length of a segment, as in Kafka Streams.
+/// The shortest segment, as in Kafka Streams.
 const MIN_SEGMENT_MS: i64 = 60_000;
 
-/// In the place of the timestamp before a stored value: this version is a deletion. (The version's
-/// time is in its key, so the place is free.)
+/// In place of a stored value's timestamp: this version is a deletion. (A version's time is in its
+/// key.)
 pub(crate) const TOMBSTONE: Timestamp = Timestamp(i64::MIN);
 
-/// How the keys of a store are made.
+/// How the keys of a store are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
     /// The record's key; one value per key.
@@ -35,14 +34,14 @@ pub enum Layout {
     Window {
         /// How much time a segment covers.
         segment_ms: i64,
-        /// Windows that start this long before the highest start, or longer, are gone.
+        /// Windows that start this much before the highest start are expired.
         retention_ms: i64,
     },
     /// `segment of end | key | end (8) | start (8)`; in the changelog without the segment.
     Session {
         /// How much time a segment covers.
         segment_ms: i64,
-        /// Sessions that end this long before the highest end, or longer, are gone.
+        /// Sessions that end this much before the highest end are expired.
         retention_ms: i64,
     },
     /// `key | timestamp (8)`; in the changelog a record of the key at that timestamp per version.
@@ -50,7 +49,7 @@ pub enum Layout {
         /// How far back reads and writes may go from the highest timestamp.
         history_ms: i64,
     },
-    /// An 8-byte time first, then anything: kept for ordered scans (pending joins, suppressed results).
+    /// An 8-byte time, then anything: for scans by time (pending joins, suppressed results).
     TimeKey,
     /// `domain (1) | time (8) | key`: see [`crate::TimerView`].
     Timers,
@@ -86,7 +85,7 @@ impl Layout {
         }
     }
 
-    /// The word for this layout.
+    /// The name of this layout.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -99,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// The word for [`crate::StoreLayout::format`]: the name, and the segment length where keys depend
+    /// The text in [`crate::StoreLayout::format`]: the name, and the segment length if keys depend
     /// on it.
     #[must_use]
     pub fn format(&self) -> String {
@@ -142,7 +141,7 @@ impl Layout {
         })
     }
 
-    /// What the back end is to hold for a changelog record.
+    /// What the back end stores for a changelog record.
     ///
     /// # Errors
     /// As [`Self::restore_into`].
@@ -157,7 +156,7 @@ impl Layout {
         Ok(run.into_writes().remove(0))
     }
 
-    /// Adds what the back end is to hold for a changelog record to a run.
+    /// Adds to a run what the back end stores for a changelog record.
     ///
     /// # Errors
     /// `StateCorrupt` if the record's key is too short for the layout.
@@ -201,8 +200,8 @@ impl Layout {
         Ok(())
     }
 
-    /// The internal range of the segments that lie wholly before `before_ms` (exclusive); `None` if
-    /// there are none, or the layout has no segments.
+    /// The key range of segments that lie wholly before `before_ms`; `None` if there are none, or
+    /// the layout has no segments.
     #[must_use]
     pub fn expired(&self, before_ms: i64) -> Option<KeyRange> {
         let (Self::Window { segment_ms, .. } | Self::Session { segment_ms, .. }) = *self else {
@@ -219,8 +218,8 @@ impl Layout {
         })
     }
 
-    /// As [`Self::expired`], for everything that reads no longer show when the highest time that the
-    /// store has seen is `observed`.
+    /// The same for everything that reads no longer show when the store's highest time is
+    /// `observed`.
     #[must_use]
     pub fn expired_at(&self, observed: i64) -> Option<KeyRange> {
         let (Self::Window { retention_ms, .. } | Self::Session { retention_ms, .. }) = *self else {
@@ -229,8 +228,8 @@ impl Layout {
         self.expired(observed.saturating_sub(retention_ms).saturating_add(1))
     }
 
-    /// How long the part of an internal key is that all entries of one row share (with the segment);
-    /// `None` if the layout has no rows.
+    /// Length of the key prefix (with the segment) that all entries of one row share; `None` if the
+    /// layout has no rows.
     pub(crate) const fn row_len(&self, key_len: usize) -> Option<usize> {
         match self.suffix_len() {
             Some(suffix) if key_len >= self.segment_len() + suffix => Some(key_len - suffix),
@@ -238,7 +237,7 @@ impl Layout {
         }
     }
 
-    /// The bytes after the row.
+    /// Bytes behind that prefix.
     pub(crate) const fn suffix_len(&self) -> Option<usize> {
         match self {
             Self::KeyValue | Self::TimeKey | Self::Timers => None,
@@ -248,7 +247,7 @@ impl Layout {
         }
     }
 
-    /// The bytes before the record's key.
+    /// Bytes in front of the record's key.
     #[inline]
     pub(crate) const fn segment_len(&self) -> usize {
         match self {
@@ -257,8 +256,8 @@ impl Layout {
         }
     }
 
-    /// The part of an internal key that decides which shard it is in: one shard holds all segments of
-    /// a record's key.
+    /// The part of an internal key that selects the shard: all segments of a record's key are in
+    /// one shard.
     pub(crate) fn placement<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         self.row_len(key.len())
             .map_or(key, |end| &key[self.segment_len()..end])

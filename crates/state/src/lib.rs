@@ -1,9 +1,10 @@
-//! Keyed values: staged per epoch, made durable with the changelog position they stand for.
+//! Stores: keyed values, staged per epoch and made durable together with their changelog offsets.
 //!
-//! [`Backend`] is the contract of what keeps committed data ([`memory`], [`rocksdb`]); [`KeyValueStore`]
-//! is what operators use: an overlay of slots over a back end; [`Layout`] says how its keys are made,
-//! and [`WindowView`], [`SessionView`], [`VersionedView`] and [`TimerView`] read it as what it is. Law 6: nothing
-//! reaches a back end before its transaction is committed.
+//! [`Backend`] is the contract for committed data ([`memory`], [`rocksdb`]). [`KeyValueStore`] is
+//! what operators use: an overlay of uncommitted values and a cache over a back end. [`Layout`]
+//! defines how keys are encoded, and [`WindowView`], [`SessionView`], [`VersionedView`] and
+//! [`TimerView`] read a store as that kind. Law 6: nothing reaches a back end before its
+//! transaction is committed.
 
 mod backend;
 pub mod contract;

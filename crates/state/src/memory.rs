@@ -1,9 +1,9 @@
-//! Committed data in memory.
+//! A back end in memory.
 //!
-//! Takes epochs, gives sorted reads. Owns the data behind one lock: an epoch appears whole. A clone
-//! shares the data, so that a simulated restart finds what the "disk" held; whether the engine may
-//! rely on that is said at construction. A snapshot shares a store's tree too: the next epoch that writes to the store
-//! copies the tree (not the bytes in it) if the snapshot is still there.
+//! All data is behind one lock, so an epoch appears as a whole. A clone shares the data, so that a
+//! simulated restart finds what the "disk" held; the constructor says whether the engine may rely
+//! on that. A snapshot shares a store's tree: the next epoch that writes to the store copies the
+//! tree (not the bytes in it) if the snapshot still exists.
 
 use crate::{Backend, EpochBatch, KeyRange, Page, Snapshot, Write};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 #[cfg(test)]
 mod tests;
 
-/// What a node of the tree costs beside the bytes.
+/// Bytes of a tree node beside key and value.
 const OVERHEAD: u64 = 96;
 
 fn size(key: &Bytes, value: &Bytes) -> u64 {
@@ -47,7 +47,8 @@ impl Store {
     }
 
     fn drop_range(&mut self, range: &KeyRange) {
-        // As retention lets go of the oldest: in one cut, for readers of all stores wait meanwhile.
+        // Retention drops the oldest entries: split the tree once, since readers of all stores wait
+        // meanwhile.
         if let (None, Some(to)) = (&range.from, &range.to) {
             let data = Arc::make_mut(&mut self.data);
             let kept = data.split_off(to);
@@ -95,8 +96,8 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// An empty one. `durable` claims that the data outlives the engine: true for a simulated disk
-    /// that a test keeps, false for a process that really loses it.
+    /// Empty. `durable` claims that the data outlives the engine: true for a simulated disk, false
+    /// for a process that loses it.
     #[must_use]
     pub fn new(durable: bool) -> Self {
         Self {
@@ -106,7 +107,7 @@ impl MemoryBackend {
     }
 }
 
-/// Trees as they were.
+/// The trees at the time of the snapshot.
 #[derive(Debug)]
 struct Trees(Vec<(StoreId, Arc<Tree>)>);
 

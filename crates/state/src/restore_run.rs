@@ -1,8 +1,8 @@
-//! A run: restored changelog records on their way into a back end.
+//! A run of restored changelog records, on its way into a back end.
 //!
-//! Takes writes in changelog order, gives them in that order or sorted with only the last one of each
-//! key. Owns their bytes in one block: a record costs no allocation, and a run of millions moves
-//! between threads as three pointers. Never knows a store, a topic or a file.
+//! Gives the writes in changelog order, or sorted with only the last one of each key. All bytes are
+//! in one block: a record costs no allocation, and a run of millions moves between threads as three
+//! pointers.
 
 use crate::Write;
 use bytes::Bytes;
@@ -11,15 +11,15 @@ use std::cmp::Ordering;
 #[cfg(test)]
 mod tests;
 
-/// The length of a value that is not there.
+/// The length of an absent value.
 const DELETED: u32 = u32::MAX;
-/// Before each record: the lengths of key and value.
+/// In front of each record: the lengths of key and value.
 const HEADER: usize = 8;
-/// What sorting needs for each record, on top of what the run holds.
+/// Memory for sorting, per record.
 const SORT_BYTES: usize = size_of::<Place>();
 
-/// Where a record stands in the order of keys: the first 16 bytes after what all keys share decide
-/// nearly always, without a look at the block.
+/// A record's sort key: the first 16 bytes behind the prefix that all keys share nearly always
+/// decide without a look into the block.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     high: u64,
@@ -36,12 +36,12 @@ pub struct RestoreRun {
     /// Lengths, key and value of one record after the other.
     block: Vec<u8>,
     len: usize,
-    /// How many bytes all keys begin with.
+    /// Length of the prefix that all keys share.
     shared: usize,
 }
 
 impl RestoreRun {
-    /// Adds a record behind all others; key and value are given in parts. `None` deletes the key.
+    /// Appends a record; key and value are given in parts. `None` deletes the key.
     ///
     /// # Panics
     /// If a key or a value is 4 GiB or longer: no broker has such a record.
@@ -67,7 +67,7 @@ impl RestoreRun {
         };
     }
 
-    /// Adds a write behind all others.
+    /// Appends a write.
     pub fn push_write(&mut self, write: &Write) {
         let value = write.value.as_ref().map(|v| [v.as_ref()]);
         self.push(&[&write.key], value.as_ref().map(|v| &v[..]));
@@ -85,13 +85,13 @@ impl RestoreRun {
         self.len == 0
     }
 
-    /// Memory that it takes, with what sorting it will take.
+    /// Memory it needs, including sorting.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.block.len() + self.len * SORT_BYTES
     }
 
-    /// All records in the order in which they came.
+    /// All records in the order in which they were pushed.
     pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         self.places().map(|at| self.record(at))
     }
@@ -113,7 +113,7 @@ impl RestoreRun {
             loop {
                 let place = places.next()?;
                 let record = self.record(place.at);
-                // Records of one key stand in the order in which they came: the last one counts.
+                // Records of one key are in order: the last one counts.
                 let repeated = places.peek().is_some_and(|next| {
                     (next.high, next.low) == (place.high, place.low)
                         && self.record(next.at).0 == record.0
@@ -125,7 +125,7 @@ impl RestoreRun {
         })
     }
 
-    /// The same as single writes, each with bytes of its own: who keeps one keeps nothing else alive.
+    /// All records as separate writes that don't keep the block alive.
     #[must_use]
     pub fn into_writes(self) -> Vec<Write> {
         let write = |(key, value): Record<'_>| Write {
@@ -135,7 +135,7 @@ impl RestoreRun {
         self.iter().map(write).collect()
     }
 
-    /// Where records begin.
+    /// The offsets of records in the block.
     fn places(&self) -> impl Iterator<Item = usize> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -189,7 +189,7 @@ fn length(bytes: usize) -> u32 {
         .expect("a record of a broker is shorter than 4 GiB")
 }
 
-/// Eight bytes from `at` on as a number that orders as they do; zeros stand for what is missing.
+/// The eight bytes from `at` on as a number that orders like them; missing bytes are zero.
 fn word(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at..).unwrap_or_default();
     if let Some(whole) = rest.first_chunk::<8>() {

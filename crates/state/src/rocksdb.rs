@@ -1,12 +1,10 @@
-//! Committed data on disk: one RocksDB per application, one column family per store.
+//! A back end on disk: one RocksDB per application, one column family per store.
 //!
-//! Takes epochs and restored records; gives committed values. Owns the directory, the files in it and
-//! the memory budget of block cache and write buffers together. Data and changelog positions go into
-//! one write batch, so the store never stands for another position than it has. Nothing is synced:
-//! after a power loss the log's tail may be missing, and its positions with it, and the changelog
-//! gives it back.
+//! Block cache and write buffers share one memory budget. Data and changelog offsets go into one
+//! write batch, so they always agree. Nothing is synced: after a power loss the end of the log may
+//! be missing, its offsets with it, and the changelog restores it.
 //!
-//! The meta column family holds the format version, a format word per store, and positions.
+//! The meta column family holds the format version, the format of each store, and the offsets.
 
 mod batch;
 mod damage;
@@ -36,17 +34,17 @@ const META: &str = "stoatflow:meta";
 
 /// Keeps stores on disk.
 pub struct RocksBackend {
-    /// Shared with the snapshots that somebody reads: it is closed when the last of them is gone.
+    /// Shared with open snapshots: the database closes when the last one is gone.
     db: Arc<DB>,
     place: Place,
     budget: Budget,
     /// Column family by store id.
     names: Vec<Option<String>>,
     orphans: Vec<String>,
-    /// Where sorted files are made before they are taken in.
+    /// Where sorted files are written before RocksDB takes them over.
     ingest: PathBuf,
     next_file: AtomicU64,
-    /// Stores that are being restored.
+    /// Stores being restored.
     loaded: Mutex<BTreeMap<StoreId, batch::Loaded>>,
 }
 
@@ -60,8 +58,8 @@ impl std::fmt::Debug for RocksBackend {
 }
 
 impl RocksBackend {
-    /// Opens or makes the state in `dir`. Block cache and write buffers of all stores together stay
-    /// within about `memory_max_bytes`.
+    /// Opens or creates the state in `dir`. Block cache and write buffers of all stores together
+    /// use about `memory_max_bytes`.
     ///
     /// # Errors
     /// `StateLocked` if another process has it, `Incompatible` if it is not ours or was written with
@@ -93,7 +91,7 @@ impl RocksBackend {
         }
     }
 
-    /// Stores on disk that the topology doesn't have (any more). They are kept, and cost only space.
+    /// Stores on disk that the topology doesn't have. They are kept and only cost space.
     #[must_use]
     pub fn orphans(&self) -> &[String] {
         &self.orphans

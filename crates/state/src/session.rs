@@ -1,8 +1,7 @@
-//! A store read as sessions: one value per key, start and end.
+//! Reads a store as sessions: one value per key, start and end.
 //!
-//! Takes keys as bytes and the bounds of sessions; gives values. Owns the rule of retention: what ends
-//! at or before `observed - retention` is refused and hidden. Doesn't remember `observed` (the highest
-//! end that the store has seen): the caller gives it and takes it back.
+//! Sessions that end at or before `observed - retention` are refused and hidden. The caller keeps
+//! `observed` (the highest end that the store has seen).
 
 use crate::window::{keys_in, short_key};
 use crate::{Dirty, KeyRange, KeyValueStore, Layout, Stored, session_key, split_session};
@@ -22,7 +21,7 @@ pub struct SessionView<'a> {
     retention_ms: i64,
 }
 
-/// A session that was found.
+/// A session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
     /// The record's key.
@@ -73,7 +72,8 @@ impl<'a> SessionView<'a> {
         if oldest < 0 { 0 } else { oldest + 1 }
     }
 
-    /// Counts `end` as seen; the internal key to write to, or `None` if the session is expired.
+    /// Notes `end` as seen; gives the internal key to write to, or `None` if the session is
+    /// expired.
     pub fn admit(&mut self, key: &[u8], start: i64, end: i64) -> Option<Bytes> {
         self.observed = self.observed.max(end);
         (end >= self.oldest()).then(|| session_key(self.segment_ms, key, start, end))
@@ -139,7 +139,7 @@ impl<'a> SessionView<'a> {
             b.put_i64(earliest_end);
             let from = b.freeze();
             let row = from.slice(..8 + key.len());
-            // No time begins with this byte: times aren't negative.
+            // Times aren't negative, so none begins with this byte.
             let to = Some([row.as_ref(), b"\xff"].concat().into());
             let range = KeyRange {
                 from: Some(from),

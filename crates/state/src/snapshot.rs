@@ -1,7 +1,7 @@
-//! A look at committed data that stands still while epochs go on.
+//! A snapshot of committed data, read page by page while epochs continue.
 //!
-//! Takes the state as the last applied epoch left it, gives entries page by page: who reads a large store holds one
-//! page of it, and nobody who commits waits for the reader. Never shows anything that was applied later.
+//! A reader of a large store holds one page in memory, and no commit waits for it. Nothing that is
+//! applied later is visible.
 
 use bytes::Bytes;
 use std::fmt::Debug;
@@ -10,9 +10,9 @@ use stoatflow_core::{Result, StoreId};
 /// How much is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// So many entries at most.
+    /// Most entries.
     pub rows: usize,
-    /// The page ends with the entry that brings keys and values to this many bytes.
+    /// The page ends with the entry that reaches this many bytes.
     pub bytes: usize,
 }
 
@@ -39,15 +39,15 @@ impl Page {
     }
 }
 
-/// Committed data of some stores, all as of one epoch where one back end keeps them. Dropping it lets go of what
-/// is kept for it.
+/// Committed data of some stores; as of one epoch if one back end keeps them. Dropping it frees
+/// what is kept for it.
 pub trait Snapshot: Send + Sync + Debug {
     /// The value of a key.
     ///
     /// # Errors
     /// `StateCorrupt`, `DiskFull`, `Internal`.
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>>;
-    /// Entries in byte order of keys, from this key on (it included), at most a page.
+    /// Entries in byte order of keys, starting with this key, at most a page.
     ///
     /// # Errors
     /// As `get`.

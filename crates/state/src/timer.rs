@@ -1,9 +1,8 @@
-//! A store read as timers: what is to happen to a key at a time.
+//! Reads a store as timers: keys with the time at which they are due.
 //!
-//! Takes domains, times and keys; gives rows in the order in which they are due. A row is
-//! `domain (1) | time (8, sign turned over) | key`: one range of bytes is all timers of a domain up to a
-//! time, and the order of bytes is that of time, then of keys. Owns that format, and that a timer is there
-//! once however often it is registered. Never knows what time it is.
+//! A row is `domain (1) | time (8, sign inverted) | key`, so all timers of a domain up to a time
+//! are one range, ordered by time and then by key. Registering a timer again changes nothing. The
+//! caller knows what time it is.
 
 use crate::key_value::after;
 use crate::{Dirty, KeyRange, KeyValueStore, Layout, SIGN, Stored, split_time_key};
@@ -15,15 +14,15 @@ mod tests;
 
 /// Domain and time.
 const HEAD: usize = 9;
-/// How many rows a look through a whole store takes at a time.
+/// Rows per page when a whole store is read.
 const PAGE: usize = 4_096;
-/// The value of every row: what more is to be kept with a timer may come behind it.
+/// The value of every row; more may be stored behind it later.
 const ROW: &[u8] = &[1];
 
-/// By which clock a timer is due.
+/// The clock by which a timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerDomain {
-    /// The time of events.
+    /// Event time.
     Event,
     /// The machine's clock.
     Processing,
@@ -59,11 +58,11 @@ impl TimerDomain {
 /// A timer, taken from a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerParts<'r> {
-    /// By which clock.
+    /// Its clock.
     pub domain: TimerDomain,
     /// When.
     pub at: i64,
-    /// Of which key: its bytes.
+    /// The key's bytes.
     pub key: &'r [u8],
 }
 
@@ -77,7 +76,7 @@ pub fn timer_row(domain: TimerDomain, at: i64, key: &[u8]) -> Bytes {
     row.freeze()
 }
 
-/// Takes a row apart; `None` for what is none.
+/// Splits a row; `None` if it isn't one.
 #[must_use]
 pub fn split_timer(row: &[u8]) -> Option<TimerParts<'_>> {
     let (domain, rest) = row.split_first()?;
@@ -92,7 +91,7 @@ pub fn timer_key(row: &Bytes) -> Bytes {
     row.slice(row.len().min(HEAD)..)
 }
 
-/// The least row after all of a domain that are due at `at` or before.
+/// The smallest row behind all of a domain that are due at `at` or before.
 fn beyond(domain: TimerDomain, at: i64) -> Bytes {
     match at.checked_add(1) {
         Some(next) => timer_row(domain, next, &[]),
@@ -100,10 +99,10 @@ fn beyond(domain: TimerDomain, at: i64) -> Bytes {
     }
 }
 
-/// From where rows are read.
+/// Where reading starts.
 #[derive(Clone, Debug)]
 pub enum TimersFrom {
-    /// From this time on.
+    /// At this time.
     Time(i64),
     /// Behind this row.
     Row(Bytes),
@@ -130,9 +129,9 @@ impl<'a> TimerView<'a> {
         Ok(Self { store, epoch })
     }
 
-    /// Writes a timer, unread: one that is there already stays as it is. `wall` is when it was registered: a
-    /// changelog record with the time at which it is due would be refused by a broker that takes no records
-    /// of the future (Kafka's default: an hour).
+    /// Writes a timer without reading it first. `wall` is the time of registration, used as the
+    /// changelog record's timestamp: brokers refuse records too far in the future (by default an
+    /// hour).
     ///
     /// # Errors
     /// As the store's `put`.
@@ -140,7 +139,7 @@ impl<'a> TimerView<'a> {
         self.write(dirty, row, Datum::Bytes(Bytes::from_static(ROW)), wall)
     }
 
-    /// Removes a timer, unread: it need not be there.
+    /// Removes a timer without reading it first.
     ///
     /// # Errors
     /// As the store's `put`.
@@ -165,7 +164,7 @@ impl<'a> TimerView<'a> {
         Ok(self.store.get(self.epoch, row)?.is_some())
     }
 
-    /// Rows that are due at `until` or before, in order, at most `limit`.
+    /// Rows due at `until` or before, in order, at most `limit`.
     ///
     /// # Errors
     /// As the store's `scan`.
@@ -183,7 +182,7 @@ impl<'a> TimerView<'a> {
         self.rows(from, beyond(domain, until), limit)
     }
 
-    /// When the first one after `at` is due (`None`: the first of all).
+    /// The time of the first timer after `at` (`None`: of the first of all).
     ///
     /// # Errors
     /// As the store's `scan`.
@@ -196,8 +195,8 @@ impl<'a> TimerView<'a> {
         Ok(rows.first().and_then(|row| split_timer(row)).map(|t| t.at))
     }
 
-    /// All timers of a key, by domain, then by time. Looks through the whole store, a page at a time: rows
-    /// are in the order of time.
+    /// All timers of a key, by domain and time. Reads the whole store page by page, since rows are
+    /// ordered by time.
     ///
     /// # Errors
     /// As the store's `scan`.

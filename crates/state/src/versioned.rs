@@ -1,10 +1,9 @@
-//! A store read as versions: for each key what it was worth, and since when.
+//! Reads a store as versions: the values of each key, and since when each is valid.
 //!
-//! Takes keys as bytes and timestamps; gives versions. Owns Kafka Streams' rules of history: writes
-//! older than `observed - history` are refused; reads as of an older time see only a version that is
-//! still the latest; a deletion is a version. What no read can see any more is pruned when its key is
-//! written, here and not in the changelog. Doesn't remember `observed` (the highest timestamp that the
-//! store has seen): the caller gives it and takes it back.
+//! Follows Kafka Streams' rules of history: writes older than `observed - history` are refused;
+//! reads as of an older time see a version only if it is still the latest; a deletion is a version.
+//! Versions that no read can see are pruned when their key is written, in the store but not in the
+//! changelog. The caller keeps `observed` (the highest timestamp that the store has seen).
 
 use crate::key_value::after;
 use crate::layout::TOMBSTONE;
@@ -37,7 +36,7 @@ pub enum PutResult {
 }
 
 impl PutResult {
-    /// As Kafka Streams' `put` returns it: the time, -1, or the least long.
+    /// As Kafka Streams' `put` returns it: the time, -1, or `Long.MIN_VALUE`.
     #[must_use]
     pub const fn code(self) -> i64 {
         match self {
@@ -53,14 +52,14 @@ impl PutResult {
 pub struct VersionedRecord {
     /// Its value.
     pub value: Datum,
-    /// Since when it holds.
+    /// Since when it is valid.
     pub timestamp: i64,
-    /// When the next version (or deletion) took over; `None` if it is the latest. Kafka Streams' typed
-    /// stores never fill this in.
+    /// When the next version (or deletion) began; `None` if it is the latest. Kafka Streams' typed
+    /// stores never set it.
     pub valid_to: Option<i64>,
 }
 
-/// A version of a row: its time, and its value unless it is a deletion.
+/// A version in a row: its time, and its value (`None`: deletion).
 type Version = (i64, Option<Datum>);
 
 impl<'a> VersionedView<'a> {
@@ -199,9 +198,10 @@ impl<'a> VersionedView<'a> {
         Ok(found.collect())
     }
 
-    /// A compacted changelog keeps what was written last, which must not be a version that came late:
-    /// the latest version goes after it. (A lane still in the epoch before that writes this very version
-    /// later doesn't reach the copy; key affinity keeps that from happening to the DSL's operators.)
+    /// A compacted changelog keeps the record written last, which must not be a version that came
+    /// late, so the latest version is written again after it. (A lane still in the previous epoch
+    /// that writes this version later doesn't reach the copy; key affinity prevents that for the
+    /// DSL's operators.)
     fn log_latest_again(&self, dirty: &mut Dirty, key: &[u8]) -> Result<()> {
         if let Some((ts, _)) = self.last_until(key, i64::MAX)? {
             self.store
@@ -212,7 +212,7 @@ impl<'a> VersionedView<'a> {
         Ok(())
     }
 
-    /// Deletes the versions of a key that no read can see any more.
+    /// Deletes versions that no read can see any more.
     fn prune(&self, dirty: &mut Dirty, key: &[u8]) -> Result<()> {
         let hidden = self.versions(key, i64::MIN, self.oldest(), true, usize::MAX)?;
         let mut versions = hidden.into_iter();
@@ -222,9 +222,10 @@ impl<'a> VersionedView<'a> {
             let key = versioned_key(key, ts);
             alone &= self.store.prune(self.epoch, dirty, &key)?;
         }
-        // The newest of them still holds at the oldest time that can be asked for. A deletion shows
-        // nothing by itself, but must stay while it hides a version that could not be pruned yet, and while a lane of
-        // the epoch before may still put a value in its place: pruned here, that value would not be seen in this epoch.
+        // The newest of them is valid at the oldest time that can be asked for. A deletion must
+        // stay while it hides a version that could not be pruned yet, and while a lane of the
+        // previous epoch may still replace it with a value, which would be invisible in this epoch
+        // if the deletion were pruned.
         if let Some((ts, None)) = newest
             && ts < self.oldest()
             && alone
@@ -236,7 +237,7 @@ impl<'a> VersionedView<'a> {
         Ok(())
     }
 
-    /// Does no lane of a later epoch see a version that this deletion, the oldest that is left, hides?
+    /// Is there no version, visible to a lane of a later epoch, that this oldest deletion hides?
     fn hides_nothing(&self, key: &[u8], ts: i64) -> Result<bool> {
         let latest = Self {
             epoch: Epoch(u64::MAX),

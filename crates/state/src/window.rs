@@ -1,9 +1,8 @@
-//! A store read as windows: one value, or several, per key and window start.
+//! Reads a store as windows: one value, or several, per key and window start.
 //!
-//! Takes keys as bytes and window starts; gives values. Owns the rule of retention: what starts at or
-//! before `observed - retention` is refused and hidden, whether it is still on disk or not. Doesn't
-//! remember `observed` (the highest start that the store has seen): the caller gives it and takes it
-//! back, because only the caller knows how lanes and restarts agree on it.
+//! Windows that start at or before `observed - retention` are refused and hidden, even if still on
+//! disk. The caller keeps `observed` (the highest start that the store has seen), because it knows
+//! how lanes and restarts agree on it.
 
 use crate::key_value::{after, after_prefix};
 use crate::{Dirty, KeyRange, KeyValueStore, Layout, Stored, segment, split_window, window_key};
@@ -64,8 +63,8 @@ impl<'a> WindowView<'a> {
         if oldest < 0 { 0 } else { oldest + 1 }
     }
 
-    /// Counts `start` as seen; the internal key to write to, or `None` if the window is expired. With
-    /// it an operator can use the store's own `update`.
+    /// Notes `start` as seen; gives the internal key to write to, or `None` if the window is
+    /// expired. With the key an operator can use the store's own `update`.
     pub fn admit(&mut self, key: &[u8], start: i64) -> Option<Bytes> {
         self.observed = self.observed.max(start);
         (start >= self.oldest()).then(|| window_key(self.segment_ms, key, start, 0))
@@ -89,7 +88,7 @@ impl<'a> WindowView<'a> {
         Ok(true)
     }
 
-    /// Adds beside what is there for the key and start. A null value adds nothing.
+    /// Adds a value beside those of the same key and start. A null value adds nothing.
     ///
     /// # Errors
     /// As the store's `put` and `scan`.
@@ -257,8 +256,8 @@ pub(crate) fn keys_in(
     let end = to_key.map_or_else(
         || after_prefix(&number),
         |key| {
-            // A key that `to_key` begins with is wanted too; what follows it is a time, which may be
-            // greater than what follows in `to_key`.
+            // A prefix of `to_key` is included too; what follows it is a time, which may be greater
+            // than what follows in `to_key`.
             let last = |n: usize| {
                 let parts = [number.as_slice(), &key[..n], &to.to_be_bytes(), &[0xff; 9]];
                 parts.concat()

@@ -1,8 +1,8 @@
 //! One pass over JSON text: is it well-formed, and which members do its objects have?
 //!
-//! Takes UTF-8, gives yes or no, and notes the names of members. Builds nothing, and however deep a text is, it
-//! doesn't call itself. Its verdict is serde_json's, byte for byte (tested); a library that gives it without parsing
-//! numbers and texts is not known to us, and this pass is on the path of every JSON record.
+//! Takes UTF-8. Builds nothing and doesn't recurse, however deep a text is. Its verdict is
+//! serde_json's, byte for byte (tested). We know no library that gives it without parsing numbers
+//! and strings, and this pass is on the path of every JSON record.
 
 use super::Names;
 
@@ -30,7 +30,7 @@ impl Scan<'_> {
     fn run(mut self) -> Option<()> {
         loop {
             self.value()?;
-            // Behind a value: what is around it goes on, or ends too.
+            // Behind a value: the enclosing array or object continues or ends.
             loop {
                 let next = self.past_blanks();
                 let Some(around) = self.open.last().copied() else {
@@ -52,7 +52,8 @@ impl Scan<'_> {
         }
     }
 
-    /// A scalar, an empty object or array, or the beginning of one with its first name, up to the value behind it.
+    /// A scalar, an empty object or array, or the beginning of one with its first name, up to the
+    /// value behind it.
     fn value(&mut self) -> Option<()> {
         loop {
             let first = self.past_blanks()?;

@@ -1,7 +1,7 @@
-//! Properties of the Kafka clients: passed on, or refused with the reason.
+//! Properties of the Kafka clients: passed on, or refused with a reason.
 //!
-//! Takes a name as the user wrote it, gives the client it is for and the name without prefix. Owns the list of
-//! properties that the engine decides itself. What a property means is the client's to say (crate log).
+//! Takes a name as the user wrote it; gives the client it is for and the name without its prefix.
+//! Has the list of properties that the engine sets itself. The client (crate log) checks the rest.
 
 use super::ClientRole;
 

@@ -1,8 +1,7 @@
-//! From raw pairs to [`Settings`], or to every problem at once.
+//! Parses raw pairs into [`Settings`], or reports every problem at once.
 //!
-//! Takes names in dotted or underscore spelling and values as JSON scalars; gives checked settings.
-//! Owns the rules that no single row of the table can say (contradictions, names that become
-//! topics). Never stops at the first problem: whoever fixes settings wants to do it once.
+//! Takes names with dots or underscores and values as JSON scalars. Contains the checks that
+//! involve several settings, and those of names that become topics.
 
 use super::clients::{Client, client};
 use super::read::{Value, bool_of, duration_of, number_of, shown, size_of, text_of};
@@ -17,7 +16,7 @@ use std::time::Duration;
 /// Kafka's bound for topic names is 249; the longest name made of it has to fit.
 const MAX_APPLICATION_ID: usize = 150;
 
-/// What was read so far.
+/// What was parsed so far.
 #[derive(Default)]
 struct Reading {
     values: BTreeMap<&'static str, Value>,
@@ -132,7 +131,7 @@ impl Reading {
                     .to_string_lossy()
                     .into_owned(),
             ),
-            // Who asks for shorter intervals than usual need not ask for a shorter least one.
+            // With a shorter interval the minimum needn't be set too.
             ("commit.min.interval.ms", Some(default)) => {
                 match (of_table(key, default), &self.values["commit.interval.ms"]) {
                     (Value::Number(least), Value::Number(longest)) => {
@@ -259,7 +258,7 @@ impl Reading {
         }
     }
 
-    /// Rules over several settings; silent about those that are wrong by themselves.
+    /// Rules over several settings; settings that are wrong by themselves are skipped.
     fn contradictions(&mut self, s: &Settings) {
         let known = |names: &[&str]| {
             names

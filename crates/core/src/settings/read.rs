@@ -1,7 +1,7 @@
-//! How single values are written.
+//! Parses single values.
 //!
-//! Takes a JSON scalar (Python gives text, numbers and booleans; the environment gives text only);
-//! gives a number, a duration, a size, a boolean. Knows no setting by name.
+//! Takes a JSON scalar (Python passes text, numbers and booleans; the environment only text); gives
+//! a number, duration, size or boolean.
 
 use serde_json::Value as Json;
 

@@ -1,7 +1,7 @@
-//! The one table of settings: what exists, what it may be, what it is when nobody says anything.
+//! The table of settings: name, type, default and description.
 //!
-//! Takes nothing, gives rows. Docs, Python's schema and the checks in `parse` are made from it, so a
-//! setting that isn't here doesn't exist. Never reads a value.
+//! Docs, Python's schema and the checks in `parse` are made from it, so a setting that isn't here
+//! doesn't exist.
 
 /// What a value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -109,7 +109,8 @@ fn who_asks_is_served_after_the_shortest_gap_with_or_without_records() {
     }));
 }
 
-/// A barrier that came before the answer would leave its records for the next epoch, and so would each one after it.
+/// A barrier that came before the answer would leave its records for the next epoch, and so would
+/// each one after it.
 #[test]
 fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
     let end = |fetch| {

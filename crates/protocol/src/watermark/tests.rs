@@ -52,11 +52,11 @@ fn run(title: &str, rules: &[Rule], table: &[(Do, i64)]) {
         match *what {
             Give(at, time, second) => {
                 highest[at] = highest[at].max(time);
-                marks.gave(at, highest[at], s(second));
+                marks.on_records(at, highest[at], s(second));
             }
-            Say(at, to) => marks.said(at, to),
-            Look(second) => drop(marks.look(s(second), |_| false)),
-            LookBut(busy, second) => drop(marks.look(s(second), |at| at == busy)),
+            Say(at, to) => marks.on_watermark(at, to),
+            Look(second) => drop(marks.find_idle(s(second), |_| false)),
+            LookBut(busy, second) => drop(marks.find_idle(s(second), |at| at == busy)),
             Raise(to) => marks.raise(to),
             Add(rule) => drop(marks.add(rule, UNKNOWN, s(0))),
         }
@@ -245,14 +245,14 @@ fn while_nobody_is_read_nobody_is_silent() {
     let mut marks = Watermarks::new(UNKNOWN);
     marks.add(idling(0, 60), UNKNOWN, s(0));
     marks.add(bounded(0), UNKNOWN, s(0));
-    marks.gave(0, 10, s(0));
-    marks.gave(1, 100, s(0));
-    marks.reading(false, s(30));
-    assert!(!marks.look(s(1_000), |_| false));
-    marks.reading(true, s(1_000));
+    marks.on_records(0, 10, s(0));
+    marks.on_records(1, 100, s(0));
+    marks.set_polling(false, s(30));
+    assert!(!marks.find_idle(s(1_000), |_| false));
+    marks.set_polling(true, s(1_000));
     // 30 seconds of silence before, so 30 more.
-    assert!(!marks.look(s(1_029), |_| false));
-    assert!(marks.look(s(1_030), |_| false));
+    assert!(!marks.find_idle(s(1_029), |_| false));
+    assert!(marks.find_idle(s(1_030), |_| false));
     assert_eq!(marks.application(), 100);
 }
 
@@ -263,9 +263,9 @@ fn a_restart_begins_with_what_was_committed() {
     // One that was behind, because it was idle.
     marks.add(idling(0, 60), 20, s(0));
     assert_eq!(marks.advance(), 400);
-    marks.gave(0, 900, s(1));
+    marks.on_records(0, 900, s(1));
     assert_eq!(marks.advance(), 400);
-    assert!(marks.look(s(60), |_| false));
+    assert!(marks.find_idle(s(60), |_| false));
     assert_eq!(marks.advance(), 900);
 }
 
@@ -277,16 +277,16 @@ fn who_holds_it_back() {
     }
     marks.add(Rule::of(Strategy::None), UNKNOWN, s(0));
     let holders = |marks: &Watermarks| {
-        let least = marks.least();
+        let least = marks.minimum();
         (0..4)
             .filter(|at| marks.holds_back(*at, least))
             .collect::<Vec<_>>()
     };
     assert_eq!(holders(&marks), Vec::<usize>::new());
-    marks.gave(0, 100, s(0));
+    marks.on_records(0, 100, s(0));
     assert_eq!(holders(&marks), [1, 2]);
-    marks.gave(1, 50, s(0));
-    marks.gave(2, 60, s(0));
+    marks.on_records(1, 50, s(0));
+    marks.on_records(2, 60, s(0));
     assert_eq!(holders(&marks), [1]);
 }
 
@@ -305,24 +305,24 @@ fn who_is_too_far_ahead_waits_for_its_group() {
     assert!(marks.has_groups());
     // Nobody has said anything: nobody waits.
     assert_eq!(marks.bound(0), None);
-    marks.gave(0, 1_000, s(0));
-    marks.gave(2, 9_000, s(0));
+    marks.on_records(0, 1_000, s(0));
+    marks.on_records(2, 9_000, s(0));
     assert_eq!(marks.bound(0), Some(1_100));
-    marks.gave(1, 500, s(0));
+    marks.on_records(1, 500, s(0));
     assert_eq!(
         (marks.bound(0), marks.of(0)),
         (Some(600), 1_000),
         "it waits"
     );
     assert_eq!((marks.bound(1), marks.of(1)), (Some(600), 500));
-    marks.gave(1, 600, s(0));
+    marks.on_records(1, 600, s(0));
     assert_eq!(
         (marks.bound(1), marks.of(1)),
         (Some(700), 600),
         "the least one goes on"
     );
     // The group catches up: as far as it may be is not too far.
-    marks.gave(1, 900, s(0));
+    marks.on_records(1, 900, s(0));
     assert_eq!((marks.bound(0), marks.of(0)), (Some(1_000), 1_000));
     // The other group goes its own way.
     assert_eq!(marks.bound(2), Some(9_100));
@@ -336,13 +336,13 @@ fn who_is_idle_holds_no_group_up() {
         ..aligned(0, 100)
     };
     let quiet = marks.add(rule, UNKNOWN, s(0));
-    marks.gave(0, 1_000, s(0));
-    marks.gave(1, 1_000, s(0));
-    marks.gave(quiet, 10, s(0));
+    marks.on_records(0, 1_000, s(0));
+    marks.on_records(1, 1_000, s(0));
+    marks.on_records(quiet, 10, s(0));
     assert_eq!(marks.bound(0), Some(110));
-    assert!(marks.look(s(60), |_| false));
+    assert!(marks.find_idle(s(60), |_| false));
     assert_eq!(marks.bound(0), Some(1_100));
     // Back, and far behind: the others wait again.
-    marks.gave(quiet, 20, s(61));
+    marks.on_records(quiet, 20, s(61));
     assert_eq!(marks.bound(0), Some(120));
 }

@@ -1,8 +1,8 @@
-//! What timers and a scheduled source had to do.
+//! Checks timers and a scheduled source.
 //!
-//! Takes the input topic, what rang, what is still kept, and the ticks. Under exactly-once each timer rang
-//! once and each tick was made once; under at-least-once nothing may be missing. Nothing rings before its
-//! time.
+//! Takes the input topic, the timers that fired, those still kept, and the ticks. Under
+//! exactly-once each timer fires once and each tick is made once; under at-least-once nothing may
+//! be missing. No timer fires early.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What a join of two tables had to give, where their updates come from different stages.
+//! Checks a join of two tables whose updates come from different stages.
 
 use super::tables::{Rule, number};
 use super::{History, Verdict, history, hold, newest};
@@ -30,8 +30,9 @@ pub(super) fn check(broker: &SimBroker, seen: &History, rule: Rule, cached: bool
     let changelog = format!("{APPLICATION}-planned-store-changelog");
     let kept = newest(&history(broker, &changelog)?);
     let there = |(key, row)| kept.get(key) == Some(row);
-    // If a crash keeps the tombstone of a side and not that of the row, then that side, read again, was nothing and is
-    // nothing: with caching it says no more of it, as in Kafka Streams, and the row stays.
+    // If a crash keeps the tombstone of a side and not that of the row, then that side, read again,
+    // was nothing and is nothing: with caching it says no more of it, as in Kafka Streams, and the
+    // row stays.
     let more = rule == Rule::AtLeast && cached;
     hold!(
         expected.iter().all(there) && (more || kept.len() == expected.len()),

@@ -1,7 +1,8 @@
-//! What a left join of a stream with a table by an async joiner had to give.
+//! Checks a left join of a stream with a table by an async joiner.
 //!
-//! Each record one result, or a dead letter if its calls have failed; with a row that the table held at some time;
-//! results of a key in the order of its records, and none with an older row than the one before it.
+//! Each record gives one result, or a dead letter if its calls have failed, with a row that the
+//! table had at some time. Results of a key are in the order of its records, and none has an older
+//! row than the one before.
 
 use super::stateless::{Places, places, text};
 use super::{Verdict, hold};

@@ -1,10 +1,9 @@
-//! What an offload had to do with its records.
+//! Checks an offload.
 //!
-//! Takes the topics, gives the first promise that they break: each record leaves once, with its answer, with
-//! what stands in for it, or as a dead letter; those of a key in order; with the record's own key, time and
-//! headers; after as many requests as were wanted, each sent once, and all with one correlation that no other
-//! record has. Which end a record has is a matter of its value alone where the clock has no say; where it
-//! has, only some are possible.
+//! Each record leaves once: with its answer, with a substitute, or as a dead letter; records of a
+//! key in order; with their own key, time and headers; after as many requests as expected, each
+//! sent once and all with one unique correlation id. How a record leaves depends on its value
+//! alone, unless the clock matters; then several ways are possible.
 
 #[cfg(test)]
 mod tests;
@@ -236,8 +235,8 @@ fn of_record(parking: Parking, kept: &Kept, left: &Left) -> Verdict {
     Ok(())
 }
 
-/// Those of a key leave one behind the other. (What could not be asked was never parked; a letter without a key may be
-/// anywhere.)
+/// Those of a key leave one behind the other. (What could not be asked was never parked; a letter
+/// without a key may be anywhere.)
 fn in_order(parking: Parking, kept: &Kept, left: &Left, last: &mut Last) -> Verdict {
     if left.end == End::Unasked || left.key.is_none() {
         return Ok(());
@@ -298,7 +297,7 @@ fn parked(broker: &SimBroker) -> Result<BTreeMap<Bytes, Bytes>, String> {
     Ok(newest(&history(broker, &changelog)?))
 }
 
-/// Nothing waits for an answer, and nobody for his turn.
+/// Nothing waits for an answer or its turn.
 pub(super) fn nothing_parked(broker: &SimBroker) -> Verdict {
     let rows: Vec<Bytes> = parked(broker)?.into_keys().collect();
     hold!(rows.is_empty(), "records are still parked: {rows:?}");
@@ -311,12 +310,13 @@ fn position(broker: &SimBroker, partition: TopicPartition) -> Result<Offset, Str
     Ok(found.map_or(Offset(0), |committed| committed.offset))
 }
 
-/// How many records are parked, and the correlations of those that wait for an answer which is there already, and
-/// was not read: whoever starts now has to take that.
+/// How many records are parked, and the correlations of those that wait for an answer which is
+/// there already, and was not read: whoever starts now has to take that.
 pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), String> {
     let mut answers = BTreeSet::new();
     for (partition, records) in (0..).zip(broker.visible(ANSWERS)) {
-        // What was read before has had its effect: if its record had been given up, and waited for its turn, none.
+        // What was read before has had its effect: if its record had been given up, and waited for
+        // its turn, none.
         let read = position(broker, TopicPartition::new(ANSWERS, partition))?;
         for (_, kept) in records.into_iter().filter(|(offset, _)| *offset >= read) {
             let readable = kept.value.as_ref().is_none_or(|value| value != GARBLED);

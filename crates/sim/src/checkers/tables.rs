@@ -1,4 +1,4 @@
-//! What each part had to give, computed directly from the input topics.
+//! Checks tables: the expected values are computed directly from the input topics.
 
 use super::{History, Verdict, bells, history, hold, joined, lookups, offloads, stateless, timed};
 use crate::broker::SimBroker;

@@ -1,4 +1,4 @@
-//! What joins and windows had to give, computed directly from the input topics.
+//! Checks joins and windows: the expected results are computed directly from the input topics.
 
 use super::tables::Rule;
 use super::{History, Verdict, history, hold, newest};

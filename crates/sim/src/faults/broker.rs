@@ -1,7 +1,7 @@
-//! The broker as one process sees it: slow, deaf, or gone.
+//! The broker as one process sees it: slow, unreachable, or gone.
 //!
-//! Takes the port's calls, passes them on through [`Instance`]. Owns how a fetch is cut short: fewer
-//! records than there are, some partitions only, or none, as a network does.
+//! Passes the port's calls through [`Instance`]. A fetch may give fewer records than there are,
+//! only some partitions, or nothing, as over a network.
 
 use super::Point;
 use super::producer::FaultyProducer;

@@ -1,5 +1,5 @@
-//! The producer of one process: records leave the client's buffer when they please, and any call may
-//! be the last.
+//! The producer of one process: records leave the client's buffer at any time, and any call may be
+//! its last.
 
 use super::{Fault, Point};
 use crate::producer::SimProducer;

@@ -1,8 +1,7 @@
-//! Async functions that ask a service: one of a value, and joiners, of which the left side decides.
+//! Async functions that call a service: one with a value, and joiners, where the left side decides.
 //!
-//! Gives the plan's nodes, and what the service says to whom: most values get an answer, some fail at the first
-//! attempt, some at each, some get none until the time limit. That is a matter of the value alone, so that the
-//! checker knows it. Never knows when an answer comes (that is [`crate::caller`]).
+//! Most values get an answer, some fail at the first attempt, some at each, some get none before
+//! the timeout. That depends on the value alone, so that the checker knows it.
 
 use super::plan::udf;
 use crate::rng::SimRng;
@@ -13,7 +12,7 @@ pub(crate) const FUNCTION: &str = "ask";
 pub(crate) const JOINER: &str = "ask_both";
 /// The store of calls that outlive their epoch.
 pub(crate) const PARKED: &str = "asked-parked";
-/// Where records go whose calls have failed for good.
+/// Where records go if their calls have failed for good.
 pub(crate) const LETTERS: &str = "asks-dead";
 
 /// How it is asked.
@@ -57,7 +56,7 @@ impl Asking {
     }
 }
 
-/// What a value is told.
+/// The answer to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Its answer.

@@ -1,7 +1,7 @@
 //! A function of whole batches, as columns.
 //!
-//! Gives the plan's nodes and the function: it leaves rows out, gives some twice, and fails for some, which is a
-//! matter of the value alone, so that the checker knows it. Never knows which rows stand together.
+//! It leaves rows out, gives some twice, and fails for some. That depends on the value alone, so
+//! that the checker knows it.
 
 use super::plan::udf;
 use arrow_array::cast::AsArray;

@@ -1,10 +1,9 @@
 //! Timers of a processor, and a source that ticks by the clock.
 //!
-//! Gives the plan's nodes and the processor that sets two timers for each record: one by the time of
-//! events, one by the machine's clock. Each has a key that no other record has, so whatever rings twice is
-//! wrong. That key mostly belongs to another lane than the record: it is set in one and fires in another.
-//! The one by the time of events sets an echo, which is due already and has to wait for the next cut.
-//! Never knows what comes out (that is the checker's).
+//! The processor sets two timers for each record: one by event time, one by the machine's clock.
+//! Each has a unique key, so a timer that fires twice is an error. The key mostly belongs to
+//! another lane than the record: the timer is set in one lane and fires in another. The one by
+//! event time sets an echo, which is due at once and must wait for the next barrier.
 
 use super::functions::CLOSER;
 use serde_json::{Value, json};
@@ -74,7 +73,7 @@ impl Ringer {
         let (Datum::Str(key), Datum::Str(value)) = (&record.key, &record.value) else {
             return Err(Error::user("a bell needs a key and a value"));
         };
-        // Nothing comes after the last records: nobody could say whether theirs are due.
+        // Nothing comes after the last records, so whether theirs are due is unknown.
         if key.as_str() == CLOSER {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use stoatflow_core::{Partition, Timestamp};
 use stoatflow_log::ProducerRecord;
 
-/// The key of the last records, which make time go on.
+/// The key of the final records, which advance the time.
 pub(crate) const CLOSER: &str = "zz";
 
 const VOCABULARY: &[&str] = &[

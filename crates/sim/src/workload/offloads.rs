@@ -1,8 +1,7 @@
 //! Records that are offloaded: parked while a worker answers requests for them.
 //!
-//! Gives the plan's nodes, how long and how often answers are waited for, and what the worker says to which request.
-//! That is a matter of the value and the number of the request alone, so that the checker knows it. Never knows when
-//! an answer comes (that is [`crate::worker`]).
+//! Defines the nodes, the timeouts and retries, and the worker's answers. An answer depends only on
+//! the value and the number of the request, so that the checker knows it.
 
 use super::plan::udf;
 use crate::rng::SimRng;
@@ -13,7 +12,7 @@ pub(crate) const RECORDS: &str = "jobs";
 pub(crate) const REQUESTS: &str = "jobs-asked";
 pub(crate) const ANSWERS: &str = "jobs-answered";
 pub(crate) const RESULTS: &str = "jobs-out";
-/// Where records go that have failed, and those that were not answered in time.
+/// Where failed records go, and records without an answer in time.
 pub(crate) const FAILED: &str = "jobs-dead";
 pub(crate) const UNANSWERED: &str = "jobs-late";
 /// The operator.
@@ -73,7 +72,7 @@ impl Parking {
             patience,
             retry_errors: rng.chance(6000) && !endless,
             retry_timeouts: rng.chance(7500) || endless,
-            // Who asks without end must come to rest, or answers come faster than they are read.
+            // With endless retries there must be an end, or answers come faster than they are read.
             pause_ms: if endless {
                 200
             } else {
@@ -149,7 +148,7 @@ pub(crate) enum Said {
 }
 
 impl Parking {
-    /// To a request of this value, the how manieth.
+    /// The answer to the n-th request of this value.
     pub fn said(self, request: &str, attempt: u32) -> Said {
         let value = request.trim_end_matches('?');
         let answer = Said::Answer(answer(value));

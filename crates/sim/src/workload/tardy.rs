@@ -1,6 +1,6 @@
 //! Late records that go to a topic of their own.
 //!
-//! Gives the plan's nodes. Whether a record is late depends on where the barriers are: nobody knows it before.
+//! Which records are late depends on where the barriers are, so it isn't known in advance.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
-//! Finding a key's slot with a value that an epoch may read, loading it if need be.
+//! Finds a key's slot with a value that an epoch may read, and loads it if needed.
 //!
-//! Takes an epoch and a key; gives the locked slot. Owns the order of steps on a miss: unlock, read
-//! the back end, decode, lock again, and start over if a commit came between. Never holds the lock
-//! while it reads or decodes.
+//! On a miss: unlock, read the back end, decode, lock again, and start over if a commit came
+//! between. The lock is never held while reading or decoding.
 
 use super::shard::{Shard, Table};
 use super::slot::{Frozen, Replaced, Slot, stamp};
@@ -12,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::MutexGuard;
 use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
 
-/// A locked slot. Fields drop in order: the lock goes before the values that gave way.
+/// A locked slot. Fields drop in order: first the lock, then the replaced values.
 pub(super) struct Access<'a> {
     table: MutexGuard<'a, Table>,
     shard: &'a Shard,
@@ -21,7 +20,7 @@ pub(super) struct Access<'a> {
     replaced: Option<Replaced>,
 }
 
-/// What is missing before a slot can be read.
+/// Why a slot can't be read yet.
 enum Missing {
     /// Nothing visible in memory; the back end was last changed by this stamp.
     Value(u64),
@@ -80,7 +79,8 @@ impl KeyValueStore {
         }
     }
 
-    /// Reads the back end and keeps what it says, unless somebody was faster or a commit came between.
+    /// Reads the back end and caches the result, unless another lane was faster or a commit came
+    /// between.
     fn load<'a>(
         &'a self,
         shard: &'a Shard,
@@ -113,7 +113,7 @@ impl KeyValueStore {
         }))
     }
 
-    /// Makes the bytes of a foreign value before a later epoch gets to touch it.
+    /// Encodes a foreign value before a later epoch can change it.
     fn freeze(
         &self,
         shard: &Shard,
@@ -137,8 +137,8 @@ impl KeyValueStore {
         let Some(seen) = table.slot(index).visible(reader).map(|v| v.stamp) else {
             return Ok(());
         };
-        // The first one wins: whoever came first has made its bytes before anybody could change the
-        // object. A changed ticket means that the epoch itself wrote again: start over.
+        // The first one wins, because it encoded the value before the object could change. A
+        // changed ticket means that the epoch itself wrote again: start over.
         let late = match table.slot_mut(index).exact(seen) {
             Some(version) if version.ticket == ticket && version.frozen.is_none() => {
                 version.frozen = Some(frozen);
@@ -188,8 +188,8 @@ impl KeyValueStore {
 }
 
 impl KeyValueStore {
-    /// A version that is a deletion: it stands in its slot as a value of no meaning, so that it is a
-    /// version and not the absence of one.
+    /// Is this version a deletion? It has a slot with a value without meaning, because it is a
+    /// version and not an absent key.
     pub(super) fn is_tombstone(&self, timestamp: Timestamp) -> bool {
         timestamp == TOMBSTONE && matches!(self.layout, Layout::Versioned { .. })
     }
@@ -216,14 +216,14 @@ impl Access<'_> {
         self.ticket(epoch)
     }
 
-    /// Ends a `pin`; is the value still the one that was seen?
+    /// Ends a `pin`; is the value still the same?
     pub fn unpin(&mut self, epoch: Epoch, ticket: Option<u64>) -> bool {
         let slot = self.table.slot_mut(self.index);
         slot.pins = slot.pins.saturating_sub(1);
         self.ticket(epoch) == ticket
     }
 
-    /// Writes, and lets go of the lock.
+    /// Writes, and releases the lock.
     pub fn write(mut self, epoch: Epoch, value: Option<Stored>, dirty: &mut Dirty) -> Result<()> {
         let written = self.table.write(self.index, epoch, value)?;
         if let Some(key) = written.first {

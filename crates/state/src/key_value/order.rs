@@ -1,8 +1,7 @@
-//! The slots of a shard in the order of their keys, and which rows are in memory whole.
+//! A shard's slots in key order, and which rows are completely in memory.
 //!
-//! Takes keys with their places in the slab; gives what a range holds in memory. Owns the order and the
-//! knowledge that a row (all entries of one key, or of one key and segment) needs no look at the back
-//! end. Knows nothing of locks; never decodes.
+//! A row is all entries of one key (or of one key and segment). Reads of a complete row need not
+//! ask the back end. No locking and no decoding here.
 
 use super::Stored;
 use super::shard::Table;
@@ -12,34 +11,34 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// What a remembered row costs, with its share of the map.
+/// Memory of a remembered row, with its share of the map.
 const ROW_BYTES: usize = 256;
 
 /// What is known of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
-    /// All its committed entries have slots.
+    /// All of its committed entries have slots.
     Whole,
     /// It has too many entries to keep.
     Large,
 }
 
-/// What memory says of a key in a range.
+/// What memory has for a key in a range.
 #[derive(Debug)]
 pub(super) enum Held {
     /// Its value.
     Value(Stored),
-    /// It is deleted, whatever the back end says.
+    /// Deleted, whatever the back end has.
     Gone,
-    /// A foreign value of an earlier, unsealed epoch: to be read on its own.
+    /// A foreign value of an earlier, unsealed epoch: must be read by itself.
     Foreign,
 }
 
-/// Which keys a read is about.
+/// Which keys a read wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub range: &'a KeyRange,
-    /// Only those of this row: a range of bytes may hold longer keys that look alike.
+    /// Only keys of this row: a range of bytes may also contain longer keys.
     pub row: Option<&'a [u8]>,
     pub layout: Layout,
     pub limit: usize,
@@ -67,7 +66,7 @@ impl Order {
         Self {
             layout,
             places: BTreeMap::new(),
-            // Fixed seeds, as everywhere in the store: the same run does the same.
+            // Fixed seeds, as everywhere in the store, so that a run can be repeated.
             rows: HashMap::with_hasher(ahash::RandomState::with_seeds(0x72, 0x6f, 0x77, 0x73)),
             max_rows: (budget / ROW_BYTES).max(16),
         }
@@ -77,7 +76,7 @@ impl Order {
         self.places.insert(key, at);
     }
 
-    /// A slot leaves: its row isn't whole any more.
+    /// A slot is evicted: its row isn't complete any more.
     pub fn remove(&mut self, key: &[u8]) {
         self.places.remove(key);
         if let Some(end) = self.layout.row_len(key.len())
@@ -87,7 +86,7 @@ impl Order {
         }
     }
 
-    /// A slot of what is deleted leaves: its row is as whole as before.
+    /// The slot of a deleted key is evicted: its row stays complete.
     pub fn remove_deleted(&mut self, key: &[u8]) {
         self.places.remove(key);
     }
@@ -151,7 +150,7 @@ impl Order {
 }
 
 impl Table {
-    /// Is the row of this key in memory whole?
+    /// Is the row of this key completely in memory?
     pub fn knows(&self, key: &[u8]) -> bool {
         self.order.as_ref().is_some_and(|order| {
             order
@@ -161,8 +160,8 @@ impl Table {
         })
     }
 
-    /// What memory holds of a range, until `limit` values were found. `false` if some slot has no
-    /// version that the reader sees, so that only the back end knows.
+    /// What memory has for a range, until `limit` values were found. `false` if some slot has no
+    /// version that the reader may see, so that the back end must be asked.
     pub fn collect<K: From<Bytes>>(
         &self,
         reader: u64,

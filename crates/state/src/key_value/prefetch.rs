@@ -1,26 +1,27 @@
-//! Looking up many keys: what the next ones lie in is on its way while the current one is read.
+//! Looks up many keys, prefetching the memory of the next ones while the current one is read.
 //!
-//! Takes keys that will be read soon, gives nothing: it asks the processor to fetch. A store with many keys
-//! is mostly outside of the processor's caches, and a look-up that waits for memory takes several times as
-//! long as all the rest of it. Never waits for a lock, never reads the back end.
+//! A large store is mostly outside of the processor's caches, and a lookup that waits for memory
+//! takes several times as long as the rest. Prefetching never waits for a lock and never reads the
+//! back end.
 
 use super::shard::Table;
 use super::{KeyValueStore, Stored};
 use stoatflow_core::{Datum, Epoch, Result};
 
-/// So many keys before its turn a slot is asked for.
+/// The slot is prefetched this many keys ahead.
 const SLOT: usize = 8;
-/// So many keys before its turn a value is: its slot must be there by then.
+/// The value is prefetched this many keys ahead, when its slot is there.
 const VALUE: usize = 4;
 
-/// Asks for the lines of something that is so large, at most for three.
+/// Prefetches the cache lines of an object, at most three.
 fn fetch<T: ?Sized>(of: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let from = std::ptr::from_ref(of).cast::<i8>();
         for line in 0..size_of_val(of).div_ceil(64).min(3) {
-            // SAFETY: nothing is read: the processor may fetch the line, or not. The address is within the object.
+            // SAFETY: nothing is read: the processor may fetch the line, or not. The address is
+            // within the object.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(64 * line)) };
         }
     }
@@ -29,7 +30,7 @@ fn fetch<T: ?Sized>(of: &T) {
 }
 
 impl KeyValueStore {
-    /// Reads each of these keys as [`Self::get`] does; nothing for those that are none.
+    /// Reads each of these keys as [`Self::get`] does; skips `None`.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -74,7 +75,7 @@ impl Table {
         }
     }
 
-    /// What is read of a key's slot.
+    /// Prefetches what a read of this slot touches.
     fn prefetch_value(&self, hash: u64, key: &[u8]) {
         let Some(at) = self.find(hash, key) else {
             return;

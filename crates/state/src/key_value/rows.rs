@@ -1,9 +1,8 @@
-//! Reading within one row, and the segments that rows are cut into.
+//! Reads within one row, and finds the segments of a store.
 //!
-//! Takes a row (segment and record key, or record key) and a range in it; gives its entries. Owns the
-//! decision when the back end need not be asked: a row that was read once is kept whole, until one of
-//! its slots is evicted. Also owns the highest segment that the store has, and forgetting dropped ones.
-//! The lock rules are those of the store: bytes are read and decoded before the lock is taken.
+//! A row that was read once stays completely in memory until one of its slots is evicted; until
+//! then the back end isn't asked. Also tracks the highest segment, and forgets dropped ones. As
+//! everywhere in the store, bytes are read and decoded before the lock is taken.
 
 use super::order::{Held, Row, Wanted};
 use super::scan::{is_empty, merge};
@@ -16,12 +15,12 @@ use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Result};
 
-/// A row with more entries is not kept whole.
+/// Rows with more entries aren't kept.
 const MAX_ROW: usize = 4_096;
-/// Up to here, segments are tried one by one; beyond, those that exist are looked for.
+/// Up to this many, segments are tried one by one; beyond, existing ones are searched.
 const FEW_SEGMENTS: u64 = 16;
 
-/// The highest segment that was ever written.
+/// The highest segment ever written.
 #[derive(Debug)]
 pub(super) struct TopSegment {
     written: AtomicI64,
@@ -59,7 +58,7 @@ impl TopSegment {
 }
 
 impl KeyValueStore {
-    /// Entries of one row in a range of it, as `epoch` sees them, at most `limit`.
+    /// Entries of one row in a range, as `epoch` sees them, at most `limit`.
     pub(crate) fn scan_row(
         &self,
         epoch: Epoch,
@@ -88,8 +87,7 @@ impl KeyValueStore {
         if complete {
             return self.values(epoch, held, limit);
         }
-        // In a whole row that is not complete some slot was written by the next epoch only: what is
-        // below it is in the back end.
+        // A slot written by the next epoch only hides what the back end has below it.
         if state.is_none()
             && let Some(found) = self.load_row(epoch, row, &wanted, generation)?
         {
@@ -98,7 +96,7 @@ impl KeyValueStore {
         self.scan_wanted(epoch, &wanted, std::slice::from_ref(shard))
     }
 
-    /// What memory alone says.
+    /// What memory alone has.
     fn values(
         &self,
         epoch: Epoch,
@@ -122,7 +120,8 @@ impl KeyValueStore {
         Ok(out)
     }
 
-    /// Reads a row from the back end and keeps it; `None` if it is too large, or a commit came between.
+    /// Reads a row from the back end and keeps it; `None` if it is too large, or a commit came
+    /// between.
     fn load_row(
         &self,
         epoch: Epoch,
@@ -156,7 +155,7 @@ impl KeyValueStore {
             return Ok(None);
         }
         if let Some(order) = &mut table.order {
-            // First, because an eviction on the way takes it back.
+            // First, because an eviction below undoes it.
             order.remember(row, Row::Whole);
         }
         for (hash, key, value) in &loaded {
@@ -177,7 +176,7 @@ impl KeyValueStore {
         merge(wanted.range, wanted.limit, held, loaded, Ok).map(Some)
     }
 
-    /// The segments that may hold something of the times `from..=to`, ascending.
+    /// The segments that may have entries of the times `from..=to`, ascending.
     pub(crate) fn segments(&self, from: i64, to: i64) -> Result<Vec<u64>> {
         let (Layout::Window { segment_ms, .. } | Layout::Session { segment_ms, .. }) = self.layout
         else {
@@ -239,8 +238,8 @@ impl KeyValueStore {
         Ok(least.map(i64::cast_unsigned))
     }
 
-    /// After the commit of an epoch that dropped this range: its committed entries leave memory too.
-    /// What is not committed yet stays.
+    /// After the commit of an epoch that dropped this range: its committed entries leave memory
+    /// too. Uncommitted ones stay.
     pub fn forget(&self, range: &KeyRange) {
         if is_empty(range) {
             return;
@@ -266,7 +265,7 @@ impl KeyValueStore {
                 } else if slot.pins == 0 {
                     slots.extend(table.remove(at));
                 } else {
-                    // Somebody computes a new value from it: it only loses what it stood for.
+                    // A lane is computing a new value from it: it only loses its committed value.
                     versions.push(table.clear(at));
                 }
             }
@@ -277,13 +276,13 @@ impl KeyValueStore {
     }
 }
 
-/// The least key that is greater than this one.
+/// The smallest key greater than this one.
 #[must_use]
 pub fn after(key: &[u8]) -> Bytes {
     [key, b"\0"].concat().into()
 }
 
-/// The least key that is greater than every key with this prefix, if there is one.
+/// The smallest key greater than every key with this prefix, if there is one.
 #[must_use]
 pub fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
     let kept = prefix.iter().rposition(|b| *b != 0xff)?;

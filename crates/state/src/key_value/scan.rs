@@ -1,8 +1,7 @@
-//! Ordered reads over what is in memory and what is committed.
+//! Range reads over memory and the back end.
 //!
-//! Takes an epoch and a range; gives entries in byte order of keys. Owns the merge. It looks at the
-//! overlay first and at the back end second: a commit in between moves entries from the first to the
-//! second, so the other order could miss them.
+//! Memory is read first and the back end second: a commit in between moves entries from the first
+//! to the second, so the other order could miss them.
 
 use super::order::{Held, Wanted};
 use super::rows::after;
@@ -24,7 +23,7 @@ impl KeyRange {
             && self.to.as_ref().is_none_or(|to| key < to.as_ref())
     }
 
-    /// Which of two keys comes first.
+    /// The order of two keys in this range.
     #[must_use]
     pub fn order(&self, a: &[u8], b: &[u8]) -> Ordering {
         if self.reverse { b.cmp(a) } else { a.cmp(b) }
@@ -37,8 +36,8 @@ pub(super) fn is_empty(range: &KeyRange) -> bool {
 }
 
 impl KeyValueStore {
-    /// Entries in byte order of keys (descending if the range says so) as `epoch` sees them, at most
-    /// `limit`. Each entry is right on its own; other lanes may write between two of them.
+    /// Entries in byte order of keys (descending if the range says so) as `epoch` sees them, at
+    /// most `limit`. Each entry is consistent by itself; other lanes may write between two of them.
     ///
     /// # Errors
     /// Those of `get`.
@@ -70,7 +69,7 @@ impl KeyValueStore {
         let (range, limit) = (wanted.range, wanted.limit);
         let mut held = self.held_in(epoch, wanted, shards);
         let mut rest = range.clone();
-        // Beyond the last value that memory can give, the back end can't give one either.
+        // Entries behind the last wanted value in memory aren't needed from the back end either.
         let nth = held
             .iter()
             .enumerate()
@@ -90,14 +89,14 @@ impl KeyValueStore {
                 .iter()
                 .filter(|(_, h)| matches!(h, Held::Value(_)))
                 .count();
-        // Only of what is left: a copy of each short key.
+        // Only for what is left: short keys are copied here.
         let held = held.into_iter().map(|(key, held)| (key.into_bytes(), held));
         let held = self.settle(epoch, held.collect())?;
         let committed = self.committed_in(&rest, limit.saturating_add(gone), wanted)?;
         merge(range, limit, held, committed, |b| self.decode_stored(b))
     }
 
-    /// What memory holds of the range, sorted.
+    /// What memory has for the range, sorted.
     fn held_in(&self, epoch: Epoch, wanted: &Wanted<'_>, shards: &[Shard]) -> Vec<(SlotKey, Held)> {
         let reader = stamp(epoch);
         let mut found = Vec::new();
@@ -125,7 +124,8 @@ impl KeyValueStore {
         if shards.len() > 1 {
             let order =
                 |(a, _): &(SlotKey, Held), (b, _): &(SlotKey, Held)| wanted.range.order(a, b);
-            // So many from the front have all values that are wanted, whatever the others turn out to be.
+            // This many from the front contain all wanted values, whatever the others turn out to
+            // be.
             let others = found
                 .iter()
                 .filter(|(_, held)| !matches!(held, Held::Value(_)));
@@ -139,7 +139,7 @@ impl KeyValueStore {
         found
     }
 
-    /// Foreign values need a copy first, for which no lock may be held.
+    /// Reads foreign values, which need a copy, without the lock.
     pub(super) fn settle(
         &self,
         epoch: Epoch,
@@ -185,7 +185,7 @@ impl KeyValueStore {
     }
 }
 
-/// Both sides in the order of the range; where both have a key, memory is right.
+/// Merges both sides in the order of the range; memory wins.
 pub(super) fn merge<T>(
     range: &KeyRange,
     limit: usize,

@@ -1,7 +1,7 @@
-//! The end of an epoch: its writes become bytes, and after the commit, cache entries.
+//! The end of an epoch: its writes are encoded, and after the commit they become cache entries.
 //!
-//! Takes the keys that lanes wrote; gives changelog entries, each encoded once. Owns the rule that a
-//! foreign value's bytes are made before a later epoch can change the object. Never talks to the broker.
+//! Each changelog entry is encoded once, and foreign values before a later epoch can change the
+//! object.
 
 use super::slot::{Phase, is_foreign, stamp};
 use super::{Dirty, KeyValueStore, Sealed, Stored};
@@ -10,10 +10,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use stoatflow_core::{Datum, Epoch, Error, Result, Serde};
 
 impl KeyValueStore {
-    /// Takes what `epoch` wrote to the keys of `dirty`. To be called once all lanes have finished
-    /// `epoch`; several callers may seal disjoint lists at the same time. A key that occurs twice
-    /// is given once; one that this epoch has made and deleted again, and of which neither the back end
-    /// nor the changelog has ever heard, isn't given at all.
+    /// Takes what `epoch` wrote to the keys of `dirty`. Call when all lanes have finished `epoch`;
+    /// several callers may seal disjoint lists in parallel. A repeated key is given once. A key
+    /// that this epoch has created and deleted again, and that neither the back end nor the
+    /// changelog knows, isn't given.
     ///
     /// # Errors
     /// `Serde` if a value can't be written with the store's serde.
@@ -42,7 +42,7 @@ impl KeyValueStore {
             }
             let timestamp = version.value.timestamp;
             let changelog = !version.local;
-            // A slice of an input buffer would keep it alive for as long as the value is cached.
+            // A slice would keep its whole input buffer alive while the value is cached.
             version.value.value.unshare();
             let value = if let Some(frozen) = &version.frozen {
                 version.phase = Phase::Sealed;
@@ -64,14 +64,14 @@ impl KeyValueStore {
             });
         }
         if matches!(self.layout, Layout::Versioned { .. }) {
-            // The changelog gets the versions of a key in the order of their time.
+            // Versions of a key go to the changelog in the order of time.
             sealed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         }
         Ok(sealed)
     }
 
-    /// Encodes without the lock. A lane of the next epoch may freeze the same value meanwhile: then
-    /// its bytes count, because they were made before that lane could change the object.
+    /// Encodes without the lock. If a lane of the next epoch freezes the same value meanwhile, its
+    /// bytes are used: they were made before that lane could change the object.
     fn seal_outside(
         &self,
         hash: u64,
@@ -101,8 +101,8 @@ impl KeyValueStore {
         matches!(self.value, Serde::Custom(_)) || is_foreign(value)
     }
 
-    /// The bytes that the local back end keeps for a sealed entry: the timestamp in 8 bytes
-    /// big-endian, then the value (the format of Kafka Streams' timestamped stores).
+    /// The bytes in the back end: the timestamp as 8 bytes big-endian, then the value (the format
+    /// of Kafka Streams' timestamped stores).
     #[must_use]
     pub fn stored_bytes(sealed: &Sealed) -> Write {
         let value = sealed.value.as_ref().map(|value| {
@@ -117,8 +117,8 @@ impl KeyValueStore {
         }
     }
 
-    /// `epoch` and all before it are committed *and* applied to the back end: what they wrote becomes
-    /// clean cache entries, evictable from now on.
+    /// `epoch` and all before it are committed *and* applied to the back end: their values become
+    /// clean, evictable cache entries.
     pub fn committed(&self, epoch: Epoch) {
         for shard in &self.shards {
             let mut trash = Vec::new();

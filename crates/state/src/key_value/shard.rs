@@ -1,8 +1,8 @@
-//! A part of the keys behind one lock: the slots, their index, and the clock that evicts clean ones.
+//! A shard: some of the keys behind one lock, with their slots, index and eviction clock.
 //!
-//! Takes slots; gives indices into its slab. Owns the memory accounting: what waits for a commit
-//! (`staged`) is never evicted, what is committed (`cached`) is kept within the budget. Never
-//! reads the back end, never runs a serde, never drops a value itself (callers do, without the lock).
+//! Accounts memory: what waits for a commit (`staged`) is never evicted; what is committed
+//! (`cached`) stays within the budget. Never reads the back end or runs a serde, and leaves
+//! dropping of values to callers, without the lock.
 
 use super::Stored;
 use super::order::Order;
@@ -14,9 +14,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Error, Result};
 
-/// How far the hand goes for one insertion; a full round would make the insertion wait.
+/// How far the clock's hand moves per insertion; a full round would delay it.
 const STEPS: usize = 16;
-/// How many slots one lock of a trim may look at.
+/// How many slots a trim visits per lock.
 const TRIM_STEPS: usize = 512;
 
 /// A lock, its table, and figures that are read without the lock.
@@ -46,12 +46,12 @@ impl Shard {
         self.table.lock()
     }
 
-    /// For who needn't have it.
+    /// The lock, if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Table>> {
         self.table.try_lock()
     }
 
-    /// Makes the figures visible; called with the lock held after a change.
+    /// Publishes the counts; call with the lock held, after a change.
     pub fn publish(&self, table: &Table) {
         self.staged_bytes.store(table.staged_bytes, Relaxed);
         self.entries.store(table.index.len(), Relaxed);
@@ -76,11 +76,11 @@ impl Shard {
     }
 }
 
-/// What a write did to the outside.
+/// The outcome of a write.
 pub(super) struct Written {
     /// The key, if this was its first write in the epoch.
     pub first: Option<SlotKey>,
-    /// What was there; to be dropped without the lock.
+    /// The replaced value, to be dropped without the lock.
     pub replaced: Option<Replaced>,
 }
 
@@ -93,13 +93,13 @@ pub(super) struct Table {
     hand: usize,
     /// Slots with uncommitted versions.
     staged: Vec<u32>,
-    /// Stamp of the last committed epoch. A back-end read that began under another one is stale.
+    /// Stamp of the last committed epoch. A back-end read that began before it is stale.
     pub committed: u64,
     last_ticket: u64,
     pub staged_bytes: usize,
     cached_bytes: usize,
     budget: usize,
-    /// The same slots by the order of keys, in stores that are read by ranges.
+    /// The same slots in key order, in stores that are read by ranges.
     pub order: Option<Order>,
 }
 
@@ -114,7 +114,7 @@ impl Table {
             .copied()
     }
 
-    /// What lies where a key with this hash would, without a look at it. (One of 128 times it is another.)
+    /// The entry in the slot that `hash` maps to, without comparing keys. (Wrong for one in 128.)
     pub fn likely(&self, hash: u64) -> Option<&Option<Slot>> {
         let at = self.index.find(hash, |_| true)?;
         self.slots.get(*at as usize)
@@ -180,7 +180,7 @@ impl Table {
         })
     }
 
-    /// A slot for a key that is written without having been read.
+    /// A slot for a key that is written without being read first.
     pub fn insert_written(
         &mut self,
         hash: u64,
@@ -206,7 +206,7 @@ impl Table {
         })
     }
 
-    /// Keeps what the back end holds: in a new slot, or below the versions of later epochs.
+    /// Caches what the back end has: in a new slot, or below the versions of later epochs.
     pub fn insert_committed(
         &mut self,
         hash: u64,
@@ -248,7 +248,7 @@ impl Table {
         at
     }
 
-    /// Takes a slot without uncommitted versions out.
+    /// Removes a slot without uncommitted versions.
     pub fn remove(&mut self, at: u32) -> Option<Slot> {
         let slot = self.take(at)?;
         if let Some(order) = &mut self.order {
@@ -257,7 +257,7 @@ impl Table {
         Some(slot)
     }
 
-    /// All but the order.
+    /// Removes it, except from the order.
     fn take(&mut self, at: u32) -> Option<Slot> {
         let slot = self.slots[at as usize].take()?;
         if let Ok(entry) = self.index.find_entry(slot.hash, |&i| i == at) {
@@ -269,7 +269,7 @@ impl Table {
         Some(slot)
     }
 
-    /// Puts "no such key" into a clean slot; gives what was there.
+    /// Sets a clean slot to "no such key"; gives the old version.
     pub fn clear(&mut self, at: u32) -> Version {
         let ticket = self.ticket();
         let slot = self.slot_mut(at);
@@ -280,7 +280,7 @@ impl Table {
         old
     }
 
-    /// Takes the committed versions of a slot with uncommitted ones.
+    /// Removes the committed versions of a slot with uncommitted ones.
     pub fn remove_committed(&mut self, at: u32, trash: &mut Vec<Version>) {
         let slot = self.slots[at as usize]
             .as_mut()
@@ -292,8 +292,8 @@ impl Table {
         }
     }
 
-    /// Moves the clock's hand over at most `steps` live slots while there are more cached bytes than the
-    /// budget less `room`; clean slots that nobody touched since its last visit go to `trash`.
+    /// Moves the clock's hand over at most `steps` live slots while more bytes are cached than the
+    /// budget less `room`; clean slots not touched since its last visit go to `trash`.
     fn turn(&mut self, steps: usize, room: usize, trash: &mut Vec<Slot>) {
         let (mut live, mut visits) = (0, 0);
         while live < steps && visits < steps * 8 {
@@ -352,7 +352,8 @@ impl Table {
             }
             slot.listed = slot.newest.stamp > committed;
             if !slot.listed {
-                // From now on it counts as "from the back end", so that it is not subtracted twice.
+                // From now on it counts as loaded from the back end, so that it isn't subtracted
+                // twice.
                 slot.newest.stamp = 0;
                 let weight = slot.newest.weight as usize;
                 *staged_bytes -= weight;
@@ -366,7 +367,7 @@ impl Table {
         gone.into_iter().for_each(|at| self.forget_deleted(at));
     }
 
-    /// Takes a committed deletion out where its row is whole: that there is no slot says as much.
+    /// Removes a committed deletion if its row is complete: a missing slot says the same.
     fn forget_deleted(&mut self, at: u32) {
         if !self.knows(&self.slot(at).key) {
             return;
@@ -377,7 +378,7 @@ impl Table {
         self.take(at);
     }
 
-    /// After a burst: returns the memory of a slab that is mostly empty.
+    /// Shrinks a slab that is mostly empty after a burst.
     fn give_back(&mut self) {
         let live = self.index.len();
         if self.slots.len() < 64 || live > self.slots.len() / 4 {

@@ -1,14 +1,14 @@
 //! One key in memory: its versions, newest first.
 //!
-//! Takes writes stamped with an epoch; gives what an epoch sees. Owns values. Knows nothing of locks,
-//! budgets or back ends. A stamp is the epoch plus one; 0 stands for "committed, epoch unknown".
+//! A version is stamped with its epoch: the epoch plus one; 0 is "committed, epoch unknown". Knows
+//! nothing of locks, budgets or back ends.
 
 use super::Stored;
 use super::slot_key::SlotKey;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
 
-/// What a slot costs beside the bytes of key and value: the slot itself and its share of the index.
+/// Memory of a slot beside key and value: the slot itself and its share of the index.
 const OVERHEAD: usize = 192;
 
 /// The stamp of versions that `epoch` writes.
@@ -21,13 +21,14 @@ pub(super) const fn stamp(epoch: Epoch) -> u64 {
 pub(super) enum Phase {
     /// Its epoch may still write.
     Open,
-    /// Its bytes are being made.
+    /// It is being encoded.
     Sealing,
-    /// Its bytes are made (or it came from the back end).
+    /// It is encoded (or came from the back end).
     Sealed,
 }
 
-/// The bytes of a foreign value of an unsealed epoch, and a copy made from them for later epochs.
+/// The encoded bytes of a foreign value of an unsealed epoch, and a copy made from them for later
+/// epochs.
 #[derive(Debug)]
 pub(super) struct Frozen {
     pub bytes: Option<Bytes>,
@@ -45,14 +46,15 @@ pub(super) struct Version {
     pub frozen: Option<Box<Frozen>>,
     pub weight: u32,
     pub phase: Phase,
-    /// Not for the changelog (a deletion that only tidies up here).
+    /// Doesn't go to the changelog (a deletion that only cleans up the store).
     pub local: bool,
-    /// Nothing was there when its epoch wrote first: deleted again by the same epoch, it never was.
+    /// The key didn't exist when its epoch wrote first: if the same epoch deletes it, nothing
+    /// remains.
     pub born: bool,
 }
 
 impl Version {
-    /// Does it delete what never was, neither in the back end nor in a changelog?
+    /// Does it delete a key that neither the back end nor a changelog knows?
     pub fn leaves_nothing(&self) -> bool {
         self.born && self.value.value.is_null()
     }
@@ -78,7 +80,8 @@ impl Version {
         }
     }
 
-    /// The value as a lane with the stamp `reader` may touch it; `None` inside `Err` asks to freeze first.
+    /// The value, if a lane with the stamp `reader` may touch it; otherwise it must be frozen
+    /// first.
     pub fn read(&self, reader: u64) -> Option<&Stored> {
         if self.must_freeze(reader) {
             self.frozen.as_ref().map(|f| &f.copy)
@@ -102,7 +105,7 @@ fn weight(key_len: usize, value: &Stored) -> u32 {
     u32::try_from(OVERHEAD + key_len + value.value.weight()).unwrap_or(u32::MAX)
 }
 
-/// May a function that holds this value change it in place?
+/// Can a function that holds this value change it in place?
 pub(super) fn is_foreign(value: &Datum) -> bool {
     match value {
         Datum::Opaque(object) => object.changes(),
@@ -118,25 +121,25 @@ pub(super) struct Slot {
     pub hash: u64,
     pub key: SlotKey,
     pub newest: Version,
-    /// Descending by stamp; empty but for keys that two live epochs wrote.
+    /// Descending by stamp; empty except for keys that two live epochs wrote.
     pub older: Vec<Version>,
-    /// Lanes that compute a new value outside the lock.
+    /// Lanes that compute a new value without the lock.
     pub pins: u16,
-    /// Touched since the clock's hand went by?
+    /// Touched since the clock's hand passed?
     pub referenced: bool,
     /// In the shard's list of slots with uncommitted versions?
     pub listed: bool,
 }
 
-/// What a write did.
+/// The outcome of a write.
 pub(super) struct Wrote {
-    /// The first write of this epoch to this key (that counts)?
+    /// Is it this epoch's first write of the key (for the changelog)?
     pub first: bool,
-    /// Bytes that are staged more (or less).
+    /// Change of staged bytes.
     pub grown: isize,
-    /// A clean version that gave way: its bytes are not cached any more.
+    /// Bytes of a clean version that was replaced.
     pub uncached: usize,
-    /// What was there; to be dropped without a lock.
+    /// The replaced value, to be dropped without the lock.
     pub replaced: Option<Replaced>,
 }
 
@@ -174,7 +177,7 @@ impl Slot {
         self.older.iter_mut().find(|v| v.stamp == stamp)
     }
 
-    /// Puts what the back end holds under versions that all belong to later epochs.
+    /// Puts what the back end has under versions of later epochs.
     pub fn add_committed(&mut self, version: Version) {
         self.older.push(version);
     }
@@ -192,7 +195,7 @@ impl Slot {
             timestamp: self.last_timestamp(stamp),
         });
         let key_len = self.key.len();
-        // What a later epoch found missing is there after all.
+        // The key that a later epoch found missing exists after all.
         let versions = std::iter::once(&mut self.newest).chain(&mut self.older);
         for later in versions.take_while(|v| v.stamp > stamp) {
             later.born = false;
@@ -207,7 +210,7 @@ impl Slot {
             let before = std::mem::replace(&mut version.weight, weight(key_len, &value));
             let grown = grown(version.weight) - grown(before);
             version.ticket = ticket;
-            // What was only tidied up is written now: the changelog must hear of it.
+            // A key that was only cleaned up is written now: the changelog must get it.
             let first = std::mem::take(&mut version.local);
             let replaced = Some((
                 std::mem::replace(&mut version.value, value),
@@ -231,7 +234,7 @@ impl Slot {
         fresh.born = below.is_some_and(|v| v.value.value.is_null() && !v.local);
         wrote.grown = grown(fresh.weight);
         if self.newest.stamp > stamp {
-            // A later epoch was here first: this write goes below it.
+            // A later epoch wrote first: this write goes below it.
             let at = self
                 .older
                 .iter()
@@ -243,7 +246,7 @@ impl Slot {
             if replaced.stamp > committed {
                 self.older.insert(0, replaced);
             } else {
-                // Committed: whoever still needs it finds it in the back end.
+                // Committed: a reader that needs it finds it in the back end.
                 wrote.uncached = replaced.weight as usize;
                 wrote.replaced = Some((replaced.value, replaced.frozen));
             }

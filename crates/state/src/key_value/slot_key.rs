@@ -1,6 +1,6 @@
-//! A slot's key: its bytes in the slot itself, if they are few, so that a look-up touches nothing else.
+//! A slot's key. Short keys are stored in the slot itself, so that a lookup touches nothing else.
 //!
-//! Takes bytes, gives them back. A long key is a copy of its own: the caller's may be a part of a whole input buffer.
+//! A long key is copied: the caller's may be part of a whole input buffer.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ impl SlotKey {
         Short::of(0, bytes).map_or_else(|| Self::Long(Bytes::copy_from_slice(bytes)), Self::Short)
     }
 
-    /// For whoever keeps it elsewhere.
+    /// The key as `Bytes`.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Short(short) => Bytes::copy_from_slice(short.bytes()),

@@ -1,22 +1,21 @@
-//! Putting internal keys together and taking them apart.
+//! Builds and splits internal keys.
 //!
-//! Takes a record's key and times; gives bytes, and back. Splitting gives `None` for a key that is too
-//! short, which only damaged data is.
+//! Splitting gives `None` for a key that is too short, which only damaged data is.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// A window's entry, taken from an internal key.
+/// A window's internal key, split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowParts<'k> {
     /// The record's key.
     pub key: &'k [u8],
     /// When the window starts.
     pub start: i64,
-    /// Tells entries of one key and start apart; 0 unless duplicates are kept.
+    /// Tells entries with the same key and start apart; 0 unless duplicates are kept.
     pub seq: u32,
 }
 
-/// A session, taken from an internal key.
+/// A session's internal key, split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionParts<'k> {
     /// The record's key.
@@ -61,7 +60,7 @@ fn put_window(b: &mut BytesMut, key: &[u8], start: i64, seq: u32) {
     b.put_u32(seq);
 }
 
-/// Takes an internal window key apart.
+/// Splits an internal window key.
 #[must_use]
 pub fn split_window(internal: &[u8]) -> Option<WindowParts<'_>> {
     let (_, rest) = internal.split_first_chunk::<8>()?;
@@ -69,7 +68,7 @@ pub fn split_window(internal: &[u8]) -> Option<WindowParts<'_>> {
     Some(WindowParts { key, start, seq })
 }
 
-/// Takes a window's changelog key apart: key, start, sequence number.
+/// Splits a window's changelog key: key, start, sequence number.
 #[must_use]
 pub fn split_window_changelog(key: &[u8]) -> Option<(&[u8], i64, u32)> {
     let (rest, seq) = key.split_last_chunk::<4>()?;
@@ -100,7 +99,7 @@ fn put_session(b: &mut BytesMut, key: &[u8], start: i64, end: i64) {
     b.put_i64(start);
 }
 
-/// Takes an internal session key apart.
+/// Splits an internal session key.
 #[must_use]
 pub fn split_session(internal: &[u8]) -> Option<SessionParts<'_>> {
     let (_, rest) = internal.split_first_chunk::<8>()?;
@@ -108,7 +107,7 @@ pub fn split_session(internal: &[u8]) -> Option<SessionParts<'_>> {
     Some(SessionParts { key, start, end })
 }
 
-/// Takes a session's changelog key apart: key, start, end.
+/// Splits a session's changelog key: key, start, end.
 #[must_use]
 pub fn split_session_changelog(key: &[u8]) -> Option<(&[u8], i64, i64)> {
     let (rest, start) = key.split_last_chunk::<8>()?;
@@ -116,7 +115,7 @@ pub fn split_session_changelog(key: &[u8]) -> Option<(&[u8], i64, i64)> {
     Some((key, i64::from_be_bytes(*start), i64::from_be_bytes(*end)))
 }
 
-/// The sign of a time that may be negative is turned over, so that the order of bytes is that of times.
+/// Inverts the sign of a time that may be negative, so that the order of bytes is that of times.
 pub(crate) const SIGN: u64 = 1 << 63;
 
 /// The internal key of a version.
@@ -133,7 +132,7 @@ pub(super) fn version(ts: i64) -> [u8; 8] {
     (ts.cast_unsigned() ^ SIGN).to_be_bytes()
 }
 
-/// Takes an internal version key apart: key, timestamp.
+/// Splits an internal version key: key, timestamp.
 #[must_use]
 pub fn split_versioned(internal: &[u8]) -> Option<(&[u8], i64)> {
     let (key, ts) = internal.split_last_chunk::<8>()?;
@@ -149,7 +148,7 @@ pub fn time_key(time: i64, rest: &[u8]) -> Bytes {
     b.freeze()
 }
 
-/// Takes a time key apart: time, rest.
+/// Splits a time key: time, rest.
 #[must_use]
 pub fn split_time_key(internal: &[u8]) -> Option<(i64, &[u8])> {
     let (time, rest) = internal.split_first_chunk::<8>()?;
