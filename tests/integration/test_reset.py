@@ -76,7 +76,7 @@ def test_one_that_did_not_end_must_be_made_again(kafka: KafkaTopics, name: str, 
     in_the_way = tmp_path / name / "rocksdb" / "ingest"
     in_the_way.write_text("", "utf-8")
     assert reset(kafka, name, tmp_path, "exactly_once_v2", "--yes") == 2
-    with pytest.raises(IncompatibleStateError, match="was begun and has not ended"):
+    with pytest.raises(IncompatibleStateError, match="was started and has not ended"):
         make(kafka.address, name, tmp_path).run()
     in_the_way.unlink()
     assert reset(kafka, name, tmp_path, "exactly_once_v2", "--yes") == 0

@@ -86,7 +86,7 @@ def test_a_failure_there_loses_and_doubles_nothing(folder: Path, place: str) -> 
     assert told["restarts"] == 1
     again = ["STARTING", "RESTORING", "RUNNING"]
     assert told["states"] == [*again, *again, "STOPPING", "STOPPED"]
-    assert "beginning anew" in done.stderr
+    assert "restarting from the last commit" in done.stderr
     found: dict[str, list[int]] = defaultdict(list)
     with EmbeddedBroker(folder / "broker") as broker:
         for row in broker.read("counts"):
@@ -101,14 +101,14 @@ def test_the_number_is_bounded(folder: Path) -> None:
     four_times = ",".join(["commit.before-flush=error"] * 4)
     done = run(folder, STOATFLOW_FAILPOINTS=four_times, STOATFLOW_RESTART_MAX_ATTEMPTS="3")
     assert done.returncode != 0
-    assert len(re.findall("beginning anew", done.stderr)) == 3
+    assert len(re.findall("restarting from the last commit", done.stderr)) == 3
     assert "BrokerUnavailableError" in done.stderr
 
 
 def test_none_are_made_if_so_set(folder: Path) -> None:
     done = run(folder, STOATFLOW_FAILPOINTS="commit.before-flush=error", STOATFLOW_RESTART_MAX_ATTEMPTS="0")
     assert done.returncode != 0
-    assert "beginning anew" not in done.stderr
+    assert "restarting from the last commit" not in done.stderr
     assert "the failpoint commit.before-flush says that the broker is away" in done.stderr
 
 

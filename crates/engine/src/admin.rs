@@ -36,14 +36,15 @@ use stoatflow_core::{Clock, Error, Result};
 const PAGE: &str = include_str!("admin/page.html");
 
 /// The page may run its own script and query this port, nothing else.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// All endpoints with a description; an unknown path answers with this list.
 const ENDPOINTS: &[(&str, &str)] = &[
     ("/", "the live page"),
     (
         "/health/live",
-        "200 while the process is worth keeping, 503 once it has failed",
+        "200 until the application has failed or stalled, then 503",
     ),
     (
         "/health/ready",
@@ -56,18 +57,19 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ),
     (
         "/state",
-        "lifecycle with its history, readiness, restore progress, who holds the watermark back, the error",
+        "lifecycle and its history, readiness, restore progress, what holds the watermark back, the error",
     ),
     (
         "/watermarks",
-        "the application's watermark; position, end, lag, watermark per partition, and who holds others back; late records",
+        "the application's watermark; position, end, lag and watermark per partition, what holds others \
+            back; late records",
     ),
     ("/debug/threads", "what every lane and every thread does"),
     (
         "/debug/barriers",
         "open epoch, the commit under way, recent commits by phase",
     ),
-    ("/config", "the settings that were given, secrets masked"),
+    ("/config", "the settings in use, secrets masked"),
 ];
 
 /// How the port is opened.
@@ -113,7 +115,8 @@ pub fn serve(
         tokio::net::TcpListener::from_std(listener).map_err(failed)?
     };
     if !address.ip().is_loopback() {
-        tracing::warn!(%address, "the admin port can be reached from other machines and asks nobody for a password");
+        tracing::warn!(%address, "the admin port can be reached from other machines and has no \
+            authentication");
     }
     let metrics = metrics::Exposition::new(
         Arc::clone(&status),

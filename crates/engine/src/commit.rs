@@ -294,7 +294,7 @@ impl CommitRoom {
         match self.parts.producer.commit(timeout)? {
             CommitOutcome::Committed => Ok(()),
             CommitOutcome::Aborted => Err(Error::unavailable(
-                "the broker aborted the transaction that was to show that this is the only instance",
+                "the broker aborted the transaction that proves that this is the only instance",
             )),
         }
     }
@@ -519,7 +519,8 @@ impl CommitRoom {
         let error = error.at(|at| at.epoch = Some(epoch));
         match decision {
             Decision::Stop(Verdict::Unknown) => error.hint(
-                "start again: recovery reads from the broker whether the epoch was committed; nothing is lost or doubled",
+                "start again: recovery asks the broker whether the epoch was committed; nothing is lost \
+                    or doubled",
             ),
             _ => error,
         }
@@ -537,13 +538,14 @@ impl CommitRoom {
                 .producer
                 .flush(CLEAN_END_TIMEOUT.min(self.parts.timeout))
         {
-            tracing::warn!(%error, "the last rows of the offsets topic may be missing; the group's offsets have it all");
+            tracing::warn!(%error, "the last rows of the offsets topic may be missing; the group's \
+                offsets have it all");
         }
         let Some(cut) = self.parts.guard.as_ref().and_then(InstanceGuard::clean_end) else {
             return;
         };
         if let Err(error) = self.commit_only(&cut, CLEAN_END_TIMEOUT.min(self.parts.timeout)) {
-            tracing::warn!(%error, "the clean end was not noted; the next start waits a moment");
+            tracing::warn!(%error, "the clean end was not recorded; the next start waits a moment");
         }
     }
 

@@ -72,7 +72,8 @@ pub fn preview(spec: &EngineSpec, request: &Request) -> Result<Plan> {
         let patience = facts.spec.settings.transaction_timeout.as_secs();
         match e.kind() {
             ErrorKind::Unavailable => e.hint(format!(
-                "check the broker; if an instance was killed a moment ago its transaction is still open: ask again in {patience} s, or reset without asking (--yes), which ends it"
+                "check the broker; if an instance was killed a moment ago its transaction is still \
+                    open: ask again in {patience} s, or reset without asking (--yes), which ends it"
             )),
             _ => e,
         }
@@ -83,8 +84,8 @@ pub fn preview(spec: &EngineSpec, request: &Request) -> Result<Plan> {
 /// Runs a whole reset; `agree` sees what it will do and may refuse.
 ///
 /// # Errors
-/// As [`preview`]; `Fenced` if an instance was started meanwhile; whatever a broker or a disk fails with. After any error it
-/// can be made again.
+/// As [`preview`]; `Fenced` if an instance was started meanwhile; whatever a broker or a disk fails
+/// with. After any error it can be made again.
 pub fn reset(
     spec: &EngineSpec,
     request: &Request,
@@ -219,7 +220,7 @@ impl Reset {
         match committed {
             Ok(CommitOutcome::Committed) => Ok(()),
             Ok(CommitOutcome::Aborted) => Err(Error::unavailable(format!(
-                "the broker gave up committing the new positions of '{group}'"
+                "the broker aborted the commit of the new positions of '{group}'"
             ))
             .hint("run the reset again")),
             Err(e) if e.kind() == ErrorKind::Fenced => Err(Error::fenced(format!(
@@ -228,7 +229,7 @@ impl Reset {
             .hint("stop it, then run the reset again")
             .caused_by(e)),
             Err(e) if matches!(e.kind(), ErrorKind::Unavailable | ErrorKind::UnknownOutcome) => {
-                Err(e.hint("run the reset again: it goes on where it stopped"))
+                Err(e.hint("run the reset again: it continues where it stopped"))
             }
             Err(e) => Err(e),
         }
@@ -382,5 +383,5 @@ impl ResetFacts {
 }
 
 fn stopped() -> Error {
-    Error::internal("a reset was asked to stop, which nobody can")
+    Error::internal("a reset was asked to stop, which is impossible")
 }

@@ -1,7 +1,7 @@
-//! How a store catches up with its changelog partition.
+//! Decides how a store catches up with its changelog partition.
 //!
-//! Takes the position that the local data stands for and the range that the broker still has; gives
-//! the part to read, or the reason to refuse. Decides too what becomes of local data that can't be used.
+//! From the offset that the local data reaches and the range that the broker still has: what to
+//! read, or why to refuse. Also decides whether unusable local data is discarded.
 
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, Timestamp};
@@ -15,35 +15,35 @@ pub struct RestoreFacts {
     pub begin: Offset,
     /// One past the last committed offset.
     pub stable_end: Offset,
-    /// Offsets behind the last record that a commit leaves: the marker of a transaction.
+    /// How many offsets a commit takes behind its last record (the commit marker).
     pub markers: i64,
-    /// May deletions between the two be gone?
+    /// Whether deletions in between may have been compacted away.
     pub age: Age,
 }
 
-/// How old local data is, beside how long its changelog keeps deletions.
+/// How old local data is, compared with how long its changelog keeps tombstones.
 ///
-/// Compaction removes a tombstone `delete.retention.ms` after it has first passed it. A reader that comes later with
-/// older rows never hears that they were deleted (KIP-1259).
+/// Compaction removes a tombstone `delete.retention.ms` after it has first passed it. A reader that
+/// comes later with older rows never hears that they were deleted (KIP-1259).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// When the local data was last known to lack nothing; `None` if that is not known.
+    /// When the local data was last known to be complete; `None` if unknown.
     pub current_at: Option<Timestamp>,
-    /// The time now, by the same clock; `None` if the cluster keeps deletions for good.
+    /// The present time by the same clock; `None` if tombstones are kept for good.
     pub now: Option<Timestamp>,
     /// How long a tombstone is kept; `None` if the topic is not compacted.
     pub kept: Option<Duration>,
 }
 
 impl Age {
-    /// No deletion is ever removed.
+    /// Tombstones are never removed.
     pub const NEVER: Self = Self {
         current_at: None,
         now: None,
         kept: None,
     };
 
-    /// May a deletion that the local data lacks be gone? A tenth of the time is left as a margin.
+    /// May a tombstone that the local data lacks be gone? With a margin of a tenth of the time.
     #[must_use]
     pub fn exceeds(self) -> bool {
         let (Some(now), Some(kept)) = (self.now, self.kept) else {
@@ -52,7 +52,7 @@ impl Age {
         let Some(then) = self.current_at else {
             return true;
         };
-        // A clock that went backwards tells nothing.
+        // A clock that went backwards proves nothing.
         let Ok(age) = u64::try_from(now.0.saturating_sub(then.0)) else {
             return true;
         };
@@ -69,16 +69,16 @@ pub enum RestorePlan {
     Delta(Offset),
     /// Read everything into an empty store.
     Cold(Offset),
-    /// The changelog no longer has what lies between: forget the local data, read everything.
+    /// The changelog no longer has the records in between: wipe the store and read everything.
     WipeThenCold(Offset, WipeReason),
 }
 
-/// WipeReason local data is of no use.
+/// Why local data is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WipeReason {
     /// The changelog begins behind it.
     Truncated,
-    /// Deletions that it lacks may have been compacted away.
+    /// Tombstones that it lacks may have been compacted away.
     TooOld,
 }
 
@@ -96,12 +96,13 @@ impl RestoreFacts {
                 "the local store '{store}' stands for changelog offset {at}, but the changelog ends at {}",
                 self.stable_end
             ))
-            .hint("the changelog topic was deleted or truncated: if that was on purpose, delete the state directory too and start again")),
+            .hint("the changelog topic was deleted or truncated: if that was on purpose, delete the \
+                state directory too and start again")),
             Some(at) if at == self.stable_end => Ok(RestorePlan::Nothing),
             Some(at) if at < self.begin => {
                 Ok(RestorePlan::WipeThenCold(self.begin, WipeReason::Truncated))
             }
-            // Behind a commit there is its marker, and no deletion.
+            // Only the marker of a commit is missing, and no tombstone.
             Some(at) if self.stable_end.0 - at.0 > self.markers && self.age.exceeds() => {
                 Ok(RestorePlan::WipeThenCold(self.begin, WipeReason::TooOld))
             }
@@ -110,7 +111,7 @@ impl RestoreFacts {
     }
 }
 
-/// What to do with local data that can't be used: damaged, or of another format.
+/// Decides about local data that is damaged or has another format.
 ///
 /// Takes the declared policy, the stores that no changelog can give back, and what was found.
 ///
@@ -131,7 +132,7 @@ pub fn on_damage(rebuild: bool, unlogged: &[&str], found: Error) -> Result<()> {
             unlogged.join(", ")
         ),
     )
-    .hint("bring the directory back from a copy, or delete it and start again without what these stores held")
+    .hint("restore the directory from a copy, or delete it and start again without what these stores held")
     .caused_by(found.to_string()))
 }
 

@@ -1,5 +1,5 @@
-//! What the machine and RocksDB take by themselves, beside what a store takes: copying memory, an epoch of
-//! writes, a read.
+//! What the machine and RocksDB take by themselves, beside what a store takes: copying memory, an
+//! epoch of writes, a read.
 
 use ::rocksdb::{DB, Options, WriteBatch, WriteOptions};
 use bytes::Bytes;

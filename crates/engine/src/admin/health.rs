@@ -80,13 +80,14 @@ fn unready(shared: &Shared) -> Option<Value> {
                 .err()?;
             let next = match reason {
                 "broker_away" => {
-                    "wait: it goes on by itself when the broker is back; see that it runs and can be reached"
+                    "check that the broker runs and can be reached; the application then continues by itself"
                 }
                 "open_transaction" => {
-                    "see that its producer runs; if it is gone for good, end the transaction with the command in the log (kafka-transactions.sh abort)"
+                    "check that its producer runs; if it is gone for good, end the transaction with the \
+                        command in the log (kafka-transactions.sh abort)"
                 }
                 _ => {
-                    "look at /debug/barriers for the step that hangs and at /debug/threads for the lane that is busy"
+                    "see /debug/barriers for the step that hangs and /debug/threads for the busy lane"
                 }
             };
             (reason, detail, next.to_owned())
@@ -107,7 +108,7 @@ fn unready(shared: &Shared) -> Option<Value> {
                 |e| e.message.clone(),
             );
             let next = error.map_or_else(
-                || "look at the log, then start it again".to_owned(),
+                || "see the log, then start it again".to_owned(),
                 |e| e.next_step,
             );
             ("failed", detail, next)

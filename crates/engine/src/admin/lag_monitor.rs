@@ -69,21 +69,21 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 shared.status.broker_is_silent(asked);
             }
-            Err(error) => tracing::debug!(%error, "the ends of partitions are not known"),
+            Err(error) => tracing::debug!(%error, "can't read the end offsets of partitions"),
         }
         if asked.saturating_sub(looked) >= spec.settings.metadata_max_age {
             looked = asked;
             let grown = spec.has_new_partitions(slots).unwrap_or_else(|error| {
                 // Tried again, but errors that outlast an outage are logged.
                 if error.kind() != ErrorKind::Unavailable {
-                    tracing::warn!(%error, "new partitions can't be looked for");
+                    tracing::warn!(%error, "can't look for new partitions");
                 }
                 false
             });
             if grown && !shared.is_stopping() {
                 tracing::info!(
                     application = shared.status.application_id,
-                    "there are new partitions to read; going on with them from the last commit"
+                    "there are new partitions to read; continuing from the last commit with them"
                 );
                 shared.restart_for_new_partitions();
             }
@@ -103,7 +103,7 @@ fn find_open_transactions(
     let ends = match broker.high_watermarks(partitions, ASK) {
         Ok(ends) => ends,
         Err(error) => {
-            tracing::debug!(%error, "the high watermarks of partitions are not known");
+            tracing::debug!(%error, "can't read the high watermarks of partitions");
             return;
         }
     };
@@ -138,7 +138,7 @@ fn find_open_transactions(
             start_offset = held.start_offset,
             records = held.records,
             producer_id = held.producer_id,
-            "a transaction that is open holds this source back; if its producer is gone for good, end it: {}",
+            "an open transaction holds this source back; if its producer is gone for good, end it: {}",
             held.command(&broker.address(), &partition.topic, partition.partition.0)
         );
     }

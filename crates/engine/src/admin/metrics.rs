@@ -196,7 +196,7 @@ impl Engine {
         )?;
         families.counter(
             "producer_id_rollovers",
-            "How often the epochs of a transactional producer have run out, and the broker gave it another id",
+            "How often a transactional producer has used up its epochs and got another id",
             one(status.rollovers.load(Relaxed)),
         )?;
         families.counter(
@@ -240,7 +240,7 @@ impl Engine {
         });
         families.counter(
             "late_records",
-            "Records older than the watermark, by topic and what became of them",
+            "Records older than the watermark, by topic and outcome",
             late,
         )
     }
@@ -263,7 +263,7 @@ impl Engine {
         let rows = || spent.values().map(|one| (labels(one), one));
         families.counter(
             "function_calls",
-            "FunctionCalls of a function of a node",
+            "Calls of a function of a node",
             rows().map(|(labels, sums)| (labels, sums.calls)),
         )?;
         families.counter(
@@ -273,34 +273,34 @@ impl Engine {
         )?;
         families.counter(
             "function_wait_seconds",
-            "Time until a function of a node could begin: others held the GIL, or its concurrency",
+            "Time that a function of a node waited for the GIL or its concurrency limit",
             rows().map(|(labels, sums)| (labels, sums.wait_seconds)),
         )?;
         let rows = || rows().filter_map(|(labels, one)| Some((labels, one.awaited?)));
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         families.gauge(
             "async_calls_under_way",
-            "FunctionCalls of an async function that run or stand in line",
+            "Calls of an async function that run or wait to run",
             rows().map(|(labels, counts)| (labels, gauge(counts.under_way))),
         )?;
         families.gauge(
             "async_calls_parked",
-            "Records written down because their calls have outlived an epoch",
+            "Records parked because their calls have outlived an epoch",
             rows().map(|(labels, counts)| (labels, gauge(counts.parked))),
         )?;
         families.counter(
             "async_calls_failed",
-            "FunctionCalls of an async function that failed, after all attempts",
+            "Calls of an async function that failed, after all attempts",
             rows().map(|(labels, counts)| (labels, counts.failed)),
         )?;
         families.counter(
             "async_calls_timed_out",
-            "Attempts of an async function that did not end in their time",
+            "Attempts of an async function that timed out",
             rows().map(|(labels, counts)| (labels, counts.timed_out)),
         )?;
         families.counter(
             "async_calls_retried",
-            "Attempts of an async function that were followed by another one",
+            "Attempts of an async function that were retried",
             rows().map(|(labels, counts)| (labels, counts.retried)),
         )
     }
@@ -345,7 +345,7 @@ impl Engine {
         families.counter("commits", "Commits done", one(status.commits.load(Relaxed)))?;
         families.counter(
             "restarts",
-            "How often it began anew by itself, because the broker was away",
+            "Automatic restarts because the broker was unreachable",
             one(status.restarts.load(Relaxed)),
         )?;
         let quantiles = [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("1", 1.0)];
@@ -403,7 +403,7 @@ impl Engine {
         let held = |p: &PartitionStatus| p.held_back.as_ref().map(|held| held.records);
         families.gauge(
             "partition_held_back_records",
-            "Records behind a transaction that somebody has open: they can't be read yet, and are no part of the lag",
+            "Records behind an open transaction: not readable yet, and not part of the lag",
             rows().map(|(l, p)| (l, held(p).unwrap_or(0))),
         )?;
         let since = |p: &PartitionStatus| p.held_back.as_ref().map(|held| now - held.since_ms);
@@ -447,7 +447,7 @@ impl Engine {
         let known = || partitions.iter().filter(|p| p.watermark >= 0);
         families.gauge(
             "partition_watermark_ms",
-            "Records before this are not expected any more",
+            "Records before this are no longer expected",
             known().map(|p| (of(p), p.watermark)),
         )?;
         families.gauge(
@@ -482,12 +482,12 @@ impl Engine {
         };
         families.gauge(
             "parked_records",
-            "Records of an offload that wait for an answer, or behind one that does",
+            "Records of an offload that wait for an answer, or behind one that waits",
             rows().map(|(l, lot)| (l, lot.parked)),
         )?;
         families.gauge(
             "parked_records_most",
-            "With so many parked records no more are read for it",
+            "With this many parked records no more are read",
             rows().map(|(l, lot)| (l, lot.most)),
         )?;
         families.gauge(

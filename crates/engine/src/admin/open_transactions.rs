@@ -34,7 +34,8 @@ impl HeldBack {
     #[must_use]
     pub fn command(&self, address: &str, topic: &str, partition: i32) -> String {
         format!(
-            "kafka-transactions.sh --bootstrap-server {address} abort --topic {topic} --partition {partition} --start-offset {}",
+            "kafka-transactions.sh --bootstrap-server {address} abort --topic {topic} --partition \
+                {partition} --start-offset {}",
             self.start_offset
         )
     }

@@ -523,7 +523,8 @@ impl Status {
             .producer_id
             .map_or(String::new(), |id| format!(" of producer {id}"));
         Some(format!(
-            "a transaction{whose} has been open in '{}' partition {} for {} s: nothing from offset {} on can be read",
+            "a transaction{whose} has been open in '{}' partition {} for {} s: nothing from offset {} \
+                on can be read",
             partition.topic,
             partition.partition,
             (now_ms - held.since_ms) / 1000,

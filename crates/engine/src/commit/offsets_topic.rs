@@ -104,8 +104,10 @@ impl OffsetRows {
                 }
             })?;
             taken.map_err(|row| {
-                Error::incompatible(format!("the topic '{topic}' holds a row that is none of ours: {row}"))
-                    .hint("the application writes this topic alone: find out who else does, or take another application.id")
+                Error::incompatible(format!("the topic '{topic}' holds a row that this application did \
+                    not write: {row}"))
+                    .hint("only the application may write this topic: find the other writer, or use \
+                        another application.id")
             })?;
             let now = consumer.positions()[0];
             silent = if now == at {
@@ -186,21 +188,24 @@ impl OffsetRows {
         };
         let (lost, next) = if changelogs.iter().flatten().any(|c| c == name) {
             (
-                "what the state of the application was is not in it",
+                "it lacks what the application's state was",
                 format!(
-                    "bring the old topic back from a copy, or compute everything anew: stoatflow reset (application '{application}')"
+                    "restore the old topic from a copy, or recompute everything: stoatflow reset \
+                        (application '{application}')"
                 ),
             )
         } else {
             (
                 "the committed offsets belong to the old one",
                 format!(
-                    "if that was on purpose, start over with it: stoatflow reset --input-topic {name} (application '{application}')"
+                    "if that was on purpose, start over with it: stoatflow reset --input-topic {name} \
+                        (application '{application}')"
                 ),
             )
         };
         Err(Error::incompatible(format!(
-            "the topic '{name}' was deleted and made anew since the last commit (its id was {then}, and is {id}): {lost}"
+            "the topic '{name}' was deleted and created again since the last commit (its id was {then}, \
+                and is {id}): {lost}"
         ))
         .hint(next)
         .at(|at| at.topic = Some(name.to_string())))

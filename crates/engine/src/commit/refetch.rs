@@ -24,7 +24,8 @@ const FETCH: usize = 1024;
 /// Adds the bodies to dead letters, which stay in order.
 ///
 /// # Errors
-/// `Unavailable` if the broker doesn't give them in time; then the epoch is aborted, and all of it comes again.
+/// `Unavailable` if the broker doesn't give them in time; then the epoch is aborted, and all of it
+/// comes again.
 pub fn refetch(
     broker: &dyn Broker,
     group: &str,
@@ -107,7 +108,8 @@ impl Reader<'_> {
             };
             if self.clock.monotonic() > self.until {
                 return Err(Error::unavailable(format!(
-                    "the record at {from}, offset {target}, was not read again in time for its dead letter"
+                    "the record at {from}, offset {target}, could not be fetched again in time for its \
+                        dead letter"
                 )));
             }
         }

@@ -155,8 +155,8 @@ impl TimestampAssigner {
     /// Gives each record its timestamp; drops those that have none.
     ///
     /// # Errors
-    /// `User` for a time that can't be, with the record's coordinates, and what the function fails with, where no
-    /// handler is to be asked.
+    /// `User` for a time that can't be, with the record's coordinates, and what the function fails
+    /// with, where no handler is to be asked.
     pub fn assign(&mut self, fetched: &mut Vec<ConsumerRecord>) -> Result<()> {
         let possible = 0..=latest(self.max_ahead, &self.shared);
         if self.plain && fetched.iter().all(|r| possible.contains(&r.timestamp.0)) {
@@ -234,7 +234,8 @@ impl TimestampAssigner {
         if lost > 0 {
             let source = slot.bindings.first().map_or(0, |r| usize::from(r.source.0));
             let name = self.sources.get(source).map_or("?", String::as_str);
-            tracing::warn!(source = name, partition = %slot.partition, records = lost, "dropped: a negative timestamp");
+            tracing::warn!(source = name, partition = %slot.partition, records = lost, "dropped: a \
+                negative timestamp");
             self.shared
                 .status
                 .dropped(name, dropped::NEGATIVE_TIMESTAMP, lost);
@@ -386,7 +387,8 @@ fn in_time(time: i64, latest: i64) -> Result<i64, InvalidTime> {
         "the record's time {time} is {} ms further ahead of the clock than max.timestamp.ahead.ms allows",
         time.saturating_sub(latest)
     ))
-    .hint("correct the clock where the record was made; let the source leave such records out (on_error=DLQ(...) or log_and_continue()), or raise max.timestamp.ahead.ms");
+    .hint("correct the clock where the record was made; let the source leave such records out \
+        (on_error=DLQ(...) or log_and_continue()), or raise max.timestamp.ahead.ms");
     Err(InvalidTime { error, ahead: true })
 }
 
@@ -408,7 +410,9 @@ impl AheadOfClock {
         }
         let records = std::mem::take(&mut self.records);
         self.logged_at = Some(now);
-        tracing::warn!(%partition, records, "records are further ahead of the clock than max.timestamp.ahead.ms allows; they move no time, and the handlers of their sources decide about them. Next: correct the clock of who makes them");
+        tracing::warn!(%partition, records, "records are further ahead of the clock than \
+            max.timestamp.ahead.ms allows; they don't move time, and their sources' handlers decide \
+            about them. Next: correct the clock of the producer");
     }
 }
 
@@ -493,5 +497,6 @@ fn invalid(record: &ConsumerRecord) -> Error {
         "an input record has the negative timestamp {}",
         record.timestamp.0
     ))
-    .hint("set timestamps where the records are made, or give the source a timestamp extractor (log_and_skip, use_partition_time, wallclock or a function)")
+    .hint("set timestamps where the records are made, or give the source a timestamp extractor \
+        (log_and_skip, use_partition_time, wallclock or a function)")
 }

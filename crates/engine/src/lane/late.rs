@@ -129,7 +129,8 @@ impl LaneRoom {
         };
         let node = &self.plan.nodes[reader.entry.0 as usize].name;
         status.dropped(node, reason, count);
-        tracing::warn!(node, partition = %slot.partition, records = count, policy, "records older than the watermark were left out");
+        tracing::warn!(node, partition = %slot.partition, records = count, policy, "records older than \
+            the watermark were left out");
     }
 }
 

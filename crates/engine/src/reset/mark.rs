@@ -64,7 +64,8 @@ pub fn refuse_unfinished(application: &str, committed: &[Option<Committed>]) -> 
         return Ok(());
     }
     Err(Error::incompatible(format!(
-        "a reset of '{application}' was begun and has not ended: its positions are new, its state may be old"
+        "a reset of '{application}' was started and has not ended: its positions are new, its state may \
+            be old"
     ))
-    .hint("run it again (stoatflow reset): it goes on where it stopped"))
+    .hint("run it again (stoatflow reset): it continues where it stopped"))
 }

@@ -122,6 +122,7 @@ fn a_topic_that_is_not_read_is_refused_with_the_nearest() {
     assert_eq!(refused.kind(), ErrorKind::Config);
     assert_eq!(
         refused.message(),
-        "the topology does not read the topic(s) 'ordres' (did you mean 'orders'?), 'xyz'; it reads 'orders', 'rates'"
+        "the topology does not read the topic(s) 'ordres' (did you mean 'orders'?), 'xyz'; it reads \
+            'orders', 'rates'"
     );
 }

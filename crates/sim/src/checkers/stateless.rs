@@ -1,6 +1,4 @@
-//! What an operator without a table had to give: results or dead letters, each once, those of a key in order.
-//!
-//! Takes what each input value becomes; gives the first promise that its topics break.
+//! Checks operators without a table: results or dead letters, each once, those of a key in order.
 
 use super::{Verdict, hold};
 use crate::broker::SimBroker;
@@ -16,7 +14,7 @@ enum Becomes {
     Results(Vec<String>),
     /// A dead letter.
     Letter,
-    /// Itself, or a dead letter: nobody knows before.
+    /// The value itself or a dead letter: unknown in advance.
     Either,
 }
 
@@ -106,7 +104,8 @@ impl Shape {
         let (shown, letters) = (places(broker, self.output), places(broker, self.letters));
         let mut wanted = BTreeSet::new();
         for (partition, records) in broker.visible(self.input).into_iter().enumerate() {
-            // By key, as it was and as it is (records of two keys come from two lanes): where its last result stands.
+            // By key, as it was and as it is (records of two keys come from two lanes): where its
+            // last result stands.
             let mut last: BTreeMap<_, (usize, usize)> = BTreeMap::new();
             for (_, kept) in records {
                 let value = kept.value.as_ref().map(text).unwrap_or_default();
@@ -162,7 +161,8 @@ impl Shape {
                         let before = last.insert((given.clone(), key.clone()), here);
                         hold!(
                             before.is_none_or(|(p, at)| p == here.0 && at < here.1),
-                            "'{result}' of '{key}' (partition {partition}) stands at {here:?} of {}, what came before it at {before:?}",
+                            "'{result}' of '{key}' (partition {partition}) stands at {here:?} of {}, \
+                                what came before it at {before:?}",
                             self.output
                         );
                     }
@@ -200,7 +200,8 @@ fn rightly_late(broker: &SimBroker) -> Verdict {
             .find_map(|header| text(header.value.as_ref()?).parse::<i64>().ok());
         hold!(
             told.is_some_and(|told| kept.timestamp.0 < told && told <= newest),
-            "the record of {} is a late one, but the watermark was {told:?} (the newest record is of {newest})",
+            "the record of {} is a late one, but the watermark was {told:?} (the newest record is of \
+                {newest})",
             kept.timestamp.0
         );
     }

@@ -1,8 +1,8 @@
-//! The disk of one machine, which survives crashes, and its guard of law 6.
+//! The disk of one machine, which survives crashes, and the guard of law 6.
 //!
-//! Takes an engine's epochs, applies them whole or not at all; after each it compares with the broker:
-//! what the disk now holds must be the newest committed changelog record of its key, and the
-//! position it stands for must be below the stable end.
+//! Applies an engine's epochs as a whole or not at all. After each it compares with the broker: the
+//! disk must hold the newest committed changelog record of each key, and the offset it has reached
+//! must be below the stable end.
 
 use super::Point;
 use crate::world::Instance;
@@ -42,7 +42,8 @@ impl FaultyDisk {
             )?;
             if position > range[0].stable_end {
                 world.violation(format!(
-                    "law 6: the disk stands for offset {position} of {topic}-{partition}, whose stable end is {}",
+                    "law 6: the disk stands for offset {position} of {topic}-{partition}, whose stable \
+                        end is {}",
                     range[0].stable_end
                 ));
             }
@@ -67,7 +68,8 @@ impl FaultyDisk {
         let committed = world.broker.newest(topic, &key);
         if committed != Some(held.clone()) {
             world.violation(format!(
-                "law 6: the disk holds {held:?} for {:?}, the newest committed record of {topic} is {committed:?}",
+                "law 6: the disk holds {held:?} for {:?}, the newest committed record of {topic} is \
+                    {committed:?}",
                 write.key
             ));
         }

@@ -1,8 +1,8 @@
-//! Writing: epochs, restored records, and forgetting.
+//! Writes: epochs, restored records, and wiping.
 //!
-//! Takes writes with the positions they stand for; makes both durable at once. Large restores become
-//! sorted files that RocksDB takes in whole, past log and write buffers; their position follows
-//! after them, so that a crash in between repeats the restore (later wins, so nothing changes).
+//! Writes and the changelog offsets they reach become durable together. Large restores are written
+//! as sorted files that RocksDB takes over whole, without log and write buffers; their offset
+//! follows, so a crash in between repeats the restore (later wins, so nothing changes).
 
 use super::open::{current_key, position_prefix};
 use super::{META, RocksBackend};
@@ -11,16 +11,16 @@ use ::rocksdb::{IngestExternalFileOptions, IteratorMode, SstFileWriter, WriteBat
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 
-/// From here on a sorted file is cheaper than a batch.
+/// From this many records on a sorted file is cheaper than a batch.
 const INGEST_FROM: usize = 4_096;
-/// With this file of one restore, merging is put off until the store has caught up. (Changing the option
-/// writes a file, so small restores don't.)
+/// From this file of one restore on, compaction is postponed until the store has caught up.
+/// (Changing the option writes a file, so small restores don't.)
 const COMPACT_LATER_FROM: u32 = 3;
-/// So many files may wait to be merged; of a very large store, the others are merged beside restoring.
-/// RocksDB holds writes back from 20 unmerged files on, and stops them at 36.
+/// This many files may wait for compaction; for a very large store the rest is compacted while
+/// restoring. RocksDB slows writes from 20 files on, and stops them at 36.
 const COMPACT_AGAIN_FROM: u32 = 16;
 
-/// Files taken in for a store that has not caught up yet.
+/// Files loaded into a store that hasn't caught up yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loaded(u32);
 
@@ -31,9 +31,9 @@ impl Loaded {
     }
 }
 
-/// The writes by their keys, of which each occurs once: in a write buffer each row then has its place beside
-/// the one before, which is where RocksDB begins to look for it (see
-/// `memtable_insert_with_hint_prefix_extractor` in `options`).
+/// The writes by key (each occurs once): each row then has its place in the write buffer beside the
+/// one before, where RocksDB starts to look (see `memtable_insert_with_hint_prefix_extractor` in
+/// `options`).
 pub(super) fn in_order(writes: &[Write]) -> impl Iterator<Item = &Write> {
     let head = |write: &Write| {
         let mut head = [0; 8];
@@ -41,7 +41,7 @@ pub(super) fn in_order(writes: &[Write]) -> impl Iterator<Item = &Write> {
         head[..len].copy_from_slice(&write.key[..len]);
         u64::from_be_bytes(head)
     };
-    // Most keys differ in their first bytes: those are compared without a look at where the key lies.
+    // Most keys differ in their first bytes, which are compared without touching the key itself.
     let mut ordered: Vec<(u64, &Write)> = writes.iter().map(|write| (head(write), write)).collect();
     ordered.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.key.cmp(&other.key)));
     ordered.into_iter().map(|(_, write)| write)
@@ -88,8 +88,8 @@ impl RocksBackend {
         self.write(batch)
     }
 
-    /// While files are taken in one after the other, merging them again and again would take the
-    /// processor from restoring; once is enough, when the store has caught up.
+    /// While files are loaded one after the other, compacting them again and again would take CPU
+    /// from the restore; once is enough, when the store has caught up.
     fn hold_compaction(&self, store: StoreId) -> Result<()> {
         let loaded = self.loaded.lock().entry(store).or_default().add_one();
         match loaded {
@@ -117,7 +117,7 @@ impl RocksBackend {
             .map_err(|e| self.place.error(&e))
     }
 
-    /// Data and positions go in one batch; the space is given back afterwards.
+    /// Data and offsets go in one batch; the space is freed afterwards.
     pub(super) fn wipe_store(&self, store: StoreId) -> Result<()> {
         let family = self.store(store)?;
         let mut batch = WriteBatch::default();
@@ -140,7 +140,7 @@ impl RocksBackend {
         Ok(())
     }
 
-    /// The least key after all keys of the store; `None` if it is empty.
+    /// The smallest key behind all keys of the store; `None` if it is empty.
     fn past_last(&self, store: StoreId) -> Result<Option<Vec<u8>>> {
         let family = self.store(store)?;
         let last = self
@@ -153,7 +153,7 @@ impl RocksBackend {
     }
 
     fn add_drop(&self, batch: &mut WriteBatch, store: StoreId, range: &KeyRange) -> Result<()> {
-        // RocksDB's ranges have an end, which is not part of them.
+        // RocksDB's ranges exclude their end.
         let to = match &range.to {
             Some(to) => to.to_vec(),
             None => match self.past_last(store)? {
@@ -229,7 +229,7 @@ impl RocksBackend {
             .iterator_cf(&family, IteratorMode::Start)
             .next()
             .is_none();
-        // A delete of what isn't there is not worth an entry.
+        // Deleting a missing key isn't worth an entry.
         let mut rows = run.sorted().filter(|(_, value)| !cold || value.is_some());
         let Some(first) = rows.next() else {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Damage: what must never be used, and how it is thrown away.
+//! Damaged databases: how they are detected, remembered, and discarded.
 //!
-//! Takes a directory; tells whether an earlier process found it damaged, or whether the file is gone that
-//! makes a database of its files; remembers damage that shows only while it is read; empties the directory when
-//! the engine says so. Never decides whether that is right.
+//! Tells whether an earlier process found damage, or whether the file that makes a database of the
+//! others is gone. Damage found while reading is remembered for the next start. The engine decides
+//! whether the data is discarded.
 
 use super::RocksBackend;
 use super::errors::Place;
@@ -10,16 +10,16 @@ use ::rocksdb::{DB, Options};
 use std::path::Path;
 use stoatflow_core::{Error, Result};
 
-/// Holds what an earlier process found: opening again would not show it.
+/// Contains what an earlier process found, since opening again might not show it.
 const MARK: &str = "DAMAGED";
 
-/// What is in a directory.
+/// The state of a directory.
 #[derive(Debug)]
 pub enum Opened {
-    /// Nothing wrong was seen.
+    /// No damage was found.
     Whole(Box<RocksBackend>),
-    /// It can't be used: damaged, or in a format that this version and this topology don't read. It
-    /// may be thrown away ([`RocksBackend::discard`]) if the changelogs have everything.
+    /// Unusable: damaged, or in a format that this version and topology can't read. It may be
+    /// discarded ([`RocksBackend::discard`]) if the changelogs have everything.
     Damaged(Error),
 }
 
@@ -27,7 +27,7 @@ pub enum Opened {
 pub(super) enum Refusal {
     /// See [`Opened::Damaged`].
     Damaged(Error),
-    /// Everything else: throwing the data away would not help, or is not ours to do.
+    /// Anything else: discarding the data would not help, or is not ours to do.
     Other(Error),
 }
 
@@ -53,8 +53,8 @@ pub(super) fn look(place: &Place) -> Result<()> {
     if place.dir.join("CURRENT").exists() {
         return Ok(());
     }
-    // RocksDB would make an empty database and delete these. (A manifest alone is one that was about
-    // to be made: tables and logs come after CURRENT.)
+    // RocksDB would create an empty database and delete these. (A manifest alone is one that was
+    // about to be created: tables and logs come after CURRENT.)
     let orphaned = std::fs::read_dir(&place.dir)
         .map_err(|e| place.io(&e))?
         .flatten()
@@ -69,20 +69,20 @@ fn has_ending(name: &str, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == ending)
 }
 
-/// Notes damage that was met while the state was used, so that the next start doesn't use it.
+/// Remembers damage found while the state was in use, so that the next start doesn't use it.
 pub(super) fn remember(dir: &Path, what: &str) {
-    // A disk that can't be written to: the next start meets the damage again, or this one.
+    // Best effort: if the disk can't be written, the next start meets the damage again.
     let _ = std::fs::write(dir.join(MARK), what);
 }
 
 impl RocksBackend {
-    /// Throws away everything in `dir`.
+    /// Deletes everything in `dir`.
     ///
     /// # Errors
     /// `StateLocked` if a process has it open; `Config` if files can't be removed.
     pub fn discard(dir: &Path) -> Result<()> {
         let place = Place::new(dir.to_path_buf());
-        // It takes the lock first, and leaves files alone that are none of RocksDB's.
+        // It takes the lock first, and leaves files that aren't RocksDB's.
         DB::destroy(&Options::default(), dir).map_err(|e| place.error(&e))?;
         let gone = |outcome: std::io::Result<()>| match outcome {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(place.io(&e)),

@@ -1,7 +1,6 @@
-//! What RocksDB's errors ask of the reader.
+//! Turns RocksDB's errors into ours, with the path and the next step.
 //!
-//! Takes its errors; gives ours, with the path and the next step. RocksDB tells a full disk and a
-//! held lock from other I/O errors in its text only.
+//! RocksDB tells a full disk and a held lock from other I/O errors only in the text.
 
 use ::rocksdb::ErrorKind as Kind;
 use std::path::PathBuf;
@@ -11,7 +10,7 @@ use stoatflow_core::{Error, ErrorKind};
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub dir: PathBuf,
-    /// Is it open, so that damage found now must be remembered?
+    /// Is it open, so that damage must be remembered?
     pub open: bool,
 }
 
@@ -53,17 +52,20 @@ impl Place {
             ),
             ErrorKind::StateCorrupt => (
                 format!("the local state in {dir} is damaged"),
-                format!("stop the application, delete {dir} and start again: it is rebuilt from the changelog topics (state.damaged = rebuild does that by itself)"),
+                format!("stop the application, delete {dir} and start again: it is rebuilt from the \
+                    changelog topics (state.damaged = rebuild does that by itself)"),
             ),
             ErrorKind::DiskFull => (
                 format!("the disk of the local state in {dir} is full"),
-                "free space on that disk (or move state.dir), then start again; what is committed is safe in the changelog topics".to_owned(),
+                "free space on that disk (or move state.dir), then start again; what is committed is \
+                    safe in the changelog topics".to_owned(),
             ),
             ErrorKind::Config => (
                 format!("the directory {dir} of the local state can't be used"),
                 "check the path and the permissions of state.dir".to_owned(),
             ),
-            _ => (format!("the local state in {dir} failed"), "report it with this message; what is committed is safe in the changelog topics".to_owned()),
+            _ => (format!("the local state in {dir} failed"), "report it with this message; what is \
+                committed is safe in the changelog topics".to_owned()),
         };
         Error::new(kind, message)
             .hint(hint)
@@ -89,7 +91,7 @@ fn classify(kind: &Kind, text: &str) -> ErrorKind {
         {
             ErrorKind::Config
         }
-        // A file that the manifest names and that is gone, or a manifest without its end.
+        // A file in the manifest is missing, or the manifest is cut off.
         Kind::IOError | Kind::NotFound if says(&["no such file"]) => ErrorKind::StateCorrupt,
         Kind::InvalidArgument if says(&["does not match", "unknown", "comparator"]) => {
             ErrorKind::Incompatible

@@ -1,8 +1,7 @@
-//! Opening: lock, format, stores.
+//! Opens the state: lock, format, stores.
 //!
-//! Takes a directory and the stores that the topology wants; gives an open back end. Owns the layout
-//! of the meta column family. Refuses what another version or another topology wrote, before it
-//! changes anything.
+//! Owns the layout of the meta column family. What another version or topology wrote is refused
+//! before anything changes.
 
 use super::damage::{self, Refusal};
 use super::errors::Place;
@@ -16,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use stoatflow_core::{Error, Result};
 
-/// The layout of this directory. A reader of another one must refuse.
+/// The layout of this directory; others are refused.
 const VERSION: &str = "stoatflow-state-1";
 const VERSION_KEY: &[u8] = b"version";
 
@@ -25,7 +24,7 @@ fn format_key(store: &str) -> Vec<u8> {
 }
 
 pub(super) fn position_prefix(store: &str) -> Vec<u8> {
-    // The zero ends the name: "orders" is no prefix of "orders-by-day".
+    // The zero ends the name: so "orders" isn't a prefix of "orders-by-day".
     [b"position:", store.as_bytes(), b"\0"].concat()
 }
 
@@ -90,7 +89,7 @@ pub(super) fn open(
             f != META && f != DEFAULT_COLUMN_FAMILY_NAME && !layouts.iter().any(|l| l.name == *f)
         })
         .collect();
-    // Files that an earlier process made and didn't get to take in.
+    // Files that an earlier process wrote and didn't load.
     match std::fs::remove_dir_all(&backend.ingest) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             return Err(backend.place.io(&e).into());
@@ -101,7 +100,7 @@ pub(super) fn open(
     Ok(backend)
 }
 
-/// The words for key and value in a format: the same in the store and in its changelog.
+/// The serdes of key and value in a format: the same in the store and in its changelog.
 fn serdes(format: &str) -> Option<&str> {
     format.split_once(':').map(|(_, serdes)| serdes)
 }
@@ -148,12 +147,13 @@ impl RocksBackend {
                 self.place.dir.display(),
                 String::from_utf8_lossy(&version)
             ))
-            .hint(format!("start the version that wrote it, or delete {} and start again: it is rebuilt from the changelog topics (state.damaged = rebuild does that by itself)", self.place.dir.display())))),
+            .hint(format!("start the version that wrote it, or delete {} and start again: it is rebuilt \
+                from the changelog topics (state.damaged = rebuild does that by itself)", self.place.dir.display())))),
             None => Ok(self.db.put_cf(&meta, VERSION_KEY, VERSION).map_err(|e| self.place.error(&e))?),
         }
     }
 
-    /// All stores are checked before the first one is made.
+    /// All stores are checked before the first one is created.
     fn check_formats(&self, layouts: &[StoreLayout]) -> Result<(), Refusal> {
         let meta = self.family(META)?;
         for layout in layouts {
@@ -166,7 +166,7 @@ impl RocksBackend {
                 .map_err(|e| self.place.error(&e))?;
             let found = match found {
                 Some(word) => String::from_utf8_lossy(&word).into_owned(),
-                // The process ended between making the family and noting its format.
+                // The process ended between creating the family and recording its format.
                 None if self
                     .db
                     .iterator_cf(&family, IteratorMode::Start)
@@ -186,12 +186,14 @@ impl RocksBackend {
                 .at(|w| w.store = Some(layout.name.clone()));
                 return Err(if serdes(&found) == serdes(&layout.format) {
                     Refusal::Damaged(error.hint(format!(
-                        "delete {dir} and start again: it is rebuilt from the changelog topics (state.damaged = rebuild does that by itself)"
+                        "delete {dir} and start again: it is rebuilt from the changelog topics \
+                            (state.damaged = rebuild does that by itself)"
                     )))
                 } else {
-                    // The changelog was written with those serdes too: restoring it would not help.
+                    // The changelog was written with those serdes too, so restoring would not help.
                     Refusal::Other(error.hint(format!(
-                        "go back to the serdes that wrote it, or give the store another name; if its changelog topic holds the new format, delete {dir} and start again"
+                        "go back to the serdes that wrote it, or give the store another name; if its \
+                            changelog topic holds the new format, delete {dir} and start again"
                     )))
                 });
             }

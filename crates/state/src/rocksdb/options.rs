@@ -1,9 +1,8 @@
-//! How RocksDB is tuned: one memory budget for everything, point lookups first.
+//! RocksDB's options: one memory budget for everything, tuned for point lookups.
 //!
-//! Takes the budget; gives options that share it. The block cache is a hyper clock cache: the default
-//! LRU cache has 64 shards, and when a shard is smaller than one filter block, every lookup reads
-//! the filter from disk (140 µs instead of 3). Write buffers are charged to the cache, so that the
-//! two together stay within the budget.
+//! The block cache is a hyper clock cache: the default LRU cache has 64 shards, and if a shard is
+//! smaller than one filter block, every lookup reads the filter from disk (140 µs instead of 3).
+//! Write buffers are charged to the cache, so that both together stay within the budget.
 
 use ::rocksdb::{
     BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager,
@@ -11,8 +10,8 @@ use ::rocksdb::{
 
 const MIB: usize = 1 << 20;
 
-/// An epoch's rows come in the order of their keys, and look for their place in the write buffer from the one
-/// before on: one hint for all keys, whose first zero bytes are the same. No function of the crate sets it.
+/// An epoch's rows come in key order and find their place in the write buffer from the one before:
+/// one hint for all keys, whose first zero bytes are the same. The crate has no function for it.
 pub(super) const HINTS: &str = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0";
 
 /// The memory that all stores share.
@@ -26,7 +25,7 @@ impl Budget {
     pub fn new(memory_max_bytes: usize) -> Self {
         let cache = Cache::new_hyper_clock_cache(memory_max_bytes, 0);
         let buffer_bytes = (memory_max_bytes / 8).max(2 * MIB);
-        // No stall: a write of the commit room must not wait for a flush.
+        // No stall: a commit must not wait for a flush.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(
             buffer_bytes,
             false,
@@ -49,11 +48,11 @@ impl Budget {
         let mut o = Options::default();
         o.create_if_missing(true);
         o.set_write_buffer_manager(&self.buffers);
-        // Stores are flushed together: after a power loss none is ahead of another.
+        // All stores are flushed together: after a power loss none is ahead of another.
         o.set_atomic_flush(true);
         o.set_max_total_wal_size((self.buffer_bytes as u64 * 2).max(64 << 20));
         o.set_max_background_jobs(2);
-        // A process is often allowed 1,024 files, and sockets need theirs.
+        // A process is often limited to 1,024 files, and sockets need theirs.
         o.set_max_open_files(512);
         o.set_keep_log_file_num(2);
         o.set_max_log_file_size(MIB);
@@ -66,22 +65,22 @@ impl Budget {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(&self.cache);
         table.set_bloom_filter(10.0, false);
-        // Inside the budget, but not thrown out by data blocks.
+        // Inside the budget, but not evicted by data blocks.
         table.set_cache_index_and_filter_blocks(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         table.set_optimize_filters_for_memory(true);
-        // A version of RocksDB that doesn't know it would look from the start, as by default.
+        // An unknown option means the default: search from the start.
         let mut o = Options::default()
             .get_options_from_string(HINTS)
             .unwrap_or_default();
         o.set_block_based_table_factory(&table);
-        // Fresh files are merged into the next level soon: what is packed there is packed once.
+        // Fresh files are soon merged into the next level, which compresses them once.
         let mut packing = [DBCompressionType::Lz4; 7];
         packing[0] = DBCompressionType::None;
         o.set_compression_per_level(&packing);
         let buffer = (self.buffer_bytes / 2).clamp(MIB, 64 * MIB);
         o.set_write_buffer_size(buffer);
-        // The level above as large as what is merged into it at once: four files of fresh writes.
+        // As large as what is merged at once: four files of fresh writes.
         o.set_max_bytes_for_level_base(4 * buffer as u64);
         o.set_level_compaction_dynamic_level_bytes(true);
         o

@@ -1,8 +1,7 @@
-//! What the disk held at one moment.
+//! A snapshot of the database.
 //!
-//! Takes a share of the open database, gives pages of it. Holds RocksDB's snapshot: entries that were overwritten
-//! since stay in its files until the snapshot is gone. Each page makes an iterator of its own, so that no file and no
-//! write buffer is kept between pages.
+//! While it exists, RocksDB keeps overwritten entries in its files. Each page uses its own
+//! iterator, so that no file and no write buffer is held between pages.
 
 use super::errors::Place;
 use crate::{Page, Snapshot};
@@ -15,7 +14,7 @@ use stoatflow_core::{Error, Result, StoreId};
 type Taken<'db> = ::rocksdb::Snapshot<'db>;
 
 self_cell!(
-    /// A snapshot lives no longer than its database.
+    /// The snapshot, dropped before its database.
     struct Held {
         owner: Arc<DB>,
         #[covariant]
@@ -75,7 +74,7 @@ impl Snapshot for RocksSnapshot {
         if let Some(from) = from {
             options.set_iterate_lower_bound(from.to_vec());
         }
-        // Who reads everything once must not push out what the lanes read again and again.
+        // A full read must not evict what lanes read again and again.
         options.fill_cache(false);
         let taken = self.held.borrow_dependent();
         let family = self.family(store)?;

@@ -47,7 +47,8 @@ fn the_command_names_the_place() {
     };
     assert_eq!(
         held.command("kafka:9092", "orders", 3),
-        "kafka-transactions.sh --bootstrap-server kafka:9092 abort --topic orders --partition 3 --start-offset 120"
+        "kafka-transactions.sh --bootstrap-server kafka:9092 abort --topic orders --partition 3 \
+            --start-offset 120"
     );
     let open = |start| OpenTransaction {
         producer: 7,

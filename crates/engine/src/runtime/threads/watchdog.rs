@@ -67,7 +67,7 @@ impl Inner {
         let file = match self.keep(&report) {
             Ok(file) => file.display().to_string(),
             Err(error) => {
-                tracing::warn!(application, %error, "the report of a stall can't be kept in a file");
+                tracing::warn!(application, %error, "the report of a stall can't be written to a file");
                 String::new()
             }
         };
@@ -80,7 +80,8 @@ impl Inner {
         let worst = threads.iter().filter(|at| at.is_in_function());
         shared.fail(match worst.max_by_key(|at| at.for_ms) {
             Some(at) => at.locate(error),
-            None => error.hint("look in the log and at the report beside the state for the step that hangs, then start again"),
+            None => error.hint("look in the log and at the report beside the state for the step that \
+                hangs, then start again"),
         });
     }
 
@@ -101,7 +102,8 @@ impl Inner {
             barrier.open_epoch, barrier.in_flight, barrier.step, barrier.committed
         );
         let stacks = self.stacks(threads);
-        text + "\n" + stacks.as_deref().unwrap_or("The interpreter doesn't say where its threads are: a function keeps it, or there is none.\n")
+        text + "\n" + stacks.as_deref().unwrap_or("The interpreter's stacks are not available: a \
+            function holds it, or there is none.\n")
     }
 
     /// Where the interpreter's threads are.

@@ -7,7 +7,8 @@ fn texts_of_rocksdb_are_told_apart() {
     let cases = [
         (
             Kind::IOError,
-            "IO error: No space left on device: While appending to file: /s/000012.log: No space left on device",
+            "IO error: No space left on device: While appending to file: /s/000012.log: No space left \
+                on device",
             ErrorKind::DiskFull,
         ),
         (

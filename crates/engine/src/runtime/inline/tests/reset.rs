@@ -153,7 +153,7 @@ fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
             for _ in 0..2 {
                 let error = refused(&stand);
                 assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
-                assert!(error.message().contains("reset of 'stand' was begun"));
+                assert!(error.message().contains("reset of 'stand' was started"));
                 assert!(error.next_step().contains("run it again"), "{error}");
             }
         }
