@@ -1,8 +1,9 @@
 //! How many instructions the rooms on the hot path take, and the most that they may.
 //!
-//! Unlike time, their number is the same whatever else the machine does, so a room that has become dearer fails. The limits
-//! are what was measured with rustc 1.95 on x86-64 with AVX2, and 5 % (the compiler alone may move one by 3): who makes a room
-//! cheaper lowers its limit, who makes it dearer for a reason says so where the limit is.
+//! Unlike time, their number is the same whatever else the machine does, so a room that has become
+//! dearer fails. The limits are what was measured with rustc 1.95 on x86-64 with AVX2, and 5 % (the
+//! compiler alone may move one by 3): who makes a room cheaper lowers its limit, who makes it
+//! dearer for a reason says so where the limit is.
 
 #![expect(missing_docs, reason = "the macros write functions without any")]
 #![expect(
@@ -32,7 +33,8 @@ fn dispatch(mut floor: Floor) -> Floor {
     floor
 }
 
-// A fifth of it is the look through each value of 1 KB, to find what is no JSON, and members that occur twice.
+// A fifth of it is the look through each value of 1 KB, to find what is no JSON, and members that
+// occur twice.
 #[library_benchmark(config = at_most(63_700_000))]
 #[bench::one_lane(args = (&ORDERS, 1), setup = Floor::admitted)]
 fn lane_json(mut floor: Floor) -> Floor {

@@ -5,17 +5,17 @@
 //! the next is read; the memory between the two is bounded. Runs of one store are loaded in order.
 //! Done only when every store has caught up.
 
+pub mod events;
 mod load;
 mod progress;
 mod read;
 #[cfg(test)]
 mod tests;
 
-pub use progress::{RestoreEvent, RestoreListener, RestoreStep};
+pub use events::{RestoreEvent, RestoreListener, RestoreStep};
 
 use crate::commit::LoggedStore;
 use crate::runtime::shared::Shared;
-use crate::startup::layout;
 use load::Loaders;
 use progress::Progress;
 use std::collections::HashMap;
@@ -196,9 +196,10 @@ impl Restore<'_> {
 /// The reason as text.
 const fn describe(why: WipeReason) -> &'static str {
     match why {
-        WipeReason::Truncated => "the changelog no longer has what it lacks",
+        WipeReason::Truncated => "the changelog no longer has the records that it lacks",
         WipeReason::TooOld => {
-            "it is older than its changelog keeps deletions (delete.retention.ms), so rows deleted meanwhile would come back"
+            "it is older than its changelog keeps tombstones (delete.retention.ms), so deleted rows \
+                would come back"
         }
     }
 }
@@ -215,19 +216,4 @@ fn partitions_of(
     Ok((0..info.partitions)
         .map(|p| TopicPartition::new(Arc::clone(topic), p))
         .collect())
-}
-
-/// The store's directory name and data format.
-#[must_use]
-pub fn store_layout(
-    id: StoreId,
-    store: &stoatflow_plan::Store,
-    key: &str,
-    value: &str,
-) -> stoatflow_state::StoreLayout {
-    stoatflow_state::StoreLayout {
-        id,
-        name: store.name.clone(),
-        format: format!("{}:{key}:{value}", layout(store.kind).format()),
-    }
 }

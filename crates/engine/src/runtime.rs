@@ -8,4 +8,5 @@ pub mod inline;
 mod live_threads;
 mod malloc;
 pub mod shared;
+pub mod signal;
 pub mod threads;

@@ -5,18 +5,20 @@
 //! offsets. Runs once per start and keeps nothing.
 
 mod await_transactions;
+mod committed_offsets;
 pub mod components;
 mod handlers;
 pub mod partition_counts;
 mod sources;
+pub mod spec;
 mod split_backend;
+pub mod store_spec;
 mod stores;
 mod wipe_state;
 
-pub(crate) use await_transactions::CommittedOffsets;
-pub use stores::layout;
+pub(crate) use committed_offsets::CommittedOffsets;
+pub use spec::{EngineParts, EngineSpec, StartupContext};
 
-use crate::admin::status::Status;
 use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic};
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
@@ -48,60 +50,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15);
 /// below [`LOCK_PATIENCE`].
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The parts of one run.
-pub struct EngineParts {
-    /// What the parts share.
-    pub shared: Arc<Shared>,
-    /// Consumer and dispatch.
-    pub intake: Intake,
-    /// The lanes.
-    pub lanes: Vec<LaneRoom>,
-    /// Sends and commits.
-    pub commit: CommitRoom,
-    /// Stores by number.
-    pub stores: Vec<LoggedStore>,
-    /// The committed state.
-    pub backend: Arc<dyn Backend>,
-    /// The partitions that are read.
-    pub slots: SourcePartitions,
-}
-
-/// What the caller of [`EngineSpec::build`] provides.
-#[derive(Clone, Copy)]
-pub struct StartupContext<'a> {
-    /// Called with every lifecycle state.
-    pub on_state: &'a dyn Fn(Lifecycle),
-    /// Whether a restore may use threads.
-    pub parallelism: Parallelism<'a>,
-}
-
-/// What an engine is built from.
-#[derive(Clone)]
-pub struct EngineSpec {
-    /// The topology.
-    pub plan: Arc<PhysicalPlan>,
-    /// User functions and serdes.
-    pub foreign: Arc<Foreign>,
-    /// The settings.
-    pub settings: Arc<Settings>,
-    /// Broker, clock and what else differs between product and tests.
-    pub components: Components,
-}
-
 impl EngineSpec {
-    /// What the parts share, made before any of them (the admin port needs it during the restore).
-    #[must_use]
-    pub fn shared(&self, status: Arc<Status>, failpoints: Failpoints) -> Arc<Shared> {
-        Arc::new(Shared::new(
-            status,
-            Arc::clone(&self.components.clock),
-            self.settings.lanes,
-            self.plan.stages.len(),
-            self.components.align_barriers,
-            failpoints,
-        ))
-    }
-
     /// Builds all parts; reports STARTING and RESTORING. `None` if a stop was requested meanwhile.
     ///
     /// # Errors
@@ -268,7 +217,8 @@ impl EngineSpec {
             return Ok(());
         }
         Err(Error::config(
-            "an application that reads no topic can't prove under processing.guarantee=at_least_once that it is the only instance: the proof is a commit of offsets",
+            "an application that reads no topic can't prove under processing.guarantee=at_least_once \
+                that it is the only instance: the proof is a commit of offsets",
         )
         .hint("leave processing.guarantee at exactly_once_v2, or let the topology read a topic"))
     }

@@ -1,8 +1,8 @@
-//! What the engine is given to do: topologies in native form, and inputs that are made to hurt.
+//! What the engine has to do: topologies in native form, and difficult inputs.
 //!
-//! Takes a seed, gives a [`Job`]: a compiled plan of one to five parts, and input records with skewed
-//! keys, null keys, null values and times out of order. Never knows what comes out (that is
-//! [`crate::checkers`]).
+//! Takes a seed; gives a [`Job`]: a compiled plan of one to five parts, and input records with
+//! skewed keys, null keys, null values and times out of order. [`crate::checkers`] knows what must
+//! come out.
 
 pub(crate) mod asks;
 pub(crate) mod batches;
@@ -72,8 +72,8 @@ pub(crate) enum Part {
     Offloads(Parking),
     /// Left join of a stream with a table by an async joiner.
     Lookups(Asking),
-    /// Counts by a new key in windows without a grace: what is late depends on the order of the input, and on nothing
-    /// else.
+    /// Counts by a new key in windows without a grace: what is late depends on the order of the
+    /// input, and on nothing else.
     Races,
 }
 
@@ -104,7 +104,7 @@ impl Part {
         }
     }
 
-    /// All topics that are read: a worker writes one of them, nobody else.
+    /// All topics that are read; one of them is written by a worker.
     pub fn sources(self) -> impl Iterator<Item = &'static str> {
         let answers = matches!(self, Self::Offloads(_)).then_some(offloads::ANSWERS);
         self.inputs().iter().copied().chain(answers)
@@ -134,12 +134,13 @@ impl Part {
         }
     }
 
-    /// What closes by time is only certain if everybody sees the input in one order, or goes by the watermark.
+    /// What closes by time is only certain if everybody sees the input in one order, or goes by the
+    /// watermark.
     pub fn is_timed(self) -> bool {
         matches!(self, Self::Windows(_) | Self::Pairs(_))
     }
 
-    /// Does it wait for a time of events? Then it gets last records that make time go on.
+    /// Does it wait for event time? Then it gets final records that advance the time.
     pub fn waits_for_time(self) -> bool {
         self.is_timed() || self.has_timers()
     }
@@ -157,9 +158,10 @@ impl Part {
         )
     }
 
-    /// Must its records have keys? (A left join gives what has no key with no key: nobody could tell one from the
-    /// other. A timer needs a key. What is offloaded needs one, and if a function stands in for errors of the worker,
-    /// no handler decides about those without. The model of races takes only those with one.)
+    /// Must its records have keys? (A left join gives what has no key with no key: nobody could
+    /// tell one from the other. A timer needs a key. What is offloaded needs one, and if a function
+    /// stands in for errors of the worker, no handler decides about those without. The model of
+    /// races takes only those with one.)
     pub fn needs_keys(self) -> bool {
         match self {
             Self::Pairs(_) | Self::Bells(_) | Self::Races => true,
@@ -261,7 +263,7 @@ impl Job {
             }
             for topic in part.sources() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
-                // Where time is the watermark, nobody has to see the input in one order.
+                // Where the watermark is the time, the order of the input doesn't matter.
                 let one = part.is_timed() && !by_watermark || *part == Part::Races;
                 topics.insert(topic, if one { 1 } else { partitions });
             }
@@ -305,7 +307,7 @@ impl Job {
         })
     }
 
-    /// What it calls, with who answers the calls of one process.
+    /// What it calls, with the service for the calls of one process.
     pub fn foreign(&self, caller: Option<Arc<Caller>>) -> Arc<Foreign> {
         let Some(caller) = caller else {
             return Arc::clone(&self.foreign);
@@ -332,7 +334,7 @@ impl Job {
     pub fn changelogs(&self) -> Vec<(String, Layout)> {
         let topic = |name: &str| format!("{APPLICATION}-{name}-changelog");
         let stores = self.plan.stores.iter();
-        let stores = stores.map(|s| (topic(&s.name), stoatflow_engine::startup::layout(s.kind)));
+        let stores = stores.map(|s| (topic(&s.name), stoatflow_engine::startup::store_spec::layout(s.kind)));
         let own = (!self.plan.clocks.is_empty()).then(|| (topic("clocks"), Layout::KeyValue));
         stores.chain(own).collect()
     }

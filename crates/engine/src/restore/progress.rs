@@ -3,6 +3,7 @@
 //! Owns the thread that calls the listener, so that loading never waits for it. [`Progress::close`]
 //! returns when the listener has seen everything, so the application starts after its last event.
 
+use super::events::{RestoreEvent, RestoreListener, RestoreStep};
 use super::load::Part;
 use super::{Parallelism, Restore, Task, describe};
 use crate::admin::status::RestoreProgress;
@@ -19,49 +20,6 @@ use stoatflow_protocol::WipeReason;
 const LOG: &str = "stoatflow::restore";
 /// How often progress is logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
-
-/// What happened to one changelog partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RestoreEvent {
-    /// The store.
-    pub store: String,
-    /// The partition of its changelog.
-    pub partition: TopicPartition,
-    /// What.
-    pub step: RestoreStep,
-}
-
-/// A step of one changelog partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestoreStep {
-    /// It will be read from here to there.
-    Started {
-        /// The first offset that the store lacks.
-        from: Offset,
-        /// One past the last one.
-        end: Offset,
-    },
-    /// Some of it is in the store.
-    Batch {
-        /// The position after it.
-        reached: Offset,
-        /// Records of this batch.
-        records: u64,
-    },
-    /// It has caught up.
-    Ended {
-        /// All records.
-        records: u64,
-    },
-    /// A stop or an error came first; the next start goes on from here.
-    Suspended {
-        /// All records so far.
-        records: u64,
-    },
-}
-
-/// Receives restore events. Called from one thread, in order.
-pub type RestoreListener = Arc<dyn Fn(&RestoreEvent) + Send + Sync>;
 
 /// What has been reported.
 struct Telling {
@@ -245,7 +203,7 @@ impl Progress {
                 target: LOG,
                 records,
                 ms,
-                "restoring was interrupted; the next start goes on from here"
+                "restoring was interrupted; the next start continues from here"
             );
         }
     }

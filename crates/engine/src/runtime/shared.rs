@@ -8,7 +8,8 @@ use crate::intake::invalid_timestamps::InvalidTimestamps;
 use crate::lane::queue::LaneQueue;
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::live_threads::LiveThreads;
-use parking_lot::{Condvar, Mutex};
+use crate::runtime::signal::{Ending, EndingState, Latch, Signal};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,25 +18,6 @@ use stoatflow_operators::current_call::CurrentCall;
 use stoatflow_operators::{RunCoordinator, Steps};
 use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;
-
-/// How the run is to end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
-    /// When a clean stop must be done (monotonic).
-    pub stop_by: Option<Duration>,
-    /// When the run was aborted.
-    pub aborted: Option<Duration>,
-    /// Has it ended?
-    pub over: bool,
-}
-
-impl Ending {
-    /// Was the run aborted because a stop took too long?
-    #[must_use]
-    pub fn is_late(&self) -> bool {
-        self.stop_by.is_some() && self.aborted >= self.stop_by
-    }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -78,12 +60,12 @@ pub struct Shared {
     stopping: AtomicBool,
     grown: AtomicBool,
     aborting: AtomicBool,
-    drained: (AtomicBool, Mutex<()>, Condvar),
+    drained: Latch,
     failure: Mutex<Option<Error>>,
-    ending: (Mutex<Ending>, Condvar),
+    ending: EndingState,
     /// The threads that haven't ended.
     pub(crate) live_threads: LiveThreads,
-    credit: (Mutex<()>, Condvar),
+    credit: Signal,
 }
 
 impl Shared {
@@ -131,11 +113,11 @@ impl Shared {
             stopping: AtomicBool::new(false),
             grown: AtomicBool::new(false),
             aborting: AtomicBool::new(false),
-            drained: (AtomicBool::new(false), Mutex::new(()), Condvar::new()),
+            drained: Latch::default(),
             failure: Mutex::new(None),
-            ending: (Mutex::default(), Condvar::new()),
+            ending: EndingState::default(),
             live_threads: LiveThreads::default(),
-            credit: (Mutex::new(()), Condvar::new()),
+            credit: Signal::default(),
         }
     }
 
@@ -256,13 +238,17 @@ impl Shared {
 
     /// Wakes intake: credit came back, an epoch is committed, or a stop was requested.
     pub fn wake_intake(&self) {
-        self.credit.1.notify_all();
+        self.credit.notify();
     }
 
     /// Waits for [`Shared::wake_intake`], at most this long.
     pub fn wait_for_credit(&self, at_most: Duration) {
-        let mut guard = self.credit.0.lock();
-        self.credit.1.wait_for(&mut guard, at_most);
+        self.credit.wait(at_most);
+    }
+
+    /// Sleeps at most this long: a stop wakes it, and so does whatever wakes intake.
+    pub fn pause(&self, at_most: Duration) {
+        self.credit.wait(at_most);
     }
 
     /// Requests a clean stop.
@@ -273,8 +259,9 @@ impl Shared {
 
     /// A clean stop that isn't done by then (monotonic) becomes an abort.
     pub fn stop_by(&self, at: Duration) {
-        self.ending.0.lock().stop_by.get_or_insert(at);
-        self.ending.1.notify_all();
+        self.ending.update(|ending| {
+            ending.stop_by.get_or_insert(at);
+        });
     }
 
     fn leave(&self) {
@@ -300,47 +287,40 @@ impl Shared {
         self.status.at_hand().for_each(CurrentCall::abort);
         self.leave();
         let now = self.clock.monotonic();
-        self.ending.0.lock().aborted.get_or_insert(now);
-        self.ending.1.notify_all();
+        self.ending.update(|ending| {
+            ending.aborted.get_or_insert(now);
+        });
     }
 
     /// The run has ended.
     pub fn set_ended(&self) {
-        self.ending.0.lock().over = true;
-        self.ending.1.notify_all();
+        self.ending.update(|ending| ending.over = true);
     }
 
     /// How the run is to end.
     pub fn ending(&self) -> Ending {
-        *self.ending.0.lock()
+        self.ending.get()
     }
 
     /// Waits until that differs from `known`, at most this long.
     pub fn wait_for_ending(&self, known: Ending, at_most: Duration) -> Ending {
-        let mut ending = self.ending.0.lock();
-        if *ending == known {
-            self.ending.1.wait_for(&mut ending, at_most);
-        }
-        *ending
+        self.ending.wait_for_change(known, at_most)
     }
 
     /// Intake has ended: everything admitted is committed, or nothing more will be.
     pub fn set_drained(&self) {
-        self.drained.0.store(true, Ordering::Release);
+        self.drained.set();
         self.wake_all();
     }
 
     /// Has intake ended?
     pub fn is_drained(&self) -> bool {
-        self.drained.0.load(Ordering::Acquire)
+        self.drained.is_set()
     }
 
     /// Waits until intake has ended, at most this long.
     pub fn wait_for_drain(&self, at_most: Duration) {
-        let mut guard = self.drained.1.lock();
-        if !self.is_drained() && !self.is_aborting() {
-            self.drained.2.wait_for(&mut guard, at_most);
-        }
+        self.drained.wait_unless(|| self.is_aborting(), at_most);
     }
 
     /// Keeps the first failure and aborts the run.
@@ -372,7 +352,7 @@ impl Shared {
 
     fn wake_all(&self) {
         self.wake_intake();
-        self.drained.2.notify_all();
+        self.drained.wake();
         self.outbox.nudge();
         for queue in &self.queues {
             queue.nudge();

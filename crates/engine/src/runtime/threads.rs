@@ -129,7 +129,7 @@ impl Engine {
             let mut outcome = self.inner.outcome.lock();
             if std::mem::replace(&mut outcome.started, true) || outcome.over {
                 return Err(Error::config("this application was started before")
-                    .hint("make a new StoatFlow object"));
+                    .hint("create a new StoatFlow object"));
             }
         }
         let inner = Arc::clone(&self.inner);
@@ -353,7 +353,7 @@ impl Inner {
                 application = self.status.application_id,
                 %error,
                 pause_ms = pause.as_millis(),
-                "the broker was away; beginning anew from the last commit"
+                "the broker was unreachable; restarting from the last commit"
             );
             shared.set_ended();
             self.status.restarts.fetch_add(1, Relaxed);
@@ -361,7 +361,7 @@ impl Inner {
             self.enter(Lifecycle::Starting, clock.now());
             shared = self.begin(failpoints);
             shared.run.go_on();
-            shared.wait_for_credit(pause);
+            shared.pause(pause);
         }
     }
 
@@ -443,7 +443,7 @@ impl Inner {
                         if !shared.has_new_partitions() {
                             this.enter(Lifecycle::Stopping, shared.clock.now());
                         }
-                        shared.wait_for_credit(Duration::from_millis(2));
+                        shared.pause(Duration::from_millis(2));
                     }
                     match room.step(true) {
                         Err(error) if error.is_interruption() => shared.abort(),

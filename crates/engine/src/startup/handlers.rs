@@ -106,7 +106,8 @@ impl EngineSpec {
             missing.join(", "),
             broker.address()
         ))
-        .hint("create them (the engine never creates topics of yours, so that a typo is seen), or correct DLQ(...)")
+        .hint("create them (the engine never creates your topics, so that a typo is noticed), or \
+            correct DLQ(...)")
         .at(|at| at.topic = Some((*first).to_owned())))
     }
 }

@@ -41,7 +41,7 @@ impl PartitionCounts for BrokerPartitions {
         let infos = self.broker.topics(&[topic], self.timeout)?;
         let Some(info) = infos.into_iter().flatten().next() else {
             return Err(Error::missing_topic(format!(
-                "there is no topic '{topic}' at {}, which a partitioner is to choose partitions of",
+                "there is no topic '{topic}' at {}, for which a partitioner is to choose partitions",
                 self.broker.address()
             ))
             .hint("create it before you start"));

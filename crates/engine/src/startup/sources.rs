@@ -55,7 +55,7 @@ impl EngineSpec {
                     source.name
                 ))
                 .hint(
-                    "create one before you start; those that come later are found while it runs",
+                    "create one before you start; topics created later are found while it runs",
                 ));
             }
         }
@@ -136,14 +136,15 @@ impl EngineSpec {
                             broker.address(),
                             self.settings.broker_wait.as_secs_f64()
                         ))
-                        .hint("start the broker or correct bootstrap.servers; broker.wait.timeout.ms sets how long to keep trying")
+                        .hint("start the broker or correct bootstrap.servers; broker.wait.timeout.ms \
+                            sets how long to keep trying")
                         .caused_by(error));
                     }
                     tracing::warn!(
                         address = broker.address(),
                         "the broker does not answer yet; trying again"
                     );
-                    shared.wait_for_credit(Duration::from_millis(500));
+                    shared.pause(Duration::from_millis(500));
                 }
                 Err(error) => return Err(error),
             }
@@ -350,11 +351,13 @@ fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
     let numbers = partitions.iter().filter(|p| p.topic == topic);
     let numbers: Vec<String> = numbers.map(|p| p.partition.to_string()).collect();
     Error::config(format!(
-        "the group '{group}' has no committed position, or none that the topic still has, for partition(s) {} of the topic '{topic}', and its source starts nowhere (reset=\"none\")",
+        "the group '{group}' has no committed position, or none that the topic still has, for \
+            partition(s) {} of the topic '{topic}', and its source has no reset (reset=\"none\")",
         numbers.join(", ")
     ))
     .hint(format!(
-        "commit positions for the group '{group}' before you start (kafka-consumer-groups.sh --reset-offsets), correct application.id, or give the source reset=\"earliest\" or \"latest\""
+        "commit positions for the group '{group}' before you start (kafka-consumer-groups.sh \
+            --reset-offsets), correct application.id, or give the source reset=\"earliest\" or \"latest\""
     ))
     .at(|at| at.topic = Some(topic.to_string()))
 }
@@ -375,7 +378,8 @@ fn once(sources: &[Source]) -> Result<()> {
             };
             if let Some(pattern) = &matching.pattern {
                 return Err(Error::topology(format!(
-                    "the pattern '{pattern}' of the source '{}' matches the topic '{topic}', which the source '{}' reads too",
+                    "the pattern '{pattern}' of the source '{}' matches the topic '{topic}', which the \
+                        source '{}' reads too",
                     matching.name, other.name
                 ))
                 .hint("write a pattern that leaves the topic out, or read it once and use its stream twice"));
@@ -419,7 +423,8 @@ fn found(
         .collect();
     if !missing.is_empty() {
         return Err(Error::missing_topic(format!("source topic(s) {} do not exist at {address}", quoted(&missing)))
-            .hint("create them (the engine never creates source topics, so that a typo is seen), or fix the names in the topology")
+            .hint("create them (the engine never creates source topics, so that a typo is noticed), or \
+                fix the names in the topology")
             .at(|at| at.topic = Some(missing[0].to_owned())));
     }
     Ok(names

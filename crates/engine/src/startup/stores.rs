@@ -2,11 +2,11 @@
 //!
 //! Takes the plan's stores and the engine's own. Reading changelogs is [`crate::restore`]'s part.
 
+use super::store_spec::{layout, store_layout};
 use super::{EngineSpec, LOCK_PATIENCE};
 use crate::commit::LoggedStore;
 use crate::commit::offsets_topic;
 use crate::lane::stream_time;
-use crate::restore;
 use crate::runtime::shared::Shared;
 use crate::startup::split_backend::SplitBackend;
 use std::collections::BTreeMap;
@@ -26,19 +26,6 @@ mod tests;
 
 /// Kept in a versioned changelog beyond the store's history (as Kafka Streams does).
 const VERSIONED_LAG_MS: i64 = 86_400_000;
-
-/// How the keys of a store of this kind are made.
-#[must_use]
-pub const fn layout(kind: StoreKind) -> Layout {
-    match kind {
-        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Layout::KeyValue,
-        StoreKind::Window { retention_ms, .. } => Layout::window(retention_ms),
-        StoreKind::Session { retention_ms } => Layout::session(retention_ms),
-        StoreKind::Versioned { history_ms } => Layout::Versioned { history_ms },
-        StoreKind::TimeOrdered => Layout::TimeKey,
-        StoreKind::Timers => Layout::Timers,
-    }
-}
 
 /// Settings of a changelog topic: those of the store's kind, overridden by the user's.
 fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
@@ -142,7 +129,7 @@ impl EngineSpec {
                 let name = |spec: &stoatflow_plan::SerdeSpec| {
                     self.foreign.serde(spec).map(|s| s.name().to_owned())
                 };
-                Ok(restore::store_layout(
+                Ok(store_layout(
                     s.id,
                     s,
                     &name(&s.key)?,
@@ -197,8 +184,8 @@ impl EngineSpec {
                     if shared.is_stopping() {
                         return Ok(None);
                     }
-                    tracing::warn!(%error, "waiting for the older instance to let go of the state directory");
-                    shared.wait_for_credit(Duration::from_millis(200));
+                    tracing::warn!(%error, "waiting for the older instance to release the state directory");
+                    shared.pause(Duration::from_millis(200));
                 }
                 Err(error) => return Err(error),
             }

@@ -64,9 +64,9 @@ impl EngineSpec {
                     if error.kind() == ErrorKind::StateLocked
                         && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
                 {
-                    tracing::warn!(%error, "waiting for the older instance to let go of the state directory");
+                    tracing::warn!(%error, "waiting for the older instance to release the state directory");
                     clock.skip(STEP);
-                    shared.wait_for_credit(STEP);
+                    shared.pause(STEP);
                 }
                 other => return other,
             }

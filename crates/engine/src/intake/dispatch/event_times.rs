@@ -40,7 +40,7 @@ impl EventTimes {
             marks.add(slot.watermark.rule, slot.progress.watermark, now);
             if slot.progress.stream_time.0 >= 0 {
                 // None from an older version, or with another strategy.
-                marks.gave(at, slot.progress.stream_time.0, now);
+                marks.on_records(at, slot.progress.stream_time.0, now);
             }
         }
         let rules = || slots.iter().map(|s| s.watermark.rule);
@@ -67,10 +67,10 @@ impl EventTimes {
     pub fn passed(&mut self, slot: usize, up_to: Offset, now: Duration) {
         let said = &mut self.announced[slot];
         while let Some((_, watermark)) = said.front().filter(|(offset, _)| *offset < up_to) {
-            self.marks.said(slot, *watermark);
+            self.marks.on_watermark(slot, *watermark);
             said.pop_front();
         }
-        self.marks.gave(slot, self.stream_time[slot].0, now);
+        self.marks.on_records(slot, self.stream_time[slot].0, now);
     }
 
     /// A user function gave this watermark for a record that is not admitted yet.
@@ -98,16 +98,16 @@ impl EventTimes {
         &self.stream_time
     }
 
-    /// As [`Watermarks::reading`].
+    /// As [`Watermarks::set_polling`].
     pub fn set_reading(&mut self, is: bool, shared: &Shared) {
         if self.idles {
-            self.marks.reading(is, shared.clock.monotonic());
+            self.marks.set_polling(is, shared.clock.monotonic());
         }
     }
 
     /// Finds idle partitions, and takes over a requested watermark.
     pub fn update(&mut self, shared: &Shared, is_waiting: impl Fn(usize) -> bool) {
-        if self.idles && self.marks.look(shared.clock.monotonic(), is_waiting) {
+        if self.idles && self.marks.find_idle(shared.clock.monotonic(), is_waiting) {
             self.changed |= self.by_watermark;
         }
         let asked = shared.requested_watermark();
@@ -141,7 +141,7 @@ impl EventTimes {
         let Some((stood, records)) = told.filter(|_| self.by_watermark) else {
             return;
         };
-        let last = self.marks.last();
+        let last = self.marks.slowest();
         let named = last.iter().take(5).map(|at| {
             let (name, watermark) = (&slots[*at].partition, self.marks.of(*at));
             match watermark {
@@ -167,8 +167,9 @@ impl EventTimes {
             watermark = self.at_barrier,
             seconds = stood.as_secs(),
             records,
-            "the watermark stands still while records come, and nothing that waits for it closes. It waits for {holders}. \
-             Next: look why nothing newer comes there; a source that may be silent says so with .idle(\"5m\"), one \
+            "the watermark stands still while records come, and nothing that waits for it closes. It \
+                waits for {holders}. \
+             Next: find out why nothing newer comes there; give a source that may be silent .idle(\"5m\"), one \
              without a time of its own with Watermark.none(). /watermarks shows all partitions"
         );
     }
@@ -184,7 +185,7 @@ impl EventTimes {
 
     /// Fills in the status of all slots; `waits` says which wait for their group.
     pub fn report(&self, shown: &mut [PartitionStatus], waits: impl Fn(usize) -> bool) {
-        let least = self.marks.least();
+        let least = self.marks.minimum();
         for (at, shown) in shown.iter_mut().enumerate().take(self.stream_time.len()) {
             shown.stream_time = self.stream_time[at].0;
             shown.watermark = self.marks.of(at);

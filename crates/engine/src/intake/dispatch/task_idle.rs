@@ -142,8 +142,9 @@ impl TaskIdle {
             .collect();
         tracing::warn!(
             target: "stoatflow::dispatch",
-            "records wait in front of the lanes: there is more of {} on the broker, and it does not come. Is its broker \
-             away? With max.task.idle.ms = -1 nobody is waited for, and records may come out of order",
+            "records wait in front of the lanes: there is more of {} on the broker, and it does not \
+                come. Is its broker \
+             away? With max.task.idle.ms = -1 nothing is waited for, and records may come out of order",
             names.join(", ")
         );
     }

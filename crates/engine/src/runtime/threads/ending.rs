@@ -9,7 +9,8 @@
 use super::watchdog::Watchdog;
 use super::{Inner, StopRequest};
 use crate::admin::thread_activity::ThreadActivity;
-use crate::runtime::shared::{Ending, Shared};
+use crate::runtime::shared::Shared;
+use crate::runtime::signal::Ending;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind};
@@ -60,7 +61,7 @@ impl Inner {
         tracing::warn!(
             application = self.status.application_id,
             unfinished_threads = one_line(&unfinished_threads),
-            "not everything is committed after shutdown.timeout.ms; it is given up, and read again at the next start"
+            "not everything is committed after shutdown.timeout.ms; the rest is read again at the next start"
         );
         shared.abort();
     }
@@ -145,7 +146,7 @@ fn stuck(unfinished_threads: &[ThreadActivity]) -> Error {
         Some(first) if first.is_in_function() => {
             let names: Vec<&str> = unfinished_threads.iter().map(|at| &*at.thread).collect();
             let error = Error::stalled(format!(
-                "a function did not come back when the application had to end: {} left behind",
+                "a function did not return when the application had to end: {} left behind",
                 names.join(", ")
             ));
             first.locate(error)
@@ -154,8 +155,10 @@ fn stuck(unfinished_threads: &[ThreadActivity]) -> Error {
             "the application did not end in time; it waited for {}",
             one_line(unfinished_threads)
         ))
-        .hint("look in the log for what the broker or the disk did, then start again: recovery finds out what is committed"),
-        None => Error::stalled("the application did not end in time; no thread of it is left but the main one")
+        .hint("look in the log for what the broker or the disk did, then start again: recovery finds \
+            out what is committed"),
+        None => Error::stalled("the application did not end in time; no thread of it is left but the \
+            main one")
             .hint("look in the log for what the broker, the disk or a state listener did, then start again"),
     }
 }

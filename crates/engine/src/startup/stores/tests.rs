@@ -58,7 +58,7 @@ fn the_user_has_the_last_word_about_a_topic() {
 
 #[test]
 fn the_format_on_disk_says_the_layout() {
-    let word = |kind| restore::store_layout(StoreId(0), &store(kind), "string", "int64").format;
+    let word = |kind| store_layout(StoreId(0), &store(kind), "string", "int64").format;
     assert_eq!(
         word(StoreKind::TimestampedKeyValue),
         "key-value-timestamped-1:string:int64"

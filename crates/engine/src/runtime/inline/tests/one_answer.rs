@@ -1,7 +1,9 @@
-//! The same answer with any number of lanes, however their turns fall and wherever ticks and epochs end.
+//! The same answer with any number of lanes, however their turns fall and wherever ticks and epochs
+//! end.
 //!
-//! Partitions whose times differ, out of order within; windows, suppression, a join and an aggregation that shows the order,
-//! all behind new keys. One lane that takes its turns in order says what is right.
+//! Partitions whose times differ, out of order within; windows, suppression, a join and an
+//! aggregation that shows the order, all behind new keys. One lane that takes its turns in order
+//! says what is right.
 
 use super::*;
 use std::collections::BTreeMap;

@@ -1,0 +1,72 @@
+//! What an engine is built from, and the parts that this gives.
+
+use crate::admin::status::Status;
+use crate::commit::{CommitRoom, LoggedStore};
+use crate::intake::Intake;
+use crate::intake::source_partitions::SourcePartitions;
+use crate::lane::LaneRoom;
+use crate::restore::Parallelism;
+use crate::runtime::failpoint::Failpoints;
+use crate::runtime::shared::Shared;
+use crate::startup::components::Components;
+use std::sync::Arc;
+use stoatflow_core::Settings;
+use stoatflow_operators::Foreign;
+use stoatflow_plan::PhysicalPlan;
+use stoatflow_protocol::Lifecycle;
+use stoatflow_state::Backend;
+
+/// The parts of one run.
+pub struct EngineParts {
+    /// What the parts share.
+    pub shared: Arc<Shared>,
+    /// Consumer and dispatch.
+    pub intake: Intake,
+    /// The lanes.
+    pub lanes: Vec<LaneRoom>,
+    /// Sends and commits.
+    pub commit: CommitRoom,
+    /// Stores by number.
+    pub stores: Vec<LoggedStore>,
+    /// The committed state.
+    pub backend: Arc<dyn Backend>,
+    /// The partitions that are read.
+    pub slots: SourcePartitions,
+}
+
+/// What the caller of [`EngineSpec::build`] provides.
+#[derive(Clone, Copy)]
+pub struct StartupContext<'a> {
+    /// Called with every lifecycle state.
+    pub on_state: &'a dyn Fn(Lifecycle),
+    /// Whether a restore may use threads.
+    pub parallelism: Parallelism<'a>,
+}
+
+/// What an engine is built from.
+#[derive(Clone)]
+pub struct EngineSpec {
+    /// The topology.
+    pub plan: Arc<PhysicalPlan>,
+    /// User functions and serdes.
+    pub foreign: Arc<Foreign>,
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// Broker, clock and what else differs between product and tests.
+    pub components: Components,
+}
+
+impl EngineSpec {
+    /// What the parts share, made before any of them (the admin port needs it during the restore).
+    #[must_use]
+    pub fn shared(&self, status: Arc<Status>, failpoints: Failpoints) -> Arc<Shared> {
+        Arc::new(Shared::new(
+            status,
+            Arc::clone(&self.components.clock),
+            self.settings.lanes,
+            self.plan.stages.len(),
+            self.components.align_barriers,
+            failpoints,
+        ))
+    }
+}

@@ -1,0 +1,33 @@
+//! How a store's keys are laid out, and how its directory and data format are named.
+
+use stoatflow_core::StoreId;
+use stoatflow_plan::{Store, StoreKind};
+use stoatflow_state::{Layout, StoreLayout};
+
+/// How the keys of a store of this kind are made.
+#[must_use]
+pub const fn layout(kind: StoreKind) -> Layout {
+    match kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Layout::KeyValue,
+        StoreKind::Window { retention_ms, .. } => Layout::window(retention_ms),
+        StoreKind::Session { retention_ms } => Layout::session(retention_ms),
+        StoreKind::Versioned { history_ms } => Layout::Versioned { history_ms },
+        StoreKind::TimeOrdered => Layout::TimeKey,
+        StoreKind::Timers => Layout::Timers,
+    }
+}
+
+/// The store's directory name and data format.
+#[must_use]
+pub fn store_layout(
+    id: StoreId,
+    store: &Store,
+    key: &str,
+    value: &str,
+) -> StoreLayout {
+    StoreLayout {
+        id,
+        name: store.name.clone(),
+        format: format!("{}:{key}:{value}", layout(store.kind).format()),
+    }
+}
