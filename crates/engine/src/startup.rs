@@ -30,16 +30,15 @@ use crate::lane::stream_time::Timing;
 use crate::lane::{LaneParts, LaneRoom};
 use crate::reset;
 use crate::restore::{Parallelism, Restore};
-use crate::runtime::failpoint::{Failpoint, Failpoints};
+use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
-use crate::startup::components::Components;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, Guarantee, Lane, Result, Settings};
+use stoatflow_core::{Error, Guarantee, Lane, Result, Timestamp};
 use stoatflow_log::{CutEntry, Forgetting, Producer, ProducerMode, TopicInfo};
-use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
-use stoatflow_plan::{PhysicalPlan, Store};
+use stoatflow_operators::{Chain, ChainOptions, LaneStore};
+use stoatflow_plan::Store;
 use stoatflow_protocol::{Lifecycle, Schedule};
 use stoatflow_state::{Backend, Dirty};
 
@@ -49,6 +48,24 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15);
 /// An idle engine commits an empty epoch this often, to find out whether it was fenced. Must stay
 /// below [`LOCK_PATIENCE`].
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What this instance has after it took over from an older one.
+struct TakenOver {
+    producer: Box<dyn Producer>,
+    committed_offsets: CommittedOffsets,
+    /// The offsets topic, if the broker expires committed offsets.
+    offsets: Option<OffsetsTopic>,
+    /// The broker's time, before the ends of changelogs are read.
+    now: Option<Timestamp>,
+}
+
+/// The restored state, and what is read.
+struct Opened {
+    stores: Vec<LoggedStore>,
+    backend: Arc<dyn Backend>,
+    slots: SourcePartitions,
+    timing: Arc<Timing>,
+}
 
 impl EngineSpec {
     /// Builds all parts; reports STARTING and RESTORING. `None` if a stop was requested meanwhile.
@@ -91,59 +108,25 @@ impl EngineSpec {
         let mut timing = self.timing();
         let specs = self.specs(&timing)?;
         let changelogs = self.changelogs(broker.as_ref(), &topics, &specs)?;
-        // Opening the producer fences an older instance and ends its open transaction. Only after
-        // that are committed offsets and changelog ends final.
-        let mode = self.producer_mode();
-        let mut producer = broker.producer(&mode, settings.broker_wait)?;
-        let fenced = self.components.clock.monotonic();
-        shared.failpoints.reach(Failpoint::StartFenced)?;
-        self.provable(producer.as_ref())?;
-        let Some(committed_offsets) = self.committed_offsets(shared, &topics)? else {
+        let Some(taken) = self.take_over(shared, &topics, &changelogs)? else {
             return Ok(None);
-        };
-        reset::refuse_unfinished(&settings.application_id, &committed_offsets.committed)?;
-        if !self.await_transactions(shared, &committed_offsets, fenced)? {
-            return Ok(None);
-        }
-        let mut offsets = self.offsets(&committed_offsets.rows, &topics, &changelogs)?;
-        let now = match &mut offsets {
-            Some(offsets) => {
-                let clock = self.components.clock.as_ref();
-                offsets.announce(producer.as_mut(), clock, settings.commit_timeout)?
-            }
-            None => None,
         };
         let Some(backend) = self.open_backend(shared, &specs)? else {
             return Ok(None);
         };
         let stores = self.stores(&backend, &changelogs, &specs)?;
         (context.on_state)(Lifecycle::Restoring);
-        let recovery = Restore {
-            shared,
-            broker: broker.as_ref(),
-            backend: &backend,
-            stores: &stores,
-            group: &settings.application_id,
-            timeout: settings.broker_wait,
-            // Caches are still empty, so the restore may use a part of their memory.
-            memory: settings.state_memory_max_bytes / 4,
-            now,
-            markers: i64::from(settings.guarantee == Guarantee::ExactlyOnceV2),
-            parallelism: context.parallelism,
-            listener: self.components.on_restore.clone(),
-        };
-        if !recovery.run()? {
+        let restored = (stores.as_slice(), &backend);
+        if !self.restore(shared, restored, taken.now, context.parallelism)? {
             return Ok(None);
         }
         if let Some(id) = timing.store {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
         let state = (stores.as_slice(), backend.as_ref());
-        let slots = self.slots(broker.as_ref(), &topics, state, &committed_offsets)?;
-        if offsets
-            .as_ref()
-            .is_some_and(|o| o.is_behind(&start(&slots)))
-        {
+        let slots = self.slots(broker.as_ref(), &topics, state, &taken.committed_offsets)?;
+        let offsets = taken.offsets.as_ref();
+        if offsets.is_some_and(|o| o.is_behind(&start(&slots))) {
             // Positions that the topic lacks are written with the first epoch; make that soon.
             shared.request_commit();
         }
@@ -152,6 +135,91 @@ impl EngineSpec {
         let by_itself = settings.lanes == 1 || settings.time_by_watermark;
         timing.divide(&self.plan, &slots, by_itself);
         let timing = Arc::new(timing);
+        let opened = Opened {
+            stores,
+            backend,
+            slots,
+            timing,
+        };
+        self.assemble(shared, taken, opened).map(Some)
+    }
+
+    /// Opens the producer, which fences an older instance, and waits for that one's transactions.
+    /// Only after that are committed offsets and changelog ends final. `None` if a stop was requested.
+    fn take_over(
+        &self,
+        shared: &Shared,
+        topics: &BTreeMap<String, TopicInfo>,
+        changelogs: &[Option<Arc<str>>],
+    ) -> Result<Option<TakenOver>> {
+        let (settings, broker) = (&self.settings, &self.components.broker);
+        let mut producer = broker.producer(&self.producer_mode(), settings.broker_wait)?;
+        let fenced = self.components.clock.monotonic();
+        shared.failpoints.reach(Failpoint::StartFenced)?;
+        self.provable(producer.as_ref())?;
+        let Some(committed_offsets) = self.committed_offsets(shared, topics)? else {
+            return Ok(None);
+        };
+        reset::refuse_unfinished(&settings.application_id, &committed_offsets.committed)?;
+        if !self.await_transactions(shared, &committed_offsets, fenced)? {
+            return Ok(None);
+        }
+        let mut offsets = self.offsets(&committed_offsets.rows, topics, changelogs)?;
+        let now = match &mut offsets {
+            Some(offsets) => {
+                let clock = self.components.clock.as_ref();
+                offsets.announce(producer.as_mut(), clock, settings.commit_timeout)?
+            }
+            None => None,
+        };
+        Ok(Some(TakenOver {
+            producer,
+            committed_offsets,
+            offsets,
+            now,
+        }))
+    }
+
+    /// Brings the stores up to their changelogs. `false` if a stop was requested.
+    fn restore(
+        &self,
+        shared: &Arc<Shared>,
+        (stores, backend): (&[LoggedStore], &Arc<dyn Backend>),
+        now: Option<Timestamp>,
+        parallelism: Parallelism<'_>,
+    ) -> Result<bool> {
+        let settings = &self.settings;
+        let restore = Restore {
+            shared,
+            broker: self.components.broker.as_ref(),
+            backend,
+            stores,
+            group: &settings.application_id,
+            timeout: settings.broker_wait,
+            // Caches are still empty, so the restore may use a part of their memory.
+            memory: settings.state_memory_max_bytes / 4,
+            now,
+            markers: i64::from(settings.guarantee == Guarantee::ExactlyOnceV2),
+            parallelism,
+            listener: self.components.on_restore.clone(),
+        };
+        restore.run()
+    }
+
+    /// Builds the parts around the opened state, with the consumer positioned.
+    fn assemble(
+        &self,
+        shared: &Arc<Shared>,
+        taken: TakenOver,
+        opened: Opened,
+    ) -> Result<EngineParts> {
+        let (settings, broker) = (&self.settings, &self.components.broker);
+        let Opened {
+            stores,
+            backend,
+            slots,
+            timing,
+        } = opened;
         let mut consumer = broker.consumer(&settings.application_id, slots.len())?;
         consumer.assign(
             &slots
@@ -183,14 +251,14 @@ impl EngineSpec {
         };
         let lanes = (0..settings.lanes)
             .map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing, &options));
-        let parts = EngineParts {
+        Ok(EngineParts {
             lanes: lanes.collect::<Result<_>>()?,
             intake: Intake::new(Arc::clone(shared), consumer, dispatch, timestamps),
             commit: CommitRoom::new(CommitParts {
                 shared: Arc::clone(shared),
-                guard: (!producer.sends_are_fenced())
+                guard: (!taken.producer.sends_are_fenced())
                     .then(|| InstanceGuard::new(self.components.lease, &start(&slots))),
-                producer,
+                producer: taken.producer,
                 backend: Arc::clone(&backend),
                 stores: stores.clone(),
                 times: timing.store,
@@ -200,14 +268,13 @@ impl EngineSpec {
                 lanes: settings.lanes,
                 order: self.components.commit_order,
                 broker: Arc::clone(broker),
-                offsets,
+                offsets: taken.offsets,
             }),
             shared: Arc::clone(shared),
             stores,
             backend,
             slots,
-        };
-        Ok(Some(parts))
+        })
     }
 
     /// Without transactions, only committed offsets can prove that this is the only instance. An

@@ -334,7 +334,12 @@ impl Job {
     pub fn changelogs(&self) -> Vec<(String, Layout)> {
         let topic = |name: &str| format!("{APPLICATION}-{name}-changelog");
         let stores = self.plan.stores.iter();
-        let stores = stores.map(|s| (topic(&s.name), stoatflow_engine::startup::store_spec::layout(s.kind)));
+        let stores = stores.map(|s| {
+            (
+                topic(&s.name),
+                stoatflow_engine::startup::store_spec::layout(s.kind),
+            )
+        });
         let own = (!self.plan.clocks.is_empty()).then(|| (topic("clocks"), Layout::KeyValue));
         stores.chain(own).collect()
     }

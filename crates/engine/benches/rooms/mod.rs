@@ -1,7 +1,8 @@
 //! The rooms on the hot path, each with its work in front of it.
 //!
-//! A floor is a whole engine on a broker and a disk in memory, one room at a time. Two benches take their turns here: one
-//! looks at the clock (`hot_rooms`), one counts instructions (`instructions`). All work is the same in every run.
+//! A floor is a whole engine on a broker and a disk in memory, one room at a time. Two benches take
+//! their turns here: one looks at the clock (`hot_rooms`), one counts instructions
+//! (`instructions`). All work is the same in every run.
 
 #![allow(dead_code, unused_imports, reason = "each bench takes what it needs")]
 

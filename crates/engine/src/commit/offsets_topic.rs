@@ -104,10 +104,14 @@ impl OffsetRows {
                 }
             })?;
             taken.map_err(|row| {
-                Error::incompatible(format!("the topic '{topic}' holds a row that this application did \
-                    not write: {row}"))
-                    .hint("only the application may write this topic: find the other writer, or use \
-                        another application.id")
+                Error::incompatible(format!(
+                    "the topic '{topic}' holds a row that this application did \
+                    not write: {row}"
+                ))
+                .hint(
+                    "only the application may write this topic: find the other writer, or use \
+                        another application.id",
+                )
             })?;
             let now = consumer.positions()[0];
             silent = if now == at {

@@ -497,6 +497,8 @@ fn invalid(record: &ConsumerRecord) -> Error {
         "an input record has the negative timestamp {}",
         record.timestamp.0
     ))
-    .hint("set timestamps where the records are made, or give the source a timestamp extractor \
-        (log_and_skip, use_partition_time, wallclock or a function)")
+    .hint(
+        "set timestamps where the records are made, or give the source a timestamp extractor \
+        (log_and_skip, use_partition_time, wallclock or a function)",
+    )
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_core::{Offset, Result};
 use stoatflow_protocol::WipeReason;
 
 /// Log target of these lines; the Python package shows it by default.

@@ -9,7 +9,6 @@ use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
 use crate::admin::thread_activity::lane_thread;
 use crate::admin::{AdminOptions, serve};
-use crate::lane::LaneRoom;
 use crate::query::{StoreReaders, StoreRequest, read_listing};
 use crate::restore::{Parallelism, RestoreListener};
 use crate::runtime::failpoint::Failpoints;
@@ -32,11 +31,13 @@ use stoatflow_state::Backend;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
+mod bodies;
 mod ending;
 pub(crate) mod spawn;
 mod stop_request;
 mod watchdog;
 
+use bodies::{run_commit, run_intake, run_lane};
 use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
 use stop_request::{Current, Outcome, StopRequest, signal};
 
@@ -430,48 +431,17 @@ impl Inner {
         // In the order in which they end. One that can't be started ends the others.
         let mut threads = Threads::new(shared);
         let mut tasks = Vec::new();
-        {
-            let (run, shared, mut room) = (Arc::clone(shared), Arc::clone(shared), intake);
-            let this = Arc::clone(self);
-            let guest = spec.foreign.runtime.clone();
-            let guest = guest.filter(|_| room.calls_out());
-            let read = move || {
-                while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
-                    // A failure also requests a stop, after the abort; then it isn't the user who
-                    // stops it.
-                    if shared.is_stopping() && !shared.is_aborting() {
-                        if !shared.has_new_partitions() {
-                            this.enter(Lifecycle::Stopping, shared.clock.now());
-                        }
-                        shared.pause(Duration::from_millis(2));
-                    }
-                    match room.step(true) {
-                        Err(error) if error.is_interruption() => shared.abort(),
-                        Err(error) => shared.fail(error),
-                        Ok(_) => {}
-                    }
-                }
-                shared.set_drained();
-            };
-            threads.spawn("stoatflow-intake", move || {
-                hosted(guest.as_deref(), (&run.status.intake, &run), read);
+        let guest = (spec.foreign.runtime.clone()).filter(|_| intake.calls_out());
+        let (this, run) = (Arc::clone(self), Arc::clone(shared));
+        threads.spawn("stoatflow-intake", move || {
+            hosted(guest.as_deref(), (&run.status.intake, &run), || {
+                run_intake(intake, &run, || {
+                    this.enter(Lifecycle::Stopping, run.clock.now())
+                });
             });
-        }
-        {
-            let (shared, mut room) = (Arc::clone(shared), commit);
-            threads.spawn("stoatflow-commit", move || {
-                while !shared.is_aborting() && !shared.is_drained() {
-                    if let Err(error) = room.step(Duration::from_millis(50)) {
-                        shared.fail(error);
-                    }
-                }
-                if shared.is_aborting() {
-                    room.abandon();
-                } else {
-                    room.close();
-                }
-            });
-        }
+        });
+        let run = Arc::clone(shared);
+        threads.spawn("stoatflow-commit", move || run_commit(commit, &run));
         {
             let (shared, this) = (Arc::clone(shared), Arc::clone(self));
             self.status.report_partitions(first_report(&slots));
@@ -552,22 +522,6 @@ impl Inner {
         self.outcome.lock().over = true;
         self.ended.notify_all();
     }
-}
-
-/// Runs a lane. As a task it yields after every item; on a thread it is driven by `block_on`.
-async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
-    let queue = lane.id().0 as usize;
-    while !shared.is_aborting() && !shared.is_drained() {
-        match lane.step() {
-            Ok(true) => tokio::task::yield_now().await,
-            Ok(false) => shared.queues[queue].ready().await,
-            Err(error) if error.is_interruption() => shared.abort(),
-            // After an abort, errors no longer matter.
-            Err(error) if shared.is_aborting() => tracing::debug!(%error, "after the end"),
-            Err(error) => shared.fail(error),
-        }
-    }
-    lane.close();
 }
 
 /// As [`PanicGuard`], for the thread that joins the others and reports the end.

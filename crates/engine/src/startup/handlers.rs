@@ -106,8 +106,10 @@ impl EngineSpec {
             missing.join(", "),
             broker.address()
         ))
-        .hint("create them (the engine never creates your topics, so that a typo is noticed), or \
-            correct DLQ(...)")
+        .hint(
+            "create them (the engine never creates your topics, so that a typo is noticed), or \
+            correct DLQ(...)",
+        )
         .at(|at| at.topic = Some((*first).to_owned())))
     }
 }

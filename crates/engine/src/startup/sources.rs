@@ -136,8 +136,10 @@ impl EngineSpec {
                             broker.address(),
                             self.settings.broker_wait.as_secs_f64()
                         ))
-                        .hint("start the broker or correct bootstrap.servers; broker.wait.timeout.ms \
-                            sets how long to keep trying")
+                        .hint(
+                            "start the broker or correct bootstrap.servers; broker.wait.timeout.ms \
+                            sets how long to keep trying",
+                        )
                         .caused_by(error));
                     }
                     tracing::warn!(
@@ -422,10 +424,15 @@ fn found(
         .map(|(n, _)| *n)
         .collect();
     if !missing.is_empty() {
-        return Err(Error::missing_topic(format!("source topic(s) {} do not exist at {address}", quoted(&missing)))
-            .hint("create them (the engine never creates source topics, so that a typo is noticed), or \
-                fix the names in the topology")
-            .at(|at| at.topic = Some(missing[0].to_owned())));
+        return Err(Error::missing_topic(format!(
+            "source topic(s) {} do not exist at {address}",
+            quoted(&missing)
+        ))
+        .hint(
+            "create them (the engine never creates source topics, so that a typo is noticed), or \
+                fix the names in the topology",
+        )
+        .at(|at| at.topic = Some(missing[0].to_owned())));
     }
     Ok(names
         .iter()

@@ -19,12 +19,7 @@ pub const fn layout(kind: StoreKind) -> Layout {
 
 /// The store's directory name and data format.
 #[must_use]
-pub fn store_layout(
-    id: StoreId,
-    store: &Store,
-    key: &str,
-    value: &str,
-) -> StoreLayout {
+pub fn store_layout(id: StoreId, store: &Store, key: &str, value: &str) -> StoreLayout {
     StoreLayout {
         id,
         name: store.name.clone(),

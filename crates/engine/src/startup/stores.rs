@@ -19,7 +19,7 @@ use stoatflow_plan::{Op, Store, StoreKind};
 use stoatflow_protocol::on_damage;
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::rocksdb::{Opened, RocksBackend};
-use stoatflow_state::{Backend, KeyValueStore, Layout, StoreLayout};
+use stoatflow_state::{Backend, KeyValueStore, StoreLayout};
 
 #[cfg(test)]
 mod tests;
@@ -129,12 +129,7 @@ impl EngineSpec {
                 let name = |spec: &stoatflow_plan::SerdeSpec| {
                     self.foreign.serde(spec).map(|s| s.name().to_owned())
                 };
-                Ok(store_layout(
-                    s.id,
-                    s,
-                    &name(&s.key)?,
-                    &name(&s.value)?,
-                ))
+                Ok(store_layout(s.id, s, &name(&s.key)?, &name(&s.value)?))
             })
             .collect::<Result<_>>()?;
         let in_memory = |s: &Store| s.in_memory;

@@ -96,7 +96,8 @@ impl Drop for PanicGuard {
 
 pub(crate) fn panicked(thread: &str) -> Error {
     tracing::error!(thread, "a thread of the engine panicked");
-    Error::internal(format!("the thread '{thread}' panicked"))
-        .hint("this is a bug in the engine: report it with the log lines before; a restart continues \
-            from the last commit")
+    Error::internal(format!("the thread '{thread}' panicked")).hint(
+        "this is a bug in the engine: report it with the log lines before; a restart continues \
+            from the last commit",
+    )
 }

@@ -80,8 +80,10 @@ impl Inner {
         let worst = threads.iter().filter(|at| at.is_in_function());
         shared.fail(match worst.max_by_key(|at| at.for_ms) {
             Some(at) => at.locate(error),
-            None => error.hint("look in the log and at the report beside the state for the step that \
-                hangs, then start again"),
+            None => error.hint(
+                "look in the log and at the report beside the state for the step that \
+                hangs, then start again",
+            ),
         });
     }
 
@@ -102,8 +104,11 @@ impl Inner {
             barrier.open_epoch, barrier.in_flight, barrier.step, barrier.committed
         );
         let stacks = self.stacks(threads);
-        text + "\n" + stacks.as_deref().unwrap_or("The interpreter's stacks are not available: a \
-            function holds it, or there is none.\n")
+        text + "\n"
+            + stacks.as_deref().unwrap_or(
+                "The interpreter's stacks are not available: a \
+            function holds it, or there is none.\n",
+            )
     }
 
     /// Where the interpreter's threads are.

@@ -1,4 +1,5 @@
-//! When records are asked for: at the end of an epoch where nothing of it shows before, and the barrier follows them.
+//! When records are asked for: at the end of an epoch where nothing of it shows before, and the
+//! barrier follows them.
 
 use super::schedule::{commits, many};
 use super::*;
@@ -87,7 +88,8 @@ fn who_has_more_to_read_asks_for_it() {
     assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
 }
 
-/// Each reason by itself: the reader knows that there is more, something waits for credit or for others, somebody has asked.
+/// Each reason by itself: the reader knows that there is more, something waits for credit or for
+/// others, somebody has asked.
 #[test]
 fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
     let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));

@@ -1,0 +1,58 @@
+//! What the threads of intake, commit and lanes do until the run ends.
+
+use crate::commit::CommitRoom;
+use crate::intake::Intake;
+use crate::lane::LaneRoom;
+use crate::runtime::shared::Shared;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs intake until everything admitted is committed after a stop, or until an abort. `stopping` is
+/// called while it drains for a stop that the user has requested.
+pub(super) fn run_intake(mut room: Intake, shared: &Shared, stopping: impl Fn()) {
+    while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
+        // A failure also requests a stop, after the abort; then it isn't the user who stops it.
+        if shared.is_stopping() && !shared.is_aborting() {
+            if !shared.has_new_partitions() {
+                stopping();
+            }
+            shared.pause(Duration::from_millis(2));
+        }
+        match room.step(true) {
+            Err(error) if error.is_interruption() => shared.abort(),
+            Err(error) => shared.fail(error),
+            Ok(_) => {}
+        }
+    }
+    shared.set_drained();
+}
+
+/// Runs commit until intake has ended, or until an abort.
+pub(super) fn run_commit(mut room: CommitRoom, shared: &Shared) {
+    while !shared.is_aborting() && !shared.is_drained() {
+        if let Err(error) = room.step(Duration::from_millis(50)) {
+            shared.fail(error);
+        }
+    }
+    if shared.is_aborting() {
+        room.abandon();
+    } else {
+        room.close();
+    }
+}
+
+/// Runs a lane. As a task it yields after every item; on a thread it is driven by `block_on`.
+pub(super) async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
+    let queue = lane.id().0 as usize;
+    while !shared.is_aborting() && !shared.is_drained() {
+        match lane.step() {
+            Ok(true) => tokio::task::yield_now().await,
+            Ok(false) => shared.queues[queue].ready().await,
+            Err(error) if error.is_interruption() => shared.abort(),
+            // After an abort, errors no longer matter.
+            Err(error) if shared.is_aborting() => tracing::debug!(%error, "after the end"),
+            Err(error) => shared.fail(error),
+        }
+    }
+    lane.close();
+}
