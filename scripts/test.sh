@@ -67,7 +67,10 @@ step_kafka() {
     exec 8>&- 9<&-
     wait "$broker" || true
     rm -rf "$folder"
-    return "$code"
+    ((code == 0)) || return "$code"
+    # The contract again, encrypted and with users.
+    "$PY" tests/integration/broker/through_listeners.py SASL_SSL_SCRAM,MTLS \
+        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_on_kafka
 }
 
 # Three at a time, each with a broker of its own: they mostly wait, for brokers and for time-outs. What the
