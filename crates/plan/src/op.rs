@@ -1,7 +1,7 @@
 //! What the nodes of the physical plan do.
 //!
 //! One variant per operator, with everything that it needs to know beside its parents and children. Made
-//! with the stages, read by `operators::chain::build`. Never holds state.
+//! with the stages, read by `operators::exec::build`. Never holds state.
 
 use crate::columns::Column;
 use crate::function::Function;
