@@ -15,7 +15,10 @@ from broker.kafka_broker import KafkaBroker
 from counting import check_every_update, lines, make, until, until_consumed
 from topics import KafkaTopics
 
-CLIENTS = {"own": {}, "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50}}
+CLIENTS = {
+    "own": {},
+    "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50},
+}
 # Kafka's codes: what a client is to ask again, and what ends its transaction.
 NOT_COORDINATOR, CONCURRENT_TRANSACTIONS, LOADING = 16, 51, 14
 ACTIONS = ["disconnect before", "disconnect after", "delay"]
