@@ -11,6 +11,7 @@
 use super::native::producer::background::BackgroundProducer;
 use super::native::{self, NativeConfig};
 use super::properties::Properties;
+use super::transactional_side::TransactionalSide;
 use crate::kafka::admin::AdminClient;
 use crate::kafka::librdkafka::producer::KafkaProducer;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
@@ -22,12 +23,6 @@ use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemC
 
 /// Behind `application.id`, where no character of another application's id can be.
 const SECOND: &str = "~2";
-
-/// What writes the transactions of one id.
-pub(super) trait TransactionalSide: Producer {
-    /// Is the id still its own, as far as it can find out? What is open of it is lost then.
-    fn owns_its_id(&mut self) -> bool;
-}
 
 /// A producer with two transactional clients.
 #[derive(Debug)]

@@ -17,5 +17,6 @@ mod partitioner;
 mod properties;
 #[cfg(test)]
 mod tests;
+mod transactional_side;
 
 pub use broker::{KafkaBroker, connect};

@@ -6,12 +6,12 @@
 
 use super::client::{Client, Fault, c_text, list, millis};
 use crate::kafka::admin::AdminClient;
-use crate::kafka::alternating::TransactionalSide;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
 use crate::kafka::markers::Markers;
 use crate::kafka::partitioner::{Label, StickyPartitioner, topic_config};
 use crate::kafka::properties::Properties;
+use crate::kafka::transactional_side::TransactionalSide;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;

@@ -3,7 +3,6 @@
 //! Takes records, offsets and the end of the transaction; gives outcomes. Owns what becomes of a transaction
 //! when an answer is not as it should be. Sends when asked to do something, and has no thread of its own.
 
-use crate::kafka::alternating::TransactionalSide;
 use crate::kafka::errors::error;
 use crate::kafka::markers::Markers;
 use crate::kafka::native::NativeConfig;
@@ -16,6 +15,7 @@ use crate::kafka::native::producer::sender::{
     ASIDE, AT_BROKER, EAGER, KEPT, LOOK, SendError, Sender,
 };
 use crate::kafka::native::records::batch_writer::Identity;
+use crate::kafka::transactional_side::TransactionalSide;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 use kafka_protocol::messages::EndTxnResponse;
 use std::time::Duration;
