@@ -1,8 +1,8 @@
 """Native aggregations: what is made of a key's records in Rust, without the interpreter.
 
 Takes expressions, gives immutable values for `aggregate(...)` and `cogroup(...)`, their JSON (the shapes of
-`plan/src/native_aggregation.rs`), and the expression that makes the result out of what the store holds. Never evaluates anything.
-Null is left out everywhere, as in SQL.
+`plan/src/native_aggregation.rs`), and the expression that makes the result out of what the store holds. Never evaluates
+anything. Null is left out everywhere, as in SQL.
 """
 
 from __future__ import annotations

@@ -225,7 +225,8 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-_SECRET_WORDS = ("pass", "pasw", "pwd", "secret", "jaas", "token", "private", "credential")  # as core::settings::is_secret
+# As core::settings::is_secret.
+_SECRET_WORDS = ("pass", "pasw", "pwd", "secret", "jaas", "token", "private", "credential")
 
 
 def _hidden(name: str, value: object) -> object:

@@ -177,7 +177,8 @@ def test_one_that_did_not_end_must_be_made_again(place: Place, capsys: pytest.Ca
     assert place.reset("--yes") == 2
     for _ in range(2):
         app = place.make()
-        with pytest.raises(sf.IncompatibleStateError, match="reset of 'words' was started and has not ended") as refused:
+        unfinished = "reset of 'words' was started and has not ended"
+        with pytest.raises(sf.IncompatibleStateError, match=unfinished) as refused:
             app.run()
         assert "run it again" in refused.value.next_step
     (place.state / "ingest").unlink()
