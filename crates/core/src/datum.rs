@@ -20,6 +20,9 @@ impl Text {
     /// # Errors
     /// `Serde` with the position of the first bad byte.
     pub fn from_utf8(bytes: Bytes) -> Result<Self> {
+        if crate::json::is_utf8(&bytes) {
+            return Ok(Self(bytes));
+        }
         match std::str::from_utf8(&bytes) {
             Ok(_) => Ok(Self(bytes)),
             Err(e) => Err(Error::serde(format!("the bytes are not UTF-8 text: {e}"))

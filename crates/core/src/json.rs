@@ -12,9 +12,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
+mod find;
 mod scan;
 #[cfg(test)]
 mod tests;
+
+pub use find::{MemberPlace, find};
 
 /// The deepest nesting of a text with a repeated member: it is rewritten by a recursive function.
 const DEEPEST: usize = 1_000;
@@ -25,7 +28,7 @@ const DEEPEST: usize = 1_000;
 /// `Serde` with the place where it is not well-formed.
 pub fn read(bytes: &Bytes) -> Result<Bytes> {
     let mut names = Names::new();
-    if simdutf8::basic::from_utf8(bytes).is_err() || !scan::is_well_formed(bytes, &mut names) {
+    if !is_utf8(bytes) || !scan::is_well_formed(bytes, &mut names) {
         // Says where it is not.
         return check_bytes(bytes).map(|()| bytes.clone());
     }
@@ -51,6 +54,12 @@ fn unique(bytes: &Bytes) -> Result<Bytes> {
     } else {
         out.into()
     })
+}
+
+/// Is it UTF-8? For short texts the check for ASCII is much cheaper, so it comes first.
+pub(crate) fn is_utf8(text: &[u8]) -> bool {
+    const SHORT: usize = 64;
+    text.len() < SHORT && text.is_ascii() || simdutf8::basic::from_utf8(text).is_ok()
 }
 
 /// The deepest nesting; brackets inside of strings count too.

@@ -5,39 +5,46 @@
 //! and strings, and this pass is on the path of every JSON record.
 
 use super::Names;
+use smallvec::SmallVec;
 
 /// Is it one JSON value, with nothing but blanks around it?
 pub(super) fn is_well_formed(text: &[u8], names: &mut Names) -> bool {
-    let scan = Scan {
-        text,
-        at: 0,
-        names,
-        open: Vec::new(),
-    };
-    scan.run().is_some()
+    let mut scan = Scan::new(text, Some(names));
+    scan.whole_value().is_some() && scan.past_blanks().is_none()
 }
 
 /// The place in the text. Steps give `None` where it is not well-formed.
-struct Scan<'a> {
+pub(super) struct Scan<'a> {
     text: &'a [u8],
-    at: usize,
-    names: &'a mut Names,
+    pub at: usize,
+    /// `None`: not collected.
+    names: Option<&'a mut Names>,
     /// The objects and arrays around the place: the object's number, 0 for an array.
-    open: Vec<u64>,
+    open: SmallVec<[u64; 8]>,
 }
 
-impl Scan<'_> {
-    fn run(mut self) -> Option<()> {
+impl<'a> Scan<'a> {
+    pub fn new(text: &'a [u8], names: Option<&'a mut Names>) -> Self {
+        Self {
+            text,
+            at: 0,
+            names,
+            open: SmallVec::new(),
+        }
+    }
+
+    /// At a value: moves past it and everything in it.
+    pub fn whole_value(&mut self) -> Option<()> {
         loop {
             self.value()?;
             // Behind a value: the enclosing array or object continues or ends.
             loop {
-                let next = self.past_blanks();
                 let Some(around) = self.open.last().copied() else {
-                    return next.is_none().then_some(());
+                    return Some(());
                 };
+                let next = self.past_blanks()?;
                 self.at += 1;
-                match (next?, around) {
+                match (next, around) {
                     (b',', 0) => break,
                     (b',', object) => {
                         self.name(object)?;
@@ -65,7 +72,7 @@ impl Scan<'_> {
                         self.at += 1;
                         return Some(());
                     }
-                    let object = self.names.object();
+                    let object = self.names.as_deref_mut().map_or(1, Names::object);
                     self.open.push(object);
                     self.name(object)?;
                 }
@@ -98,16 +105,52 @@ impl Scan<'_> {
         let first = self.at;
         let plain = self.string()?;
         let name = &self.text[first..self.at - 1];
-        if plain {
-            self.names.add(object, name);
-        } else {
-            let name = serde_json::from_slice::<String>(&self.text[first - 1..self.at]);
-            // One that can't be written in UTF-8 (a lone surrogate) is well-formed, and is no other's.
-            if let Ok(name) = name {
-                self.names.add(object, name.as_bytes());
+        if let Some(names) = &mut self.names {
+            if plain {
+                names.add(object, name);
+            } else {
+                let name = serde_json::from_slice::<String>(&self.text[first - 1..self.at]);
+                // One that can't be written in UTF-8 (a lone surrogate) is well-formed, and is no other's.
+                if let Ok(name) = name {
+                    names.add(object, name.as_bytes());
+                }
             }
         }
         (self.past_blanks()? == b':').then(|| self.at += 1)
+    }
+
+    /// At an object: moves to the value of its first member with this name; false if there is none. `None`
+    /// also if a name is escaped: it would have to be decoded first.
+    pub fn member(&mut self, wanted: &[u8]) -> Option<bool> {
+        if self.past_blanks()? != b'{' {
+            return None;
+        }
+        self.at += 1;
+        if self.past_blanks()? == b'}' {
+            return Some(false);
+        }
+        loop {
+            if self.past_blanks()? != b'"' {
+                return None;
+            }
+            self.at += 1;
+            let first = self.at;
+            let plain = self.string()?;
+            let found = self.text[first..self.at - 1] == *wanted;
+            if !plain || self.past_blanks()? != b':' {
+                return None;
+            }
+            self.at += 1;
+            if found {
+                return self.past_blanks().map(|_| true);
+            }
+            self.whole_value()?;
+            match self.past_blanks()? {
+                b',' => self.at += 1,
+                b'}' => return Some(false),
+                _ => return None,
+            }
+        }
     }
 
     /// Behind the first quote; true if nothing in it is escaped.
@@ -115,17 +158,13 @@ impl Scan<'_> {
         let mut plain = true;
         loop {
             let rest = &self.text[self.at..];
-            let end = memchr::memchr2(b'"', b'\\', rest)?;
-            // No early end: so that many bytes are compared at a time.
-            let controls = rest[..end].iter().fold(false, |any, b| any | (*b < b' '));
-            if controls {
-                return None;
-            }
+            let end = special(rest)?;
             self.at += end + 1;
-            if rest[end] == b'"' {
-                return Some(plain);
+            match rest[end] {
+                b'"' => return Some(plain),
+                b'\\' => plain = false,
+                _ => return None,
             }
-            plain = false;
             match self.next()? {
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
                 b'u' => {
@@ -180,7 +219,7 @@ impl Scan<'_> {
     }
 
     /// The next byte that is no blank; the place is there.
-    fn past_blanks(&mut self) -> Option<u8> {
+    pub fn past_blanks(&mut self) -> Option<u8> {
         loop {
             match *self.text.get(self.at)? {
                 b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
@@ -188,4 +227,39 @@ impl Scan<'_> {
             }
         }
     }
+}
+
+/// Beyond this length memchr is faster than 8-byte steps.
+const SHORT: usize = 32;
+
+/// Position of the first quote, backslash or control character; `None` also if a control character comes
+/// first in a long text.
+fn special(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while at < SHORT
+        && let Some(part) = text[at..].first_chunk()
+    {
+        let found = marks(u64::from_le_bytes(*part));
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    let rest = &text[at..];
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    // No early end: so that many bytes are compared at a time.
+    let controls = rest[..end].iter().fold(false, |any, b| any | (*b < b' '));
+    (!controls).then_some(at + end)
+}
+
+/// Marks quotes, backslashes and control characters in eight little-endian bytes, in the highest bit of each.
+/// Only the lowest mark is reliable: the subtraction may carry into the bytes above it.
+const fn marks(eight: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let quote = eight ^ (ONES * b'"' as u64);
+    let slash = eight ^ (ONES * b'\\' as u64);
+    let quote = quote.wrapping_sub(ONES) & !quote;
+    let slash = slash.wrapping_sub(ONES) & !slash;
+    let control = eight.wrapping_sub(ONES * b' ' as u64) & !eight;
+    (quote | slash | control) & (ONES << 7)
 }

@@ -11,6 +11,7 @@ use super::kind as kind_of;
 use bytes::Bytes;
 use sonic_rs::PointerNode;
 use std::collections::HashMap;
+use stoatflow_core::json::MemberPlace;
 use stoatflow_core::serde::{needs_no_escape, write_json};
 use stoatflow_core::{Datum, Error, Fields, Result, Text};
 use stoatflow_formats::{Step, Value};
@@ -123,10 +124,14 @@ pub(super) fn walk(from: Datum, path: &[PointerNode]) -> Result<Datum> {
     match (from, path) {
         (from, []) => settled(kept(from)?),
         (Datum::Null, _) => Ok(Datum::Null),
-        (Datum::Json(bytes), path) => match sonic_rs::get(bytes.as_ref(), path) {
-            Ok(found) => settle(bytes.slice_ref(found.as_raw_str().as_bytes())),
-            Err(e) if e.is_not_found() => absent(&bytes),
-            Err(_) => step_by_step(bytes.clone(), path),
+        (Datum::Json(bytes), path) => match find(&bytes, path) {
+            MemberPlace::At(place) => settle(bytes.slice(place)),
+            MemberPlace::Nowhere => absent(&bytes),
+            MemberPlace::Unknown => match sonic_rs::get(bytes.as_ref(), path) {
+                Ok(found) => settle(bytes.slice_ref(found.as_raw_str().as_bytes())),
+                Err(e) if e.is_not_found() => absent(&bytes),
+                Err(_) => step_by_step(bytes.clone(), path),
+            },
         },
         (Datum::List(items), [PointerNode::Index(at), rest @ ..]) => {
             items.get(*at).map_or(Ok(Datum::Null), |item| {
@@ -143,8 +148,22 @@ pub(super) fn raw(from: &Datum, path: &[PointerNode]) -> Option<Datum> {
     let Datum::Json(bytes) = from else {
         return None;
     };
+    if let MemberPlace::At(place) = find(bytes, path) {
+        return Some(Datum::Json(bytes.slice(place)));
+    }
     let found = sonic_rs::get(bytes.as_ref(), path).ok()?;
     Some(Datum::Json(bytes.slice_ref(found.as_raw_str().as_bytes())))
+}
+
+/// The value at the end of a path of plain names; `Unknown` if the path has an index.
+fn find(bytes: &[u8], path: &[PointerNode]) -> MemberPlace {
+    fn name(step: &PointerNode) -> Option<&str> {
+        match step {
+            PointerNode::Key(name) => Some(name.as_str()),
+            PointerNode::Index(_) => None,
+        }
+    }
+    stoatflow_core::json::find(bytes, path.iter().map(name))
 }
 
 /// As `walk`, of what is no JSON.
