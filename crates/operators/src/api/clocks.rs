@@ -424,6 +424,12 @@ impl LaneClocks {
 
 /// How many at the front are so: as `partition_point`, for an answer that is mostly near.
 fn leading(steps: &[Step], within: impl Fn(&Step) -> bool) -> usize {
+    // Usually none, or only the record's own step.
+    for near in 0..2 {
+        if !steps.get(near).is_some_and(&within) {
+            return near;
+        }
+    }
     let mut width = 4;
     while width < steps.len() && within(&steps[width - 1]) {
         width *= 2;

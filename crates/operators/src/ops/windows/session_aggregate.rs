@@ -20,7 +20,6 @@ use crate::support::dropped;
 use crate::support::waiting::{Tasks, see_key};
 use crate::{Context, LaneStore, Operator};
 use bytes::Bytes;
-use std::iter::Peekable;
 use stoatflow_core::{ClockId, Datum, Record, Result, Timestamp};
 use stoatflow_state::{SessionView, Stored, session_changelog_key, session_key};
 
@@ -36,9 +35,8 @@ pub(crate) struct SessionAggregate {
     clock: ClockId,
     closing: Closing,
     rows: Rows,
-    /// Records, and the time up to which sessions are closed for them.
-    /// With what is closed at each, and the time before it.
-    batch: Vec<(Record, i64, i64)>,
+    /// By record: its index in the batch, the time up to which sessions are closed, the time before it.
+    batch: Vec<(usize, i64, i64)>,
     touched: Vec<(i64, i64)>,
 }
 
@@ -75,36 +73,36 @@ impl SessionAggregate {
         }
     }
 
-    /// Takes records up to the one after which closed sessions are to be given.
+    /// Takes records from `next` on, up to the one that closes sessions.
     fn gather(
         &mut self,
-        input: &mut Peekable<impl Iterator<Item = Record>>,
+        records: &[Record],
+        next: &mut usize,
         context: &mut Context<'_>,
     ) -> Result<Option<Due>> {
         let mut earliest = i64::MAX;
-        while let Some(record) = input.peek() {
+        while let Some(record) = records.get(*next) {
             let due = self.closing.before(context.clocks, earliest, record);
             if due.is_some() {
                 return Ok(due);
             }
-            let Some(record) = input.next() else { break };
+            let place = *next;
+            *next += 1;
             if record.key.is_null() {
                 let dropped = (self.kept.writer.node_context.node, dropped::NULL_KEY);
                 context.effects.dropped.push(dropped);
                 continue;
             }
             let at = record.timestamp.0;
-            let before = context.clocks.before(self.clock, &record);
-            let stream = context.clocks.observe(self.clock, &record);
+            let before = context.clocks.before(self.clock, record);
+            let stream = context.clocks.observe(self.clock, record);
             let close_time = stream.saturating_sub(self.open_ms);
             earliest = earliest.min(at);
-            let due = self
-                .closing
-                .after(context.clocks, stream, earliest, &record);
-            let key = self.kept.writer.key(&record)?;
+            let due = self.closing.after(context.clocks, stream, earliest, record);
+            let key = self.kept.writer.key(record)?;
             see_key(context, self.kept.clock, record.task(), &key)?;
-            self.rows.add(key, &record);
-            self.batch.push((record, close_time, before));
+            self.rows.add(key, record);
+            self.batch.push((place, close_time, before));
             if due.is_some() {
                 return Ok(due);
             }
@@ -131,7 +129,12 @@ impl SessionAggregate {
         Ok(())
     }
 
-    fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn compute(
+        &mut self,
+        records: &[Record],
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let Self {
             kept,
             folder,
@@ -145,7 +148,8 @@ impl SessionAggregate {
         let folder = &*folder;
         let node = kept.writer.node_context.node;
         folder.scope(&mut || {
-            for (at, (record, close_time, before)) in batch.drain(..).enumerate() {
+            for (at, (place, close_time, before)) in batch.drain(..).enumerate() {
+                let record = &records[place];
                 // The newest record always makes a session that ends with it, in whichever lane it is.
                 context.clocks.see(kept.clock, record.task(), before);
                 let mut turn = Turn {
@@ -157,7 +161,7 @@ impl SessionAggregate {
                     gap_ms: *gap_ms,
                     close_time,
                     out: &mut *out,
-                    record: &record,
+                    record,
                 };
                 if !turn.take(rows.of(at))? {
                     context.effects.dropped.push((node, dropped::LATE));
@@ -181,6 +185,27 @@ impl SessionAggregate {
             }
         }
         Ok(())
+    }
+
+    fn take(
+        &mut self,
+        records: &[Record],
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut next = 0;
+        loop {
+            let due = self.gather(records, &mut next, context)?;
+            if !self.batch.is_empty() {
+                self.load(context)?;
+                self.compute(records, out, context)?;
+                self.store(context)?;
+            }
+            match due {
+                Some(due) => self.close(&due, out, context)?,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Gives the sessions that are closed, by end, start and key.
@@ -351,19 +376,9 @@ impl Operator for SessionAggregate {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut records = input.drain(..).peekable();
-        loop {
-            let due = self.gather(&mut records, context)?;
-            if !self.batch.is_empty() {
-                self.load(context)?;
-                self.compute(out, context)?;
-                self.store(context)?;
-            }
-            match due {
-                Some(due) => self.close(&due, out, context)?,
-                None => return Ok(()),
-            }
-        }
+        let done = self.take(input, out, context);
+        input.clear();
+        done
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {

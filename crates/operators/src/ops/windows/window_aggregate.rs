@@ -15,7 +15,6 @@ use crate::ops::windows::window::{Assign, Closing, Due, Folder, Kept, Slots};
 use crate::support::dropped;
 use crate::support::waiting::see_key;
 use crate::{Context, Operator};
-use std::iter::Peekable;
 use stoatflow_core::{ClockId, Datum, Record, Result};
 use stoatflow_state::WindowView;
 
@@ -38,7 +37,6 @@ pub(crate) struct WindowAggregate {
     grace_ms: i64,
     closing: Closing,
     slots: Slots,
-    batch: Vec<Record>,
     tasks: Vec<Task>,
 }
 
@@ -68,23 +66,24 @@ impl WindowAggregate {
             grace_ms,
             closing: Closing::new(on_close, waiting, clock, (assign.size(), grace_ms)),
             slots: Slots::default(),
-            batch: Vec::new(),
             tasks: Vec::new(),
         }
     }
 
-    /// Takes records up to the one after which closed windows are to be given; reads what they touch.
+    /// Takes records from `next` on, up to the one that closes windows; reads the windows that they touch.
     fn gather(
         &mut self,
-        input: &mut Peekable<impl Iterator<Item = Record>>,
+        records: &[Record],
+        next: &mut usize,
         context: &mut Context<'_>,
     ) -> Result<Option<Due>> {
-        while let Some(record) = input.peek() {
+        while let Some(record) = records.get(*next) {
             let due = self.closing.before(context.clocks, i64::MAX, record);
             if due.is_some() {
                 return Ok(due);
             }
-            let Some(record) = input.next() else { break };
+            let at = *next;
+            *next += 1;
             if record.key.is_null() {
                 let dropped = (self.kept.writer.node_context.node, dropped::NULL_KEY);
                 context.effects.dropped.push(dropped);
@@ -92,18 +91,14 @@ impl WindowAggregate {
             }
             if context.clocks.follows_others() {
                 // The newest record always makes the newest window, in whichever lane it is.
-                let before = context.clocks.before(self.clock, &record);
+                let before = context.clocks.before(self.clock, record);
                 let newest = self.assign.newest(before);
                 context.clocks.see(self.kept.clock, record.task(), newest);
             }
-            let stream = context.clocks.observe(self.clock, &record);
+            let stream = context.clocks.observe(self.clock, record);
             let close_time = stream.saturating_sub(self.grace_ms);
-            let at = self.batch.len();
-            self.assign(at, &record, close_time, context)?;
-            let due = self
-                .closing
-                .after(context.clocks, stream, i64::MAX, &record);
-            self.batch.push(record);
+            self.assign(at, record, close_time, context)?;
+            let due = self.closing.after(context.clocks, stream, i64::MAX, record);
             if due.is_some() {
                 return Ok(due);
             }
@@ -162,13 +157,17 @@ impl WindowAggregate {
         Ok(())
     }
 
-    fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn compute(
+        &mut self,
+        records: &[Record],
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let Self {
             kept,
             folder,
             closing,
             slots,
-            batch,
             tasks,
             ..
         } = self;
@@ -179,7 +178,7 @@ impl WindowAggregate {
                 if lost == Some(task.record) {
                     return Ok(());
                 }
-                let record = &batch[task.record];
+                let record = &records[task.record];
                 let slot = slots.get(task.slot);
                 let Some(folded) = slot.fold(record, folder, kept, out, context)? else {
                     lost = Some(task.record);
@@ -193,9 +192,29 @@ impl WindowAggregate {
                 slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
                 Ok(())
             })
-        })?;
-        batch.clear();
-        Ok(())
+        })
+    }
+
+    fn take(
+        &mut self,
+        records: &[Record],
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut next = 0;
+        loop {
+            let due = self.gather(records, &mut next, context)?;
+            self.compute(records, out, context)?;
+            let epoch = context.epoch;
+            let stored = self
+                .slots
+                .store(self.kept.lane_store(context.stores), epoch);
+            stored.map_err(|e| self.kept.name(e))?;
+            match due {
+                Some(due) => self.close(&due, out, context)?,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Gives the windows that are closed.
@@ -215,20 +234,9 @@ impl Operator for WindowAggregate {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut records = input.drain(..).peekable();
-        loop {
-            let due = self.gather(&mut records, context)?;
-            self.compute(out, context)?;
-            let epoch = context.epoch;
-            let stored = self
-                .slots
-                .store(self.kept.lane_store(context.stores), epoch);
-            stored.map_err(|e| self.kept.name(e))?;
-            match due {
-                Some(due) => self.close(&due, out, context)?,
-                None => return Ok(()),
-            }
-        }
+        let done = self.take(input, out, context);
+        input.clear();
+        done
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
