@@ -103,11 +103,19 @@ impl Order {
     #[must_use]
     pub const fn child(self, nth: u64) -> Self {
         let taken = (self.path & 63) as u32;
+        if nth == 0 {
+            // One bit, a 0. Most records have no siblings.
+            let path = if taken < STEPS {
+                self.path + 1
+            } else {
+                self.path
+            };
+            return Self { path, ..self };
+        }
         // The length goes first, so that a longer step is a later one: n times 1, a 0, then as many
         // bits as it has.
         let (lengths, bits, base) = match nth {
-            0 => (0, 0, 0),
-            1..=4 => (1, 2, 1),
+            0..=4 => (1, 2, 1),
             5..=20 => (2, 4, 5),
             21..=276 => (3, 8, 21),
             277..=65_812 => (4, 16, 277),

@@ -131,6 +131,8 @@ pub struct LaneRoom {
     sorted: Vec<Vec<Record>>,
     /// Per exchange and lane: records to send.
     routes: Vec<Vec<(Vec<Record>, i64)>>,
+    /// Vecs of processed batches, for the next records that are sent.
+    buffers: Vec<Vec<Record>>,
     /// Exchange nodes, in the order of `routes`: those that go ahead come first.
     exchanges: Vec<Exchange>,
     /// By node: index of its exchange.
@@ -216,6 +218,7 @@ impl LaneRoom {
                 .filter_map(|(stage, chain)| chain.buffers().then_some(StageId(stage)))
                 .collect(),
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
+            buffers: Vec::new(),
             routes: exchanges
                 .iter()
                 .map(|_| (0..lanes).map(|_| (Vec::new(), 0)).collect())

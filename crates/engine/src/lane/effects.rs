@@ -116,7 +116,8 @@ impl LaneRoom {
         if !self.effects.routed.is_empty() {
             let tick = self.stages[usize::from(stage.0)].tick;
             let lanes = u32::try_from(self.shared.queues.len()).unwrap_or(u32::MAX);
-            for mut routed in self.effects.routed.drain(..) {
+            // Records are large: set their order in place, then move each once.
+            for routed in &mut self.effects.routed {
                 let exchange = self.exchange_at[routed.via.0 as usize];
                 let order = &mut routed.record.origin.order;
                 let has_place = order.number() > 0;
@@ -134,6 +135,9 @@ impl LaneRoom {
                         }
                     }
                 }
+            }
+            for routed in self.effects.routed.drain(..) {
+                let exchange = self.exchange_at[routed.via.0 as usize];
                 let (batch, bytes) =
                     &mut self.routes[exchange][jump_hash(routed.hash, lanes) as usize];
                 *bytes += i64::try_from(routed.record.weight()).unwrap_or(i64::MAX);
@@ -155,8 +159,10 @@ impl LaneRoom {
                 self.shared.status.lanes[lane]
                     .queued_items
                     .fetch_add(1, Relaxed);
-                let capacity = batch.len();
-                let batch = std::mem::replace(batch, Vec::with_capacity(capacity));
+                // Prefer the Vec of a batch that came to this lane: it has about the right capacity.
+                let empty = self.buffers.pop();
+                let empty = empty.unwrap_or_else(|| Vec::with_capacity(batch.len()));
+                let batch = std::mem::replace(batch, empty);
                 self.shared.queues[lane].push(LaneItem::Routed {
                     tick,
                     from: self.id,

@@ -211,14 +211,15 @@ impl LaneRoom {
         Ok(())
     }
 
-    fn take_in_order(&mut self, stage: StageId, mut arrived: Vec<Arrived>) -> Result<()> {
+    fn take_in_order(&mut self, stage: StageId, arrived: Vec<Arrived>) -> Result<()> {
         let mut taken = Taken::default();
         let fits = |one: &Arrived| one.batch.len() <= self.batch_max;
         if self.fault == FaultInjection::TakenAsSent
             || arrived.iter().all(fits) && in_order(&arrived)
         {
-            for one in &mut arrived {
+            for mut one in arrived {
                 self.take_batch(stage, one.via, (&mut one.batch, one.bytes), &mut taken)?;
+                self.keep_buffer(one.batch);
             }
             return self.finish(stage, &mut taken);
         }
@@ -254,6 +255,15 @@ impl LaneRoom {
             self.take_batch(stage, via, (&mut batch, left), &mut taken)?;
         }
         self.finish(stage, &mut taken)
+    }
+
+    /// Keeps the Vec of a processed batch for records to be sent; one per lane is enough.
+    fn keep_buffer(&mut self, mut batch: Vec<Record>) {
+        if self.buffers.len() < self.share.lanes as usize && batch.capacity() <= 2 * self.batch_max
+        {
+            batch.clear();
+            self.buffers.push(batch);
+        }
     }
 
     /// Gives a batch to the stage; its effects are sent when there are enough.
