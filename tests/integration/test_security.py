@@ -116,11 +116,13 @@ WRONG = {
         "MTLS", ("certificate of this client",),
         {CERTIFICATE[0]: "@client_expired_certificate", CERTIFICATE[1]: "@client_expired_key"},
     ),
-    "TLS against a plaintext listener": Wrong("SSL", ("closed", "during the TLS handshake"), at="PLAINTEXT"),
+    "TLS against a plaintext listener": Wrong("SSL", ("during the TLS handshake", "security.protocol"), at="PLAINTEXT"),
     "plaintext against a TLS listener": Wrong("PLAINTEXT", ("TLS", "security.protocol"), at="SSL"),
     "SASL where there is none": Wrong("SASL_PLAINTEXT_SCRAM", ("SASL", "security.protocol"), at="PLAINTEXT"),
     # The broker says nothing: it closes the connection.
-    "no SASL where it is asked for": Wrong("PLAINTEXT", ("closed the connection",), at="SASL_PLAINTEXT_SCRAM"),
+    "no SASL where it is asked for": Wrong(
+        "PLAINTEXT", ("closed the connection", "SASL", "security.protocol"), at="SASL_PLAINTEXT_SCRAM"
+    ),
     "secret of the token endpoint": Wrong(
         "SASL_SSL_OAUTHBEARER", ("token", "401"), {"sasl.oauthbearer.client.secret": "wrong"}
     ),

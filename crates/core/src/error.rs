@@ -281,6 +281,12 @@ impl Error {
         self
     }
 
+    /// The next step that was given with [`Self::hint`], if any.
+    #[must_use]
+    pub fn given_hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
     /// Keeps the cause.
     #[must_use]
     pub fn caused_by(

@@ -131,15 +131,18 @@ impl EngineSpec {
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
                     let waited = clock.monotonic().saturating_sub(began);
                     if waited >= self.settings.broker_wait {
+                        const START: &str = "start the broker or correct bootstrap.servers";
+                        let next = error
+                            .given_hint()
+                            .map_or_else(|| START.to_owned(), |hint| format!("{START}; {hint}"));
                         return Err(Error::unavailable(format!(
                             "no broker answered at {} within {:.0} s",
                             broker.address(),
                             self.settings.broker_wait.as_secs_f64()
                         ))
-                        .hint(
-                            "start the broker or correct bootstrap.servers; broker.wait.timeout.ms \
-                            sets how long to keep trying",
-                        )
+                        .hint(format!(
+                            "{next}; broker.wait.timeout.ms sets how long to keep trying"
+                        ))
                         .caused_by(error));
                     }
                     tracing::warn!(

@@ -73,6 +73,8 @@ pub(in crate::kafka::native) struct Connection {
     context: Arc<ClientContext>,
     pub api_versions: ApiVersions,
     correlation_id: i32,
+    /// Has the broker answered more than what it understands?
+    is_served: bool,
     /// The response, as far as it has come.
     received: Vec<u8>,
     /// When this client must authenticate again (KIP-368), by `clock`.
@@ -134,6 +136,7 @@ impl Connection {
             context: Arc::clone(context),
             api_versions: ApiVersions::default(),
             correlation_id: 0,
+            is_served: false,
             received: Vec::new(),
             reauthenticate_at: None,
             clock: SystemClock::new(),
@@ -339,6 +342,7 @@ impl Connection {
             let (came, asked) = (header.correlation_id, self.correlation_id);
             return Err(self.fail(format!("response {came} came to request {asked}")));
         }
+        self.is_served = !self.api_versions.ranges.is_empty();
         Ok(Some(response))
     }
 
@@ -403,6 +407,12 @@ impl Connection {
                 why,
                 "if its listener is encrypted, set security.protocol to SSL or SASL_SSL",
             );
+        }
+        if !self.is_served && self.context.sasl.is_none() {
+            return self.name(ConnectionError::lost_perhaps(
+                why,
+                "if its listener asks for authentication, set security.protocol to SASL_SSL or SASL_PLAINTEXT",
+            ));
         }
         self.fail(why)
     }
