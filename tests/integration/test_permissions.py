@@ -28,9 +28,9 @@ def test_the_permissions_of_the_page_are_enough(secured: KafkaCluster, name: str
     kafka.write(source, ["a", "b", "a"])
 
     builder = sf.StreamsBuilder()
-    lines = builder.stream(source, sf.Consumed(value_serde=sf.Serdes.string()))
-    words = lines.group_by(lambda _, value: value, sf.Grouped(key_serde=sf.Serdes.string()))
-    words.count(materialized=sf.Materialized("counts")).to_stream().to(sink)
+    lines = builder.stream(source, key=str, value=str)
+    counts_of = lines.group_by(lambda _, value: value, key=str).count(store=sf.Materialized("counts"))
+    counts_of.to_stream().to(sink)
     client = secured.client("SASL_SSL_SCRAM", DENIED)
     consume(sf.StoatFlow(builder.build(), {"application.id": name, "state.dir": str(tmp_path), **client}))
 
