@@ -90,7 +90,7 @@ fn it_finds_what_a_parser_finds() {
             let end = text.find("],").unwrap();
             for cut in (0..=end).filter(|cut| text.is_char_boundary(*cut)) {
                 assert!(
-                    is_unknown(text[..cut].as_bytes(), &["a"]),
+                    is_unknown(&text.as_bytes()[..cut], &["a"]),
                     "{}",
                     &text[..cut]
                 );
