@@ -166,7 +166,7 @@ fn librdkafka_asks_only_where_it_must() {
     ] {
         assert!(asks(known).contains("NativeAdmin"), "{known:?}");
     }
-    let only = [(ClientRole::Admin, "socket.nagle.disable", "true")];
+    let only = [(ClientRole::Admin, "debug", "broker")];
     assert!(!asks(&only).contains("NativeAdmin"));
 }
 
