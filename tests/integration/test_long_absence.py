@@ -130,7 +130,7 @@ def test_a_topic_made_anew_while_it_was_away_is_refused(
     # Refilled beyond the position: offsets alone would not tell.
     kafka.write(remade, ["other"] * 40, key="x")
     for state in (tmp_path, tmp_path / "elsewhere"):
-        with pytest.raises(sf.IncompatibleStateError, match=f"'{remade}' was deleted and made anew") as refused:
+        with pytest.raises(sf.IncompatibleStateError, match=f"'{remade}' was deleted and created again") as refused:
             counting(kafka, name, state).run()
         assert "stoatflow reset" in str(refused.value)
     assert counts(kafka, name) == list(range(1, 11)), "nothing was written"
