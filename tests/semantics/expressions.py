@@ -21,6 +21,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MS = timedelta(milliseconds=1)
 
 
+class UnspecifiedError(Exception):
+    """Here the engine may give what it likes: the text of what is no scalar, numbers without a form in JSON, times
+    before Python's calendar begins.
+    """
+
+
 class RefusedError(Exception):
     """The engine must answer with an error."""
 
@@ -388,6 +394,8 @@ def at(ms: Any, tz: str) -> datetime:
     try:
         return (EPOCH + whole(ms) * MS).astimezone(ZoneInfo(tz))
     except OverflowError:
+        if whole(ms) < 0:  # Python's calendar begins with the year 1, the engine's before it
+            raise UnspecifiedError from None
         raise RefusedError("outside of the calendar") from None
 
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import stoatflow as sf
-from semantics.expressions import Evaluator, RefusedError
+from semantics.expressions import Evaluator, RefusedError, UnspecifiedError
 from stoatflow.errors import StoatFlowError, TopologyError
 
 LETTERS = "abcXYZ019 _-,.;äßÉ漢🙂\t"
@@ -288,10 +288,6 @@ def has_strange_number(x: Any) -> bool:
     if isinstance(x, list):
         return any(map(has_strange_number, x))
     return isinstance(x, dict) and any(map(has_strange_number, x.values()))
-
-
-class UnspecifiedError(Exception):
-    """Here the engine may give what it likes: the text of what is no scalar, numbers without a form in JSON."""
 
 
 class Strict(Evaluator):
