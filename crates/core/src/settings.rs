@@ -94,7 +94,7 @@ pub struct Settings {
     /// `windowstore.changelog.additional.retention.ms`.
     pub window_changelog_retention: Duration,
     /// `max.task.idle.ms`: how long dispatch waits for more of a partition of which all has been
-    /// read, to keep timestamp order. `None` (-1) waits for nobody.
+    /// read, to keep timestamp order. `None` (-1): dispatch does not wait.
     pub max_task_idle: Option<Duration>,
     /// `time.semantics`: is time the watermark, and not the highest timestamp that an operator has seen?
     pub time_by_watermark: bool,

@@ -82,6 +82,9 @@ def node_properties(
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
+        # A client that says where it runs reads from the replica there.
+        "broker.rack": f"rack-{node.number}",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         # Each listener has threads of its own.
         "num.network.threads": "1",
         # A killed node is missed after 9 seconds otherwise, and a paused replica after 30.

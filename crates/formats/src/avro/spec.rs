@@ -1,7 +1,7 @@
 //! A format as the plan carries it: texts and numbers.
 //!
 //! Takes the JSON `{"schema": "...", "schema_id": 7, "writer_schemas": {"3": "..."}, "decode": "dict"}`,
-//! gives a [`Format`] that is made once, whoever asks.
+//! gives a [`Format`] that is built once and shared.
 
 use super::format::Format;
 use serde::{Deserialize, Serialize};

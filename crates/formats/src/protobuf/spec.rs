@@ -2,7 +2,7 @@
 //!
 //! Takes the JSON
 //! `{"descriptors": "<base64>", "message": "shop.Order", "schema_id": 7, "schema_ids": [3], "decode": "dict"}`,
-//! gives a [`Format`] that is made once, whoever asks.
+//! gives a [`Format`] that is built once and shared.
 
 use super::format::Format;
 use base64::prelude::{BASE64_STANDARD, Engine};

@@ -8,7 +8,6 @@
 //! transactional id wants to add meanwhile. Of another id it knows no such wait. What a newcomer must fence are both
 //! ids, whichever way it commits itself.
 
-use super::native::producer::background::BackgroundProducer;
 use super::native::{self, NativeConfig};
 use super::properties::Properties;
 use super::transactional_side::TransactionalSide;
@@ -101,11 +100,8 @@ fn by_native(
         return Ok(Some(Box::new(AlternatingProducer { sides, turn: 0 })));
     }
     let [guard, _] = sides;
-    let mut writer = native::plain(guard, config, ids[0], silence);
+    let mut writer = native::plain(guard, config, ids[0], silence, background);
     writer.open(left())?;
-    if background {
-        return Ok(Some(Box::new(BackgroundProducer::new(writer, silence))));
-    }
     Ok(Some(Box::new(writer)))
 }
 
@@ -122,7 +118,8 @@ impl<S: TransactionalSide> AlternatingProducer<S> {
                 if !self.sides[0].owns_its_id() {
                     return Err(error);
                 }
-                let lost = "another instance has begun, and taken the second transactional id, but not the first";
+                let lost = "another instance has begun, and taken the second transactional id, but \
+                    not the first";
                 Err(Error::unavailable(lost)
                     .hint("start again: this one goes on, and the other one stops")
                     .caused_by(error))

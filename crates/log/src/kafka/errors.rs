@@ -147,16 +147,25 @@ pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
     let error = Error::new(kind, format!("{message} ({code:?}: {said})"));
     let error = match kind {
         ErrorKind::Unauthorized => error.hint(permission(code, topic)),
-        ErrorKind::MissingTopic => error.hint(format!("create the topic{of_topic}, or fix its name in the topology")),
-        ErrorKind::Serde if code == Code::InvalidTimestamp => error.hint(format!(
-            "the record's time lies outside what the broker takes: correct it, or raise message.timestamp.after.max.ms (before.max.ms) of topic{of_topic}"
+        ErrorKind::MissingTopic => error.hint(format!(
+            "create the topic{of_topic}, or fix its name \
+            in the topology"
         )),
-        ErrorKind::Serde => error.hint(format!("keep records below max.message.bytes of topic{of_topic}, or raise it there and message.max.bytes here")),
+        ErrorKind::Serde if code == Code::InvalidTimestamp => error.hint(format!(
+            "the record's time lies outside what the broker takes: correct it, or raise \
+                message.timestamp.after.max.ms (before.max.ms) of topic{of_topic}"
+        )),
+        ErrorKind::Serde => error.hint(format!(
+            "keep records below max.message.bytes of \
+            topic{of_topic}, or raise it there and message.max.bytes here"
+        )),
         ErrorKind::Config if code == Code::InvalidTransactionTimeout => error.hint(
-            "transaction.timeout.ms is more than the broker's transaction.max.timeout.ms (15 minutes, if nobody has changed it): lower the one, or raise the other",
+            "transaction.timeout.ms is more than the broker's transaction.max.timeout.ms (15 \
+                minutes, if nobody has changed it): lower the one, or raise the other",
         ),
         ErrorKind::Incompatible => error.hint(
-            "records were deleted before they were read, or the topic was made anew: raise its retention, then reset the application's offsets and state",
+            "records were deleted before they were read, or the topic was made anew: raise its \
+                retention, then reset the application's offsets and state",
         ),
         _ => error,
     };
@@ -175,7 +184,8 @@ fn permission(code: Code, topic: Option<&str>) -> String {
             "grant this user Read on the group named like application.id".to_owned()
         }
         (Code::TransactionalIdAuthorizationFailed, _) => {
-            "grant this user Describe and Write on the transactional ids that begin with application.id (there are two)"
+            "grant this user Describe and Write on the transactional ids that begin with \
+                application.id (there are two)"
                 .to_owned()
         }
         (Code::ClusterAuthorizationFailed, _) => {

@@ -216,7 +216,7 @@ impl Properties {
         if bootstrap.trim().is_empty() {
             problems.push("bootstrap.servers is empty".to_owned());
         }
-        let (choice, user): (Vec<_>, Vec<_>) = given
+        let (choice, mut user): (Vec<_>, Vec<_>) = given
             .iter()
             .cloned()
             .partition(|(_, name, _)| name == CLIENT);
@@ -228,6 +228,10 @@ impl Properties {
         }
         let chosen = Self::choose(choice, bootstrap, &user, &mut problems);
         if problems.is_empty() {
+            if matches!(chosen, Chosen::Native(_)) {
+                // librdkafka may still serve old brokers and workers; it doesn't know every name of Java's.
+                user.retain(|(_, name, value)| is_librdkafkas(name, value).is_ok());
+            }
             return Ok(Self {
                 bootstrap: bootstrap.to_owned(),
                 user,
@@ -241,7 +245,7 @@ impl Properties {
             problems.len(),
             problems.join("; ")
         ))
-        .hint("correct or remove them; docs/guide/clusters.md has a complete file for each kind of cluster"))
+        .hint("correct or remove them; docs/guide/clusters.md lists them"))
     }
 
     /// The native client, unless it can't do what is asked.
@@ -306,9 +310,7 @@ impl Properties {
         problems: &mut Vec<String>,
     ) {
         for (_, name, value) in properties.filter(|(_, name, _)| !is_owned(name)) {
-            let mut single = ClientConfig::new();
-            single.set(name, value);
-            if let Err(e) = single.create_native_config() {
+            if let Err(why) = is_librdkafkas(name, value) {
                 // librdkafka repeats the value, which may be a password under a name that is mistyped.
                 let hidden = is_secret(name) || name.starts_with("sasl.");
                 let (shown, why) = if hidden {
@@ -317,7 +319,7 @@ impl Properties {
                         "there is no such property, or not with this value".to_owned(),
                     )
                 } else {
-                    (value.as_str(), e.to_string())
+                    (value.as_str(), why)
                 };
                 problems.push(format!("'{name}' = '{shown}': {why}"));
             }
@@ -404,4 +406,12 @@ impl Properties {
         }
         config
     }
+}
+
+/// Does librdkafka take this property with this value?
+fn is_librdkafkas(name: &str, value: &str) -> Result<(), String> {
+    let mut single = ClientConfig::new();
+    single.set(name, value);
+    let checked = single.create_native_config();
+    checked.map(drop).map_err(|e| e.to_string())
 }

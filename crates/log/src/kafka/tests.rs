@@ -86,7 +86,7 @@ fn open(broker: &KafkaBroker, way: Way) -> Box<dyn Producer> {
     if way == Way::Wire {
         return Box::new(writer);
     }
-    let mut plain = native::plain(writer, &config, "app", WAIT);
+    let mut plain = native::plain(writer, &config, "app", WAIT, false);
     plain.open(WAIT).unwrap();
     Box::new(plain)
 }

@@ -317,10 +317,13 @@ impl KafkaProducer {
                     // broker that was away for longer than the transaction may last.
                     if fault.code == Code::State && fault.said.contains(GIVEN_UP) {
                         return Err(Error::unavailable(format!(
-                            "writing: the broker at {} was away for too long, the transaction of '{}' is lost ({})",
+                            "writing: the broker at {} was away for too long, the transaction of \
+                                '{}' is lost ({})",
                             self.address, self.id, fault.said
                         ))
-                        .hint("start again: nothing of it is visible, and its records are read again"));
+                        .hint(
+                            "start again: nothing of it is visible, and its records are read again",
+                        ));
                     }
                     return Err(error(fault.code, &fault.said, doing));
                 }

@@ -78,14 +78,16 @@ pub(super) fn reader(
     NativeConsumer::new(Cluster::new(config), &config.address, admin, fetch_limits)
 }
 
-/// A writer outside of transactions, not yet opened, behind an open guard of the same id.
+/// A writer outside of transactions, not yet opened, behind an open guard of the same id. With `waits`, `send`
+/// returns once the records are acknowledged: for a caller that doesn't poll.
 pub(super) fn plain(
     guard: TransactionalProducer,
     config: &NativeConfig,
     id: &str,
     silence: Duration,
+    waits: bool,
 ) -> IdempotentProducer {
-    IdempotentProducer::new(guard, config, id, silence)
+    IdempotentProducer::new(guard, config, id, (silence, waits))
 }
 
 /// A writer of transactions for an id, not yet opened.

@@ -121,9 +121,7 @@ fn the_native_client_serves_whom_it_can() {
         all("client.id", "x")
     ]));
     assert!(!native(&[all("kafka.client", "librdkafka")]));
-    assert!(!native(
-        &[all("enable.gapless.guarantee.x", "1")].map(|_| all("debug", "broker"))
-    ));
+    assert!(!native(&[all("debug", "broker")]));
 }
 
 #[test]
@@ -178,4 +176,24 @@ fn a_secret_is_shown_in_no_message() {
             "{name}: {refused}"
         );
     }
+}
+
+#[test]
+fn librdkafka_is_told_what_it_knows_where_the_native_client_serves() {
+    let rows = [
+        row(ClientRole::All, "metadata.max.age.ms", "5000"),
+        row(ClientRole::All, "sasl.username", "me"),
+        row(ClientRole::Producer, "buffer.memory", "1000000"),
+        row(ClientRole::All, "security.protocol", "SASL_PLAINTEXT"),
+        row(ClientRole::All, "sasl.mechanism", "PLAIN"),
+        row(ClientRole::All, "sasl.password", "secret"),
+    ];
+    let properties = Properties::new("b:1", &rows).unwrap();
+    assert!(properties.native(ClientRole::Producer).is_some());
+    let config = properties.idempotent();
+    config
+        .create_native_config()
+        .expect("nothing that it refuses");
+    assert_eq!(config.get("sasl.username"), Some("me"));
+    assert_eq!(config.get("buffer.memory"), None);
 }

@@ -88,8 +88,8 @@ fn who_has_more_to_read_asks_for_it() {
     assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
 }
 
-/// Each reason by itself: the reader knows that there is more, something waits for credit or for
-/// others, somebody has asked.
+/// Each reason alone: the reader knows that there is more; a record waits for credit or for another
+/// partition; a fetch is pending.
 #[test]
 fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
     let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));

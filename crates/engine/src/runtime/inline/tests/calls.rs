@@ -54,8 +54,8 @@ impl AsyncUdf for Asked {
     fn cancel(&self, _queue: &CallQueue) {}
 }
 
-/// A broker that lets records of one topic wait, as a partition without a leader does: they arrive
-/// when somebody waits for that, and are gone with a process that doesn't.
+/// A broker that holds back the records of one topic, as a partition without a leader does. `flush`
+/// delivers them; a crash before it loses them.
 struct Slow {
     inner: Box<dyn Producer>,
     topic: &'static str,

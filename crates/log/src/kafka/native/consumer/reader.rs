@@ -142,7 +142,8 @@ impl NativeConsumer {
                     "reading: what came of {partition} from {address} is damaged ({why})"
                 ));
                 self.note(error.hint(
-                    "it is read again; if it stays damaged, the disk of the broker that leads it is: have another replica lead",
+                    "it is read again; if it stays damaged, the disk of the broker that leads it \
+                        is: have another replica lead",
                 ));
             }
             UnreadableBatch::Old(format) => {
@@ -319,7 +320,10 @@ impl NativeConsumer {
                     "reading: {partition} was deleted while it was read, and another topic has its name now"
                 ),
             );
-            self.note(error.hint("reset the application (docs: reset), or give it another application.id: positions of the old topic mean nothing in the new one"));
+            self.note(error.hint(
+                "reset the application (docs: reset), or give it another \
+                application.id: positions of the old topic mean nothing in the new one",
+            ));
         }
     }
 

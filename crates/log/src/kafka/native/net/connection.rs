@@ -269,7 +269,8 @@ impl Connection {
         ConnectionError::refused(
             ErrorKind::Config,
             "the broker's listener asks for authentication",
-            "set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism, sasl.username and sasl.password",
+            "set security.protocol to SASL_SSL or SASL_PLAINTEXT, with sasl.mechanism, \
+                sasl.username and sasl.password",
         )
     }
 
@@ -411,7 +412,8 @@ impl Connection {
         if !self.is_served && self.context.sasl.is_none() {
             return self.name(ConnectionError::lost_perhaps(
                 why,
-                "if its listener asks for authentication, set security.protocol to SASL_SSL or SASL_PLAINTEXT",
+                "if its listener asks for authentication, set security.protocol to SASL_SSL or \
+                    SASL_PLAINTEXT",
             ));
         }
         self.fail(why)
@@ -505,7 +507,8 @@ fn token_error(error: SaslError) -> ConnectionError {
         SaslError::Refused(why) => ConnectionError::refused(
             ErrorKind::Unauthorized,
             why,
-            "check sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, and what the identity provider allows this client",
+            "check sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, and what the \
+                identity provider allows this client",
         ),
     }
 }
@@ -517,7 +520,8 @@ fn refused_login(sasl: &SaslSettings, said: &str) -> ConnectionError {
     };
     let hint = match sasl.username() {
         Some(_) => {
-            "check sasl.username, sasl.password and sasl.mechanism; with SCRAM the user must exist for this mechanism (kafka-configs --describe --entity-type users)"
+            "check sasl.username, sasl.password and sasl.mechanism; with SCRAM the user must exist \
+                for this mechanism (kafka-configs --describe --entity-type users)"
         }
         None => {
             "check the issuer, the audience and the scope of the token, and the clock of this machine"

@@ -104,7 +104,8 @@ pub(super) fn roots(
     let (added, _) = store.add_parsable_certificates(certificates.iter().cloned());
     match (added, ca) {
         (0, None) => Err(
-            "this machine has no certificates that are trusted: install ca-certificates, or set ssl.ca.location to a PEM file"
+            "this machine has no certificates that are trusted: install ca-certificates, or set \
+                ssl.ca.location to a PEM file"
                 .to_owned(),
         ),
         (added, Some(_)) if added < found => Err(format!(
@@ -135,7 +136,10 @@ impl TlsClient {
         let config = match own {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|e| {
-                format!("the client's certificate and its key (ssl.certificate.location, ssl.key.location): {e}")
+                format!(
+                    "the client's certificate and its key (ssl.certificate.location, \
+                    ssl.key.location): {e}"
+                )
             })?,
         };
         Ok(Self {

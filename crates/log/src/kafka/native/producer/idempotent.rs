@@ -29,6 +29,8 @@ pub(in crate::kafka) struct IdempotentProducer {
     sender: Sender,
     /// When something was last sent; None as long as nothing was.
     departed: Option<Duration>,
+    /// How long `send` waits for acknowledgements, if it does.
+    waits: Option<Duration>,
     /// Have the brokers forgotten whose the numbers are?
     forgotten: bool,
     /// Was a record given up? Then nothing is committed any more that may need it.
@@ -42,13 +44,14 @@ impl IdempotentProducer {
         guard: TransactionalProducer,
         config: &NativeConfig,
         id: &str,
-        silence: Duration,
+        (silence, waits): (Duration, bool),
     ) -> Self {
         Self {
             guard,
             coordination: Coordination::new(config, id, silence),
             sender: Sender::new(false, config.compression, silence),
             departed: None,
+            waits: waits.then_some(silence),
             forgotten: true,
             failed: false,
             clock: SystemClock::new(),
@@ -153,7 +156,10 @@ impl Producer for IdempotentProducer {
             let patient = self.sender.patience("nothing is acknowledged");
             patient.or_else(|trouble| self.trouble(trouble))?;
         }
-        Ok(())
+        match self.waits {
+            Some(most) => self.flush(most),
+            None => Ok(()),
+        }
     }
 
     fn pursue(&mut self) -> Result<usize> {

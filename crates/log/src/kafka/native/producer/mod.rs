@@ -1,7 +1,6 @@
 //! Producing records, with and without transactions.
 
 pub(in crate::kafka) mod accumulator;
-pub(in crate::kafka) mod background;
 pub(in crate::kafka) mod coordination;
 pub(in crate::kafka) mod idempotent;
 pub(in crate::kafka) mod sender;

@@ -17,7 +17,7 @@ fn open_plainly(broker: &FaultyBroker, id: &str) -> native::IdempotentProducer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
     let config = NativeConfig::plaintext(&bootstrap);
     let guard = open(broker, id);
-    let mut writer = native::plain(guard, &config, id, WAIT);
+    let mut writer = native::plain(guard, &config, id, WAIT, false);
     writer.open(WAIT).unwrap();
     writer
 }

@@ -50,6 +50,11 @@ impl NativeConsumer {
                 }
             }
             FetchOutcome::Nearer(node) => {
+                tracing::debug!(
+                    target: "stoatflow::kafka",
+                    partition = %slot.partition,
+                    "read from the replica on broker {node}"
+                );
                 slot.read_nearer(node, self.clock.monotonic());
             }
             // A replica that is behind doesn't know the offset yet: the leader does.
@@ -66,11 +71,13 @@ impl NativeConsumer {
                 let error = Error::new(
                     ErrorKind::Incompatible,
                     format!(
-                        "reading: the leader of {partition} never had its records from offset {from} on, and {at} was reached: they are lost"
+                        "reading: the leader of {partition} never had its records from offset \
+                            {from} on, and {at} was reached: they are lost"
                     ),
                 );
                 self.note(error.hint(
-                    "what was made of them stays: look at what the brokers lost, then start again, or reset the application",
+                    "what was made of them stays: look at what the brokers lost, then start again, \
+                        or reset the application",
                 ));
             }
             FetchOutcome::NotYet(code) => {

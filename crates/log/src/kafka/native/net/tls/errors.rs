@@ -16,7 +16,8 @@ pub(in crate::kafka) const fn is_tls_record(start: &[u8]) -> bool {
 pub(super) fn closed_in_handshake() -> ConnectionError {
     ConnectionError::lost_perhaps(
         "the broker closed the connection during the TLS handshake",
-        "if its listener is not encrypted, set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of its TLS listener",
+        "if its listener is not encrypted, set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or \
+            use the port of its TLS listener",
     )
 }
 
@@ -57,7 +58,8 @@ fn certificate(why: &CertificateError, host: &str) -> ConnectionError {
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
             format!("the broker's certificate is not for '{host}' ({why})"),
-            "connect by a name that the certificate has, or issue one with this name (subjectAltName); ssl.endpoint.identification.algorithm=none skips this check",
+            "connect by a name that the certificate has, or issue one with this name \
+                (subjectAltName); ssl.endpoint.identification.algorithm=none skips this check",
         ),
         CertificateError::Revoked => (
             "the broker's certificate was revoked".to_owned(),
@@ -65,7 +67,8 @@ fn certificate(why: &CertificateError, host: &str) -> ConnectionError {
         ),
         other => (
             format!("the broker's certificate can't be used ({other})"),
-            "issue a certificate for servers (X.509 version 3, not a CA certificate), signed by the CA of ssl.ca.location",
+            "issue a certificate for servers (X.509 version 3, not a CA certificate), signed by the \
+                CA of ssl.ca.location",
         ),
     };
     ConnectionError::refused(ErrorKind::Unauthorized, said, hint)
@@ -83,7 +86,8 @@ fn alerted(alert: AlertDescription, has_certificate: bool) -> ConnectionError {
             ConnectionError::refused(
                 ErrorKind::Unauthorized,
                 format!("the broker refuses a client without a certificate ({alert:?})"),
-                "set ssl.certificate.location and ssl.key.location to the certificate of this client and its key",
+                "set ssl.certificate.location and ssl.key.location to the certificate of this \
+                    client and its key",
             )
         }
         Alert::BadCertificate
@@ -95,7 +99,8 @@ fn alerted(alert: AlertDescription, has_certificate: bool) -> ConnectionError {
         | Alert::AccessDenied => ConnectionError::refused(
             ErrorKind::Unauthorized,
             format!("the broker refuses the certificate of this client ({alert:?})"),
-            "set ssl.certificate.location to one that is valid and signed by a CA that the broker trusts (its ssl.truststore)",
+            "set ssl.certificate.location to one that is valid and signed by a CA that the broker \
+                trusts (its ssl.truststore)",
         ),
         Alert::ProtocolVersion | Alert::HandshakeFailure | Alert::InsufficientSecurity => {
             ConnectionError::refused(

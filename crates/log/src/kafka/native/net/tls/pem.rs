@@ -45,7 +45,8 @@ pub(super) fn key(text: &[u8], password: Option<&str>) -> Result<PrivateKeyDer<'
     }
     if memmem::find(text, b"Proc-Type: 4,ENCRYPTED").is_some() {
         return Err(format!(
-            "{SETTING}: the key is encrypted in OpenSSL's old way; make it PKCS#8: openssl pkcs8 -topk8 -in old.key -out new.key"
+            "{SETTING}: the key is encrypted in OpenSSL's old way; make it PKCS#8: openssl pkcs8 \
+                -topk8 -in old.key -out new.key"
         ));
     }
     PrivateKeyDer::from_pem_slice(text).map_err(|e| match e {
@@ -74,14 +75,18 @@ fn encrypted(text: &[u8]) -> Result<Option<SecretDocument>, String> {
 fn refuse_stores(setting: &str, bytes: &[u8]) -> Result<(), String> {
     if bytes.starts_with(&JKS) {
         return Err(format!(
-            "{setting}: it is a Java key store (JKS), which only Java reads. Make it PEM: keytool -importkeystore -srckeystore store.jks -destkeystore store.p12 -deststoretype PKCS12; then openssl pkcs12 -in store.p12 -out store.pem -nodes"
+            "{setting}: it is a Java key store (JKS), which only Java reads. Make it PEM: keytool \
+                -importkeystore -srckeystore store.jks -destkeystore store.p12 -deststoretype \
+                PKCS12; then openssl pkcs12 -in store.p12 -out store.pem -nodes"
         ));
     }
     // A DER sequence whose length has two bytes or more, without any PEM in it.
     let is_der = matches!(bytes, [0x30, 0x80..=0x84, ..]);
     if is_der {
         return Err(format!(
-            "{setting}: it is no PEM file. If it is PKCS#12: openssl pkcs12 -in store.p12 -out store.pem -nodes; if it is a certificate in DER: openssl x509 -inform der -in file -out file.pem"
+            "{setting}: it is no PEM file. If it is PKCS#12: openssl pkcs12 -in store.p12 -out \
+                store.pem -nodes; if it is a certificate in DER: openssl x509 -inform der -in file \
+                -out file.pem"
         ));
     }
     Ok(())
