@@ -280,7 +280,8 @@ impl Properties {
             let names = names.join(", ");
             if choice == "native" {
                 problems.push(format!(
-                    "the native client doesn't know {names}: remove them, or set kafka.client to auto or librdkafka"
+                    "the native client doesn't know {names}: remove them, or set kafka.client to \
+                        auto or librdkafka"
                 ));
             } else if problems.is_empty() {
                 tracing::info!(target: "stoatflow::kafka", "librdkafka is the client of this application: only it knows {names}");

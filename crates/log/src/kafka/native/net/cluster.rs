@@ -95,11 +95,12 @@ impl BrokerLink {
                 }
             }
         }
-        if let Some(link) = self.link.as_mut().filter(|link| link.must_authenticate())
-            && let Err(why) = link.authenticate(most.max(AUTHENTICATE))
-        {
-            self.failed(clock, &why, Duration::ZERO);
-            return Err(why);
+        if let Some(link) = self.link.as_mut().filter(|link| link.must_authenticate()) {
+            if let Err(why) = link.authenticate(most.max(AUTHENTICATE)) {
+                self.failed(clock, &why, Duration::ZERO);
+                return Err(why);
+            }
+            tracing::debug!(target: "stoatflow::kafka", "{address}: authenticated again");
         }
         // It is there: the branch above has made it or returned.
         self.link

@@ -138,7 +138,8 @@ impl TransactionalProducer {
             SendError::Away(last) => {
                 self.give_up();
                 Error::unavailable(format!(
-                    "writing: the broker at {} was away for too long, the transaction of '{}' is lost ({last})",
+                    "writing: the broker at {} was away for too long, the transaction of '{}' is \
+                        lost ({last})",
                     self.coordination.address, self.coordination.id
                 ))
                 .hint(AGAIN)

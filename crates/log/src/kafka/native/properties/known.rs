@@ -61,10 +61,13 @@ const BATCHES: &str =
     "a request goes as soon as the one before it is answered, with all that has come meanwhile";
 const READS: &str = "the engine says when it wants records, and how many";
 const SOCKETS: &str = "the system's own values are used";
-const CONNECTS: &str = "connections are made again after 20 to 500 ms, and topics are looked up when a leader has moved";
-const DEADLINES: &str = "broker.wait.timeout.ms, commit.timeout.ms and transaction.timeout.ms bound how long a broker is waited for";
+const CONNECTS: &str = "connections are made again after 20 to 500 ms, and topics are looked up \
+    when a leader has moved";
+const DEADLINES: &str = "broker.wait.timeout.ms, commit.timeout.ms and transaction.timeout.ms bound \
+    how long a broker is waited for";
 
-const SIZES: &str = "max.message.bytes of the topic bounds a request: what is larger is divided, and a record that is larger is an error";
+const SIZES: &str = "max.message.bytes of the topic bounds a request: what is larger is divided, \
+    and a record that is larger is an error";
 
 /// Properties that change nothing here.
 const NO_EFFECT: &[(&str, &str)] = &[

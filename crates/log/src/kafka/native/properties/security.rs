@@ -65,7 +65,10 @@ fn read_tls(reader: &mut Reader) -> Option<TlsClient> {
             .filter(|kind| !kind.eq_ignore_ascii_case("pem"))
         {
             let what = format!(
-                "'{canonical}' = '{kind}': only PEM can be read here. Java's tools make it: keytool -importkeystore -srckeystore store.jks -destkeystore store.p12 -deststoretype PKCS12; then openssl pkcs12 -in store.p12 -out store.pem -nodes; and {pem} names it"
+                "'{canonical}' = '{kind}': only PEM can be read here. Java's tools make it: keytool \
+                    -importkeystore -srckeystore store.jks -destkeystore store.p12 -deststoretype \
+                    PKCS12; then openssl pkcs12 -in store.p12 -out store.pem -nodes; and {pem} \
+                    names it"
             );
             reader.problem(what);
         }
@@ -161,7 +164,8 @@ fn read_sasl(reader: &mut Reader) -> Option<SaslSettings> {
         "OAUTHBEARER" => Mechanism::OauthBearer,
         "GSSAPI" => {
             reader.problem(
-                "'sasl.mechanism' = 'GSSAPI': Kerberos is not built in; use SCRAM-SHA-512 or a client certificate (security.protocol=SSL)"
+                "'sasl.mechanism' = 'GSSAPI': Kerberos is not built in; use SCRAM-SHA-512 or a \
+                    client certificate (security.protocol=SSL)"
                     .to_owned(),
             );
             return None;
@@ -204,7 +208,8 @@ fn read_jaas(reader: &mut Reader, mechanism: Mechanism) -> Option<Option<Jaas>> 
         }
         None => {
             reader.problem(format!(
-                "'sasl.jaas.config' is not of the form: org.apache.kafka...{expected} required name=\"value\" ...;"
+                "'sasl.jaas.config' is not of the form: org.apache.kafka...{expected} required \
+                    name=\"value\" ...;"
             ));
             None
         }
@@ -270,7 +275,8 @@ fn read_oauth(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<SaslSettings> 
     let ca = text_or_file(reader, "https.ca.pem", "https.ca.location");
     let (Some(endpoint), Some(client_id), Some(client_secret)) = (endpoint, id, secret) else {
         reader.problem(
-            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
+            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and \
+                sasl.oauthbearer.client.secret"
                 .to_owned(),
         );
         return None;
