@@ -219,7 +219,9 @@ fn what_is_left_out_keeps_position_and_time_and_a_mistyped_topic_changes_nothing
     let error = reset(&stand.spec, &of("inn"), |_| Ok(())).unwrap_err();
     assert!(error.message().contains("did you mean 'in'?"), "{error}");
     engine.parts().intake.dispatch().barrier();
-    engine.run_until_idle().expect("a refused reset fences no instance");
+    engine
+        .run_until_idle()
+        .expect("a refused reset fences no instance");
     drop(engine);
     assert_eq!(
         before,
