@@ -5,8 +5,9 @@
 //! properties that the engine decides itself, each with its reason. Never connects.
 
 use super::native::FetchLimits;
-use super::native::properties::{Knowledge, NativeProperties, knowledge};
+use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
 use rdkafka::config::ClientConfig;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 use stoatflow_core::settings::{ClientRole, is_secret};
 use stoatflow_core::{Error, Result};
@@ -191,11 +192,23 @@ enum Chosen {
 }
 
 /// The configurations of all clients of one application.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Properties {
     bootstrap: String,
     user: Vec<(ClientRole, String, String)>,
     chosen: Chosen,
+}
+
+/// Shows names only: values may be secrets.
+impl Debug for Properties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.user.iter().map(|(_, name, _)| name);
+        f.debug_struct("Properties")
+            .field("bootstrap", &self.bootstrap)
+            .field("user", &names.collect::<Vec<_>>())
+            .field("chosen", &self.chosen)
+            .finish()
+    }
 }
 
 /// The properties of one client: for all of them, then for it alone, which wins.
@@ -289,12 +302,11 @@ impl Properties {
                 return Chosen::Librdkafka;
             }
         }
-        let mut read = |role| match NativeProperties::read(bootstrap, of_role(user, role)) {
-            Ok(properties) => Some(properties),
-            Err(mut found) => {
-                problems.append(&mut found);
-                None
-            }
+        let mut security = Security::default();
+        let mut read = |role| {
+            let given = of_role(user, role);
+            let read = NativeProperties::read(bootstrap, given, &mut security);
+            read.map_err(|mut found| problems.append(&mut found)).ok()
         };
         match ROLES.map(&mut read) {
             [Some(consumer), Some(producer), Some(admin)] => {

@@ -10,7 +10,9 @@ mod security;
 mod tests;
 
 use super::net::address::BrokerAddress;
+use super::net::sasl::SaslSettings;
 use super::net::security::ClientContext;
+use super::net::tls::TlsClient;
 use super::records::compression::{Codec, Compression};
 use super::{FetchLimits, NativeConfig};
 use kafka_protocol::protocol::StrBytes;
@@ -23,6 +25,15 @@ use std::sync::Arc;
 struct Reader {
     values: BTreeMap<&'static str, (String, String)>,
     problems: Vec<String>,
+}
+
+/// The encryption and authentication of the client that was read before: the next one mostly has the same. Files and
+/// the machine's certificates are then read once, and all clients use one token.
+#[derive(Default)]
+pub(in crate::kafka) struct Security {
+    values: BTreeMap<&'static str, (String, String)>,
+    tls: Option<TlsClient>,
+    sasl: Option<Arc<SaslSettings>>,
 }
 
 /// What the native client makes of its properties.
@@ -38,6 +49,7 @@ impl NativeProperties {
     pub(in crate::kafka) fn read<'a>(
         bootstrap: &str,
         given: impl Iterator<Item = (&'a str, &'a str)>,
+        security: &mut Security,
     ) -> Result<Self, Vec<String>> {
         let mut reader = Reader::default();
         for (name, value) in given {
@@ -55,7 +67,7 @@ impl NativeProperties {
                 Vec::new()
             }
         };
-        let (tls, sasl) = security::read(&mut reader);
+        reader.secure(security);
         let compression = reader.compression();
         let properties = Self {
             fetch_all: reader.number("fetch.max.bytes", 1, 1 << 30),
@@ -66,8 +78,8 @@ impl NativeProperties {
                 context: Arc::new(ClientContext {
                     client_id: text(reader.get("client.id").unwrap_or("stoatflow")),
                     rack: text(reader.get("client.rack").unwrap_or("")),
-                    tls,
-                    sasl: sasl.map(Arc::new),
+                    tls: security.tls.clone(),
+                    sasl: security.sasl.clone(),
                 }),
                 compression,
             },
@@ -95,6 +107,27 @@ fn text(of: &str) -> StrBytes {
 impl Reader {
     fn problem(&mut self, what: String) {
         self.problems.push(what);
+    }
+
+    /// Reads what the protocol asks for, unless `security` has been read from the same values.
+    fn secure(&mut self, security: &mut Security) {
+        let of_security = |name: &str| {
+            ["security.", "ssl.", "sasl.", "https.", "enable.ssl."]
+                .iter()
+                .any(|family| name.starts_with(family))
+        };
+        let values: BTreeMap<_, _> = (self.values.iter())
+            .filter(|(name, _)| of_security(name))
+            .map(|(name, value)| (*name, value.clone()))
+            .collect();
+        if security.values != values {
+            let (tls, sasl) = security::read(self);
+            *security = Security {
+                values,
+                tls,
+                sasl: sasl.map(Arc::new),
+            };
+        }
     }
 
     /// The value, unless it is empty.

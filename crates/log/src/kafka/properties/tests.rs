@@ -197,3 +197,41 @@ fn librdkafka_is_told_what_it_knows_where_the_native_client_serves() {
     assert_eq!(config.get("sasl.username"), Some("me"));
     assert_eq!(config.get("buffer.memory"), None);
 }
+
+#[test]
+fn a_broker_shows_no_secret() {
+    let rows = [
+        row(ClientRole::All, "security.protocol", "SASL_PLAINTEXT"),
+        row(ClientRole::All, "sasl.mechanism", "PLAIN"),
+        row(ClientRole::All, "sasl.username", "me"),
+        row(ClientRole::All, "sasl.password", "hunter2"),
+    ];
+    let broker = crate::kafka::connect("b:1", &rows).unwrap();
+    let shown = format!("{broker:?}");
+    assert!(
+        shown.contains("sasl.password") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn clients_share_their_login_unless_they_have_one_of_their_own() {
+    let login = |role, user| row(role, "sasl.username", user);
+    let rows = [
+        row(ClientRole::All, "security.protocol", "SASL_PLAINTEXT"),
+        row(ClientRole::All, "sasl.mechanism", "PLAIN"),
+        row(ClientRole::All, "sasl.password", "secret"),
+        row(ClientRole::Producer, "compression.type", "lz4"),
+        login(ClientRole::All, "me"),
+        login(ClientRole::Admin, "boss"),
+    ];
+    let properties = Properties::new("b:1", &rows).unwrap();
+    let sasl = |role| {
+        let native = properties.native(role).unwrap();
+        native.config.context.sasl.clone().unwrap()
+    };
+    let (reads, writes) = (sasl(ClientRole::Consumer), sasl(ClientRole::Producer));
+    assert!(std::sync::Arc::ptr_eq(&reads, &writes));
+    assert!(format!("{:?}", sasl(ClientRole::Admin)).contains("boss"));
+    assert!(format!("{reads:?}").contains("\"me\""));
+}

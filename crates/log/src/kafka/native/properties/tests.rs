@@ -2,12 +2,12 @@
 
 use super::jaas::Jaas;
 use super::known::native_names;
-use super::{Knowledge, NativeProperties, knowledge};
+use super::{Knowledge, NativeProperties, Security, knowledge};
 use crate::kafka::native::FetchLimits;
 use crate::kafka::native::records::compression::{Codec, Compression};
 
 fn read(rows: &[(&str, &str)]) -> Result<NativeProperties, Vec<String>> {
-    NativeProperties::read("b:1", rows.iter().copied())
+    NativeProperties::read("b:1", rows.iter().copied(), &mut Security::default())
 }
 
 /// The only problem of these.
