@@ -107,6 +107,8 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Produced as Produced
     from stoatflow.materialized import Repartitioned as Repartitioned
     from stoatflow.materialized import TimestampExtractors as TimestampExtractors
+    from stoatflow.oauth import OAuthCallback as OAuthCallback
+    from stoatflow.oauth import OAuthToken as OAuthToken
     from stoatflow.offload import Parked as Parked
     from stoatflow.offload import WorkerError as WorkerError
     from stoatflow.printed import Printed as Printed
@@ -202,6 +204,7 @@ _HOMES = {
     "materialized": (
         "Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors",
     ),
+    "oauth": ("OAuthCallback", "OAuthToken"),
     "offload": ("Parked", "WorkerError"),
     "printed": ("Printed",),
     "suppressed": ("Buffer", "Suppressed"),

@@ -23,6 +23,9 @@ _PREFIX = "STOATFLOW_"
 # Variables of the tools around the engine; they are no settings of an application.
 _NOT_SETTINGS = ("STOATFLOW_LOG", "STOATFLOW_FAILPOINTS", "STOATFLOW_TEST_", "STOATFLOW_DEMO_", "STOATFLOW_BENCH_")
 
+# The one setting that may be a function; named as in confluent-kafka.
+_OAUTH_CB = "oauth_cb"
+
 
 class Settings:
     """Settings of one application, with the origin of each.
@@ -64,8 +67,8 @@ class Settings:
         environ: Mapping[str, str] | None,
         keywords: Mapping[str, object],
     ) -> None:
-        given = dict(config or {})
-        named = {name.replace("_", "."): value for name, value in keywords.items()}
+        given = {_OAUTH_CB if name == "oauth.cb" else name: value for name, value in (config or {}).items()}
+        named = {_dotted(name): value for name, value in keywords.items()}
         twice = sorted(given.keys() & named.keys())
         if twice:
             raise ConfigError(
@@ -80,12 +83,18 @@ class Settings:
         self._lay(given | named, dict.fromkeys(given | named, "argument"))
 
     def _lay(self, values: Mapping[str, object], origins: Mapping[str, str]) -> None:
-        self._values.update((name, _plain(value)) for name, value in values.items())
+        self._values.update((name, value if name == _OAUTH_CB else _plain(value)) for name, value in values.items())
         self._origins.update(origins)
 
     def pairs(self) -> list[tuple[str, object]]:
         """Give everything that was set, for the engine."""
-        return list(self._values.items())
+        pairs = dict(self._values)
+        if _OAUTH_CB in pairs:
+            # Only who uses it needs it.
+            from stoatflow._runtime.oauth_calls import TokenCalls
+
+            pairs[_OAUTH_CB] = TokenCalls(pairs[_OAUTH_CB], str(self.get("sasl.oauthbearer.config", "")))
+        return list(pairs.items())
 
     def origin(self, name: str) -> str:
         """Tell where a value came from: `argument`, a variable, a file, or `default`."""
@@ -128,7 +137,7 @@ class Settings:
     def with_values(self, values: Mapping[str, object]) -> Settings:
         """Give settings where these values stand, whatever was set."""
         made = Settings.__new__(Settings)
-        others = {name: value for name, value in self._values.items() if name.replace("_", ".") not in values}
+        others = {name: value for name, value in self._values.items() if _dotted(name) not in values}
         made._values = {**others, **values}
         made._origins = {**self._origins, **dict.fromkeys(values, "argument")}
         return made
@@ -159,13 +168,17 @@ def as_settings(config: Settings | Mapping[str, object] | None, keywords: Mappin
     return config
 
 
+def _dotted(name: str) -> str:
+    return name if name == _OAUTH_CB else name.replace("_", ".")
+
+
 def _variable(name: str) -> str:
     return "variable " + _PREFIX + name.replace(".", "_").upper()
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     return {
-        name.removeprefix(_PREFIX).lower().replace("_", "."): value
+        _dotted(name.removeprefix(_PREFIX).lower()): value
         for name, value in environ.items()
         if name.startswith(_PREFIX) and not name.startswith(_NOT_SETTINGS)
     }

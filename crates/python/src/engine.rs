@@ -9,6 +9,7 @@ use crate::errors::{as_py_err, to_py_err};
 use crate::parked::{ParkedEntry, entries};
 use crate::plan::Plan;
 use crate::settings::{Pairs, checked, to_values};
+use crate::tokens::{self, PyTokens};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use serde_json::{Map, Value, json};
@@ -19,6 +20,7 @@ use stoatflow_core::settings::{BrokerAddress, is_secret};
 use stoatflow_core::{Result, Settings, TopicPartition};
 use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::runtime::threads::Listener;
+use stoatflow_log::kafka::TokenProvider as _;
 use stoatflow_log::{Broker, embedded, kafka};
 
 /// How long a question to the broker may take.
@@ -261,7 +263,11 @@ impl PreparedRun {
         let broker: Arc<dyn Broker> = match (given, settings.broker.clone()) {
             (Some(broker), _) => broker,
             (None, BrokerAddress::Kafka(servers)) => {
-                kafka::connect(&servers, &properties).map_err(to_py_err)?
+                let tokens = tokens_of(pairs)?.map(|tokens| {
+                    values.push(("oauth_cb".into(), Value::from(tokens.name())));
+                    Arc::new(tokens) as _
+                });
+                kafka::connect_with_tokens(&servers, &properties, tokens).map_err(to_py_err)?
             }
             (None, BrokerAddress::Embedded(path)) => py
                 .detach(|| embedded::open(path.as_deref()))
@@ -273,6 +279,12 @@ impl PreparedRun {
             broker,
         })
     }
+}
+
+/// What makes tokens, if it is a function.
+fn tokens_of(pairs: &Pairs<'_>) -> PyResult<Option<PyTokens>> {
+    let found = pairs.iter().rfind(|(key, _)| tokens::is_setting(key));
+    found.map(|(_, calls)| PyTokens::new(calls)).transpose()
 }
 
 impl Engine {

@@ -26,6 +26,7 @@ mod roles;
 mod serde;
 mod settings;
 mod steady;
+mod tokens;
 mod udf;
 mod vectorcall;
 mod worker;

@@ -1,6 +1,7 @@
 //! Settings and the tables that Python is checked against.
 
 use crate::errors::to_py_err;
+use crate::tokens;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use serde_json::Value;
@@ -11,10 +12,12 @@ use stoatflow_core::{Error, Settings};
 /// Settings as Python gives them.
 pub type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
 
-/// The plain data of pairs; what isn't a scalar is shown to the checker as its text.
+/// The plain data of pairs, without the function that makes tokens. What isn't a scalar is shown to the checker as
+/// its text.
 pub fn to_values(pairs: &Pairs<'_>) -> PyResult<Vec<(String, Value)>> {
     pairs
         .iter()
+        .filter(|(key, _)| !tokens::is_setting(key))
         .map(|(key, value)| {
             let value = if value.is_none() {
                 Value::Null

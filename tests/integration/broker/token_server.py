@@ -1,14 +1,15 @@
 """Tokens for SASL/OAUTHBEARER: a key set that brokers check them with, and an HTTP endpoint that hands them out.
 
 The endpoint follows OAuth's client credentials grant on loopback. The path of the request picks the answer: `/token` a
-good token; `/token/expired`, `/token/wrong-key`, `/token/wrong-issuer` and `/token/wrong-audience` one that brokers
-refuse; `/token/error` a server error.
+good token; `/token/short` one that is valid for a few seconds; `/token/expired`, `/token/wrong-key`,
+`/token/wrong-issuer` and `/token/wrong-audience` one that brokers refuse; `/token/error` a server error.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 AUDIENCE = "stoatflow-tests"
 _KEY_ID = "test-key"
 _GOOD = "good"
-_FAULTS = ("expired", "wrong-key", "wrong-issuer", "wrong-audience", "error")
+SHORT, SHORT_S = "short", 3.0
+_FAULTS = (SHORT, "expired", "wrong-key", "wrong-issuer", "wrong-audience", "error")
 
 
 def _base64(raw: bytes) -> str:
@@ -107,7 +109,8 @@ class TokenServer:
             "iss": "http://elsewhere.example" if fault == "wrong-issuer" else self.issuer,
             "aud": "somebody-else" if fault == "wrong-audience" else AUDIENCE,
             "iat": int(now),
-            "exp": int(now + lifetime_s),
+            # Whole seconds, and none too few: a client counts from when it gets the token.
+            "exp": math.ceil(now + 1.0 + lifetime_s),
             "scope": "kafka",
         }
         header = {"alg": "RS256", "typ": "JWT", "kid": _KEY_ID}
@@ -132,8 +135,9 @@ class _Handler(BaseHTTPRequestHandler):
         if client is None:
             return self._answer(401, {"error": "invalid_client", "error_description": "wrong client id or secret"})
         self.tokens.served.append(fault or _GOOD)
-        token = self.tokens.token(client, fault)
-        return self._answer(200, {"access_token": token, "token_type": "Bearer", "expires_in": 600})
+        lifetime_s = SHORT_S if fault == SHORT else 600.0
+        token = self.tokens.token(client, fault, lifetime_s)
+        return self._answer(200, {"access_token": token, "token_type": "Bearer", "expires_in": lifetime_s})
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is the base class's)
         """Nothing: the tests ask `served`."""

@@ -9,6 +9,7 @@ use super::alternating;
 use super::native::admin::NativeAdmin;
 use super::native::{self, FetchLimits};
 use super::properties::Properties;
+use super::tokens::TokenProvider;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
 use crate::{
@@ -36,7 +37,19 @@ pub fn connect(
     bootstrap: &str,
     properties: &[(ClientRole, String, String)],
 ) -> Result<Arc<KafkaBroker>> {
-    let properties = Properties::new(bootstrap, properties)?;
+    connect_with_tokens(bootstrap, properties, None)
+}
+
+/// As [`connect`], with the tokens of SASL/OAUTHBEARER from this provider.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_with_tokens(
+    bootstrap: &str,
+    properties: &[(ClientRole, String, String)],
+    tokens: Option<Arc<dyn TokenProvider>>,
+) -> Result<Arc<KafkaBroker>> {
+    let properties = Properties::with_tokens(bootstrap, properties, tokens)?;
     let admin: Arc<dyn AdminClient> = match properties.native(ClientRole::Admin) {
         Some(native) => Arc::new(NativeAdmin::new(native.config.clone())),
         None => Arc::new(Admin::new(&properties)?),

@@ -17,6 +17,8 @@ mod partitioner;
 mod properties;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod transactional_side;
 
-pub use broker::{KafkaBroker, connect};
+pub use broker::{KafkaBroker, connect, connect_with_tokens};
+pub use tokens::{OauthToken, TokenProvider};

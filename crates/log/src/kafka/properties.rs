@@ -6,8 +6,10 @@
 
 use super::native::FetchLimits;
 use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
+use super::tokens::TokenProvider;
 use rdkafka::config::ClientConfig;
 use std::fmt::{self, Debug};
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::{ClientRole, is_secret};
 use stoatflow_core::{Error, Result};
@@ -223,8 +225,17 @@ fn of_role(
 }
 
 impl Properties {
-    /// Checks all properties without connecting.
+    #[cfg(test)]
     pub(super) fn new(bootstrap: &str, given: &[(ClientRole, String, String)]) -> Result<Self> {
+        Self::with_tokens(bootstrap, given, None)
+    }
+
+    /// Checks all properties without connecting; tokens may be made by a function of the user's.
+    pub(super) fn with_tokens(
+        bootstrap: &str,
+        given: &[(ClientRole, String, String)],
+        tokens: Option<Arc<dyn TokenProvider>>,
+    ) -> Result<Self> {
         let mut problems: Vec<String> = Vec::new();
         if bootstrap.trim().is_empty() {
             problems.push("bootstrap.servers is empty".to_owned());
@@ -239,7 +250,15 @@ impl Properties {
                 problems.push(format!("'{name}' can't be set: {reason}"));
             }
         }
-        let chosen = Self::choose(choice, bootstrap, &user, &mut problems);
+        let has_tokens = tokens.is_some();
+        let chosen = Self::choose((choice, bootstrap), &user, tokens, &mut problems);
+        if has_tokens && problems.is_empty() && matches!(chosen, Chosen::Librdkafka) {
+            problems.push(
+                "oauth_cb needs the native client: leave out kafka.client=librdkafka, or what only \
+                    librdkafka knows"
+                    .to_owned(),
+            );
+        }
         if problems.is_empty() {
             if matches!(chosen, Chosen::Native(_)) {
                 // librdkafka may still serve old brokers and workers; it doesn't know every name of Java's.
@@ -263,9 +282,9 @@ impl Properties {
 
     /// The native client, unless it can't do what is asked.
     fn choose(
-        choice: &str,
-        bootstrap: &str,
+        (choice, bootstrap): (&str, &str),
         user: &[(ClientRole, String, String)],
+        tokens: Option<Arc<dyn TokenProvider>>,
         problems: &mut Vec<String>,
     ) -> Chosen {
         let is_owned = |name: &str| OWNED.iter().any(|(owned, _)| *owned == name);
@@ -302,7 +321,7 @@ impl Properties {
                 return Chosen::Librdkafka;
             }
         }
-        let mut security = Security::default();
+        let mut security = Security::new(tokens);
         let mut read = |role| {
             let given = of_role(user, role);
             let read = NativeProperties::read(bootstrap, given, &mut security);

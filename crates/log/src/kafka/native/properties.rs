@@ -15,6 +15,7 @@ use super::net::security::ClientContext;
 use super::net::tls::TlsClient;
 use super::records::compression::{Codec, Compression};
 use super::{FetchLimits, NativeConfig};
+use crate::kafka::tokens::TokenProvider;
 use kafka_protocol::protocol::StrBytes;
 pub(in crate::kafka) use known::{Knowledge, knowledge};
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 struct Reader {
     values: BTreeMap<&'static str, (String, String)>,
+    /// What makes tokens, if it is a function of the user's.
+    tokens: Option<Arc<dyn TokenProvider>>,
     problems: Vec<String>,
 }
 
@@ -34,6 +37,18 @@ pub(in crate::kafka) struct Security {
     values: BTreeMap<&'static str, (String, String)>,
     tls: Option<TlsClient>,
     sasl: Option<Arc<SaslSettings>>,
+    is_read: bool,
+    tokens: Option<Arc<dyn TokenProvider>>,
+}
+
+impl Security {
+    /// Nothing is read yet; tokens may be made by a function of the user's.
+    pub(in crate::kafka) fn new(tokens: Option<Arc<dyn TokenProvider>>) -> Self {
+        Self {
+            tokens,
+            ..Self::default()
+        }
+    }
 }
 
 /// What the native client makes of its properties.
@@ -51,7 +66,10 @@ impl NativeProperties {
         given: impl Iterator<Item = (&'a str, &'a str)>,
         security: &mut Security,
     ) -> Result<Self, Vec<String>> {
-        let mut reader = Reader::default();
+        let mut reader = Reader {
+            tokens: security.tokens.clone(),
+            ..Reader::default()
+        };
         for (name, value) in given {
             if let Knowledge::Native(canonical) = knowledge(name) {
                 let value = value.trim().to_owned();
@@ -120,12 +138,14 @@ impl Reader {
             .filter(|(name, _)| of_security(name))
             .map(|(name, value)| (*name, value.clone()))
             .collect();
-        if security.values != values {
+        if !security.is_read || security.values != values {
             let (tls, sasl) = security::read(self);
             *security = Security {
                 values,
                 tls,
                 sasl: sasl.map(Arc::new),
+                is_read: true,
+                tokens: self.tokens.clone(),
             };
         }
     }

@@ -74,6 +74,9 @@ impl BrokerLink {
         clock: &SystemClock,
         (most, rest): (Duration, u32),
     ) -> Result<&mut Connection, ConnectionError> {
+        if self.link.as_ref().is_some_and(Connection::must_be_replaced) {
+            self.link = None;
+        }
         if self.link.is_none() {
             let now = clock.monotonic();
             if now < self.not_before {

@@ -6,7 +6,7 @@
 use super::address::BrokerAddress;
 use super::connection_error::ConnectionError;
 use super::poll::wait;
-use super::sasl::{SaslError, SaslSettings};
+use super::sasl::{SaslClient, SaslError, SaslSettings};
 use super::security::ClientContext;
 use super::tls::is_tls_record;
 use super::transport::{Read, Transport};
@@ -24,6 +24,9 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, ErrorKind, SystemClock};
+
+#[cfg(test)]
+mod tests;
 
 /// No response is larger.
 const LARGEST_RESPONSE: usize = 128 << 20;
@@ -65,6 +68,36 @@ impl ApiVersions {
     }
 }
 
+/// For how long the broker serves this client (KIP-368).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Session {
+    /// As long as the connection stands.
+    #[default]
+    Endless,
+    /// From then on this client authenticates again.
+    Renewed(Duration),
+    /// From then on there must be another connection.
+    Replaced(Duration),
+}
+
+impl Session {
+    /// A broker takes a second authentication of a connection only after this time.
+    const LEAST: Duration = Duration::from_millis(1100);
+
+    /// A session that begins now, of so many milliseconds.
+    fn new(lifetime_ms: i64, now: Duration) -> Self {
+        // As Java's client: between 85 and 95 % of the session's lifetime.
+        let used = Duration::from_millis(u64::try_from(lifetime_ms).unwrap_or(0)) * 9 / 10;
+        if used.is_zero() {
+            Self::Endless
+        } else if used < Self::LEAST {
+            Self::Replaced(now + used)
+        } else {
+            Self::Renewed(now + used)
+        }
+    }
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Connection {
@@ -77,8 +110,8 @@ pub(in crate::kafka::native) struct Connection {
     is_served: bool,
     /// The response, as far as it has come.
     received: Vec<u8>,
-    /// When this client must authenticate again (KIP-368), by `clock`.
-    reauthenticate_at: Option<Duration>,
+    /// What ends the session (KIP-368), and when, by `clock`.
+    session: Session,
     clock: SystemClock,
 }
 
@@ -138,7 +171,7 @@ impl Connection {
             correlation_id: 0,
             is_served: false,
             received: Vec::new(),
-            reauthenticate_at: None,
+            session: Session::default(),
             clock: SystemClock::new(),
         };
         connection.negotiate(left())?;
@@ -181,8 +214,12 @@ impl Connection {
 
     /// Is it time to authenticate again? Asked between requests.
     pub(in crate::kafka::native) fn must_authenticate(&self) -> bool {
-        self.reauthenticate_at
-            .is_some_and(|at| self.clock.monotonic() >= at)
+        matches!(self.session, Session::Renewed(at) if self.clock.monotonic() >= at)
+    }
+
+    /// Is the session over, and too short to be renewed? Asked between requests.
+    pub(in crate::kafka::native) fn must_be_replaced(&self) -> bool {
+        matches!(self.session, Session::Replaced(at) if self.clock.monotonic() >= at)
     }
 
     /// Authenticates, if the protocol asks for it. Again too, on a connection without a request in flight.
@@ -195,7 +232,7 @@ impl Connection {
         };
         let clock = SystemClock::new();
         let left = || timeout.saturating_sub(clock.monotonic());
-        let mut client = sasl.begin().map_err(token_error)?;
+        let mut client = sasl.begin()?;
         self.choose_mechanism(&sasl, left())?;
         let mut message = client.first();
         loop {
@@ -207,7 +244,7 @@ impl Connection {
                 0 => {}
                 SASL_AUTHENTICATION_FAILED => {
                     let said = response.error_message.unwrap_or_default();
-                    return Err(refused_login(&sasl, &said));
+                    return Err(refused_login(&sasl, &client, &said));
                 }
                 code => {
                     let said = response.error_message.unwrap_or_default();
@@ -218,14 +255,12 @@ impl Connection {
             match client.next(&response.auth_bytes) {
                 Ok(Some(next)) => message = next,
                 Ok(None) => {
-                    let lifetime = u64::try_from(response.session_lifetime_ms).unwrap_or(0);
-                    // As Java's client: between 85 and 95 % of the session's lifetime.
-                    self.reauthenticate_at = (lifetime > 0)
-                        .then(|| self.clock.monotonic() + Duration::from_millis(lifetime) * 9 / 10);
+                    let now = self.clock.monotonic();
+                    self.session = Session::new(response.session_lifetime_ms, now);
                     return Ok(());
                 }
                 Err(SaslError::Later(why)) => return Err(ConnectionError::lost(why)),
-                Err(SaslError::Refused(why)) => return Err(refused_login(&sasl, &why)),
+                Err(SaslError::Refused(why)) => return Err(refused_login(&sasl, &client, &why)),
             }
         }
     }
@@ -254,6 +289,9 @@ impl Connection {
                     ),
                 ))
             }
+            ILLEGAL_SASL_STATE if self.session != Session::Endless => Err(ConnectionError::lost(
+                "the broker takes no second authentication now",
+            )),
             ILLEGAL_SASL_STATE => Err(ConnectionError::refused(
                 ErrorKind::Config,
                 "the broker's listener doesn't use SASL",
@@ -501,22 +539,11 @@ fn too_old() -> ConnectionError {
     )
 }
 
-fn token_error(error: SaslError) -> ConnectionError {
-    match error {
-        SaslError::Later(why) => ConnectionError::lost(why),
-        SaslError::Refused(why) => ConnectionError::refused(
-            ErrorKind::Unauthorized,
-            why,
-            "check sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, and what the \
-                identity provider allows this client",
-        ),
-    }
-}
-
-fn refused_login(sasl: &SaslSettings, said: &str) -> ConnectionError {
-    let who = match sasl.username() {
-        Some(user) => format!("the broker refuses user '{user}' ({said})"),
-        None => format!("the broker refuses the token ({said})"),
+fn refused_login(sasl: &SaslSettings, client: &SaslClient, said: &str) -> ConnectionError {
+    let who = match (sasl.username(), client.principal()) {
+        (Some(user), _) => format!("the broker refuses user '{user}' ({said})"),
+        (None, Some(name)) => format!("the broker refuses the token of '{name}' ({said})"),
+        (None, None) => format!("the broker refuses the token ({said})"),
     };
     let hint = match sasl.username() {
         Some(_) => {

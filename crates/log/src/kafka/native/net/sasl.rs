@@ -3,16 +3,19 @@
 //! Takes who this client is, gives the messages of a mechanism one by one; [`Connection`](super::connection) sends
 //! them. Never prints a password or a token.
 
+mod keeper;
 mod oauth;
 mod oidc;
 mod scram;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::kafka) use keeper::TokenKeeper;
 pub(in crate::kafka) use oauth::TokenSource;
 pub(in crate::kafka) use oidc::{OidcSettings, OidcTokens};
 pub(in crate::kafka) use scram::Hash;
 
+use super::connection_error::ConnectionError;
 use oauth::OauthClient;
 use scram::ScramClient;
 use std::fmt::{self, Debug};
@@ -45,7 +48,7 @@ pub(in crate::kafka) enum SaslSettings {
 /// Why there is no next message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::kafka) enum SaslError {
-    /// The broker, or what hands out tokens, can't be used now.
+    /// The broker can't be used now.
     Later(String),
     /// The broker doesn't know the password that it should: somebody else answers, or the setting is wrong.
     Refused(String),
@@ -78,12 +81,17 @@ impl SaslSettings {
         }
     }
 
-    /// Begins an authentication; may fetch a token.
-    pub(super) fn begin(&self) -> Result<SaslClient, SaslError> {
+    /// Begins an authentication; waits for a token, if there is none.
+    pub(super) fn begin(&self) -> Result<SaslClient, ConnectionError> {
         Ok(match self {
             Self::Plain(login) => SaslClient::Plain(login.clone()),
             Self::Scram(hash, login) => {
-                SaslClient::Scram(Box::new(ScramClient::new(*hash, login.clone())?))
+                let scram = ScramClient::new(*hash, login.clone());
+                let scram =
+                    scram.map_err(|(SaslError::Later(why) | SaslError::Refused(why))| {
+                        ConnectionError::lost(why)
+                    })?;
+                SaslClient::Scram(Box::new(scram))
             }
             Self::OauthBearer(source) => SaslClient::Oauth(OauthClient::new(source.token()?)),
         })
@@ -91,6 +99,14 @@ impl SaslSettings {
 }
 
 impl SaslClient {
+    /// Whose token it is, if that is known.
+    pub(super) fn principal(&self) -> Option<&str> {
+        match self {
+            Self::Oauth(oauth) => oauth.principal(),
+            Self::Plain(_) | Self::Scram(_) => None,
+        }
+    }
+
     /// The first message.
     pub(super) fn first(&mut self) -> Vec<u8> {
         match self {

@@ -28,6 +28,7 @@ const NATIVE: &[&[&str]] = &[
     &["https.ca.pem"],
     &["max.partition.fetch.bytes", "fetch.message.max.bytes"],
     &["sasl.jaas.config"],
+    &["sasl.login.read.timeout.ms"],
     &["sasl.mechanism", "sasl.mechanisms"],
     &[
         "sasl.oauthbearer.client.id",
@@ -37,6 +38,7 @@ const NATIVE: &[&[&str]] = &[
         "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.client.credentials.client.secret",
     ],
+    &["sasl.oauthbearer.config"],
     &["sasl.oauthbearer.extensions"],
     &["sasl.oauthbearer.method"],
     &["sasl.oauthbearer.scope"],
@@ -68,6 +70,9 @@ const DEADLINES: &str = "broker.wait.timeout.ms, commit.timeout.ms and transacti
 
 const SIZES: &str = "max.message.bytes of the topic bounds a request: what is larger is divided, \
     and a record that is larger is an error";
+
+const TOKENS: &str = "a token is used for four fifths of its life, and asked for again after 0.25 to 10 s; \
+    sasl.login.read.timeout.ms bounds how long one may take";
 
 /// Properties that change nothing here.
 const NO_EFFECT: &[(&str, &str)] = &[
@@ -142,6 +147,13 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ("socket.receive.buffer.bytes", SOCKETS),
     ("socket.send.buffer.bytes", SOCKETS),
     ("socket.timeout.ms", DEADLINES),
+    ("sasl.login.connect.timeout.ms", TOKENS),
+    ("sasl.login.refresh.buffer.seconds", TOKENS),
+    ("sasl.login.refresh.min.period.seconds", TOKENS),
+    ("sasl.login.refresh.window.factor", TOKENS),
+    ("sasl.login.refresh.window.jitter", TOKENS),
+    ("sasl.login.retry.backoff.max.ms", TOKENS),
+    ("sasl.login.retry.backoff.ms", TOKENS),
     (
         "ssl.protocol",
         "TLS 1.3 is spoken, and 1.2 where the broker knows no newer one; ssl.enabled.protocols chooses",
@@ -157,7 +169,8 @@ const NO_EFFECT: &[(&str, &str)] = &[
 const REFUSED: &[(&str, &str)] = &[
     (
         "sasl.login.callback.handler.class",
-        "Java classes can't run here: use sasl.oauthbearer.token.endpoint.url",
+        "Java classes can't run here: use sasl.oauthbearer.token.endpoint.url, or oauth_cb, a function \
+            that returns a token",
     ),
     (
         "sasl.client.callback.handler.class",

@@ -2,9 +2,13 @@
 
 use super::Reader;
 use super::jaas::Jaas;
-use crate::kafka::native::net::sasl::{Hash, Login, OidcSettings, OidcTokens, SaslSettings};
+use crate::kafka::native::net::sasl::{
+    Hash, Login, OidcSettings, OidcTokens, SaslSettings, TokenKeeper,
+};
 use crate::kafka::native::net::tls::{TlsClient, TlsSettings, TlsVersion};
+use crate::kafka::tokens::TokenProvider;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A way to say who a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,14 @@ pub(super) fn read(reader: &mut Reader) -> (Option<TlsClient>, Option<SaslSettin
                 "sasl.jaas.config"
             }),
             protocol.to_ascii_uppercase()
+        ));
+        return (None, None);
+    }
+    if !sasl && reader.tokens.is_some() {
+        let protocol = protocol.to_ascii_uppercase();
+        reader.problem(format!(
+            "oauth_cb is set, but security.protocol is {protocol}: set it to SASL_SSL, and \
+                sasl.mechanism to OAUTHBEARER"
         ));
         return (None, None);
     }
@@ -177,6 +189,12 @@ fn read_sasl(reader: &mut Reader) -> Option<SaslSettings> {
             return None;
         }
     };
+    if mechanism != Mechanism::OauthBearer && reader.tokens.is_some() {
+        reader.problem(format!(
+            "oauth_cb is set, but sasl.mechanism is {name}: set it to OAUTHBEARER"
+        ));
+        return None;
+    }
     let jaas = read_jaas(reader, mechanism)?;
     match mechanism {
         Mechanism::OauthBearer => read_oauth(reader, jaas.as_ref()),
@@ -243,7 +261,53 @@ fn login(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<Login> {
     }
 }
 
+/// The property that bounds how long a token may take to be made, and its default.
+const TOKEN_TIMEOUT: &str = "sasl.login.read.timeout.ms";
+const USUAL_TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+
 fn read_oauth(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<SaslSettings> {
+    let within = reader.number(TOKEN_TIMEOUT, 1, 3_600_000);
+    let within = within.map_or(USUAL_TOKEN_TIMEOUT, |ms| Duration::from_millis(ms as u64));
+    let provider = match reader.tokens.clone() {
+        Some(given) => own_tokens(reader, given)?,
+        None => oidc(reader, jaas)?,
+    };
+    Some(SaslSettings::OauthBearer(Arc::new(TokenKeeper::new(
+        provider, within,
+    ))))
+}
+
+/// A function of the user's makes tokens: then nothing else may.
+fn own_tokens(
+    reader: &mut Reader,
+    given: Arc<dyn TokenProvider>,
+) -> Option<Arc<dyn TokenProvider>> {
+    for canonical in [
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.extensions",
+    ] {
+        if reader.get(canonical).is_some() {
+            let name = reader.name(canonical);
+            let what =
+                format!("oauth_cb makes tokens, and '{name}' is set: leave out one of the two");
+            reader.problem(what);
+            return None;
+        }
+    }
+    Some(given)
+}
+
+/// Tokens by the client credentials grant.
+fn oidc(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<Arc<dyn TokenProvider>> {
+    if reader.get("sasl.oauthbearer.config").is_some() {
+        reader.problem(
+            "'sasl.oauthbearer.config' is what oauth_cb is called with: set oauth_cb too"
+                .to_owned(),
+        );
+        return None;
+    }
     if let Some(method) = reader
         .get("sasl.oauthbearer.method")
         .filter(|m| !m.eq_ignore_ascii_case("oidc"))
@@ -276,7 +340,7 @@ fn read_oauth(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<SaslSettings> 
     let (Some(endpoint), Some(client_id), Some(client_secret)) = (endpoint, id, secret) else {
         reader.problem(
             "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and \
-                sasl.oauthbearer.client.secret"
+                sasl.oauthbearer.client.secret; or oauth_cb, a function that returns a token"
                 .to_owned(),
         );
         return None;
@@ -290,7 +354,7 @@ fn read_oauth(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<SaslSettings> 
         ca,
     });
     match tokens {
-        Ok(tokens) => Some(SaslSettings::OauthBearer(Arc::new(tokens))),
+        Ok(tokens) => Some(Arc::new(tokens)),
         Err(why) => {
             reader.problem(why);
             None

@@ -1,6 +1,6 @@
 //! OAUTHBEARER (RFC 7628, KIP-255): a token in place of a password.
 
-use super::SaslError;
+use crate::kafka::native::net::connection_error::ConnectionError;
 use std::fmt::{self, Debug};
 
 /// A token, and what goes with it.
@@ -8,6 +8,8 @@ use std::fmt::{self, Debug};
 pub(in crate::kafka) struct Token {
     /// The text that the broker checks.
     pub text: String,
+    /// Whose it is, for messages.
+    pub principal: Option<String>,
     /// SASL extensions (KIP-342), such as `logicalCluster` of Confluent Cloud.
     pub extensions: Vec<(String, String)>,
 }
@@ -16,6 +18,7 @@ pub(in crate::kafka) struct Token {
 impl Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token")
+            .field("principal", &self.principal)
             .field("extensions", &self.extensions.len())
             .finish_non_exhaustive()
     }
@@ -24,7 +27,7 @@ impl Debug for Token {
 /// Hands out tokens.
 pub(in crate::kafka) trait TokenSource: Send + Sync + Debug {
     /// A token that is valid for a while yet.
-    fn token(&self) -> Result<Token, SaslError>;
+    fn token(&self) -> Result<Token, ConnectionError>;
 }
 
 /// One authentication.
@@ -36,6 +39,10 @@ pub(in crate::kafka::native::net) struct OauthClient {
 impl OauthClient {
     pub(super) const fn new(token: Token) -> Self {
         Self { token }
+    }
+
+    pub(super) fn principal(&self) -> Option<&str> {
+        self.token.principal.as_deref()
     }
 
     pub(super) fn first(&self) -> Vec<u8> {

@@ -1,21 +1,17 @@
 //! Tokens from an identity provider: the client credentials grant of OAuth 2.0 (KIP-768).
 
-use super::SaslError;
-use super::oauth::{Token, TokenSource};
 use crate::kafka::native::net::tls;
+use crate::kafka::tokens::{OauthToken, TokenProvider};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use parking_lot::Mutex;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, SystemClock};
+use stoatflow_core::{Error, ErrorKind, Result};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// An answer of the provider may take so long.
-const ANSWER: Duration = Duration::from_secs(10);
-/// The lifetime of a token whose answer names none.
-const UNKNOWN_LIFETIME: u64 = 300;
+/// The lifetime in seconds of a token whose answer names none.
+const UNKNOWN_LIFETIME: f64 = 300.0;
 
 /// Where tokens come from, and for whom.
 #[derive(Clone)]
@@ -39,25 +35,16 @@ impl Debug for OidcSettings {
     }
 }
 
-/// A token is used for most of its life.
-#[derive(Debug)]
-struct Kept {
-    token: Token,
-    until: Duration,
-}
-
-/// Fetches tokens, one for all connections.
+/// Fetches tokens.
 #[derive(Debug)]
 pub(in crate::kafka) struct OidcTokens {
     settings: OidcSettings,
     agent: ureq::Agent,
-    kept: Mutex<Option<Kept>>,
-    clock: SystemClock,
 }
 
 impl OidcTokens {
     /// Connects when a token is asked for. The error is a sentence that names the setting.
-    pub(in crate::kafka) fn new(settings: OidcSettings) -> Result<Self, String> {
+    pub(in crate::kafka) fn new(settings: OidcSettings) -> std::result::Result<Self, String> {
         let mut tls = TlsConfig::builder();
         if settings.endpoint.starts_with("https://") {
             let (_, certificates) = tls::roots(settings.ca.as_deref())?;
@@ -74,20 +61,20 @@ impl OidcTokens {
             ));
         }
         let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(ANSWER))
             .http_status_as_error(false)
             .tls_config(tls.build())
             .build()
             .new_agent();
-        Ok(Self {
-            settings,
-            agent,
-            kept: Mutex::new(None),
-            clock: SystemClock::new(),
-        })
+        Ok(Self { settings, agent })
+    }
+}
+
+impl TokenProvider for OidcTokens {
+    fn name(&self) -> String {
+        self.settings.endpoint.clone()
     }
 
-    fn fetch(&self) -> Result<Kept, SaslError> {
+    fn fetch(&self, within: Duration) -> Result<OauthToken> {
         let OidcSettings {
             endpoint,
             client_id,
@@ -96,11 +83,17 @@ impl OidcTokens {
             extensions,
             ..
         } = &self.settings;
-        let later = |why: String| SaslError::Later(format!("no token from {endpoint}: {why}"));
+        let later = |why: String| {
+            Error::unavailable(why).hint(
+                "check sasl.oauthbearer.token.endpoint.url, and whether this machine reaches it",
+            )
+        };
         let basic = BASE64_STANDARD.encode(format!("{client_id}:{client_secret}"));
         let scope = scope.as_deref().map(|scope| ("scope", scope));
         let form = [Some(("grant_type", "client_credentials")), scope];
-        let mut answer = (self.agent.post(endpoint))
+        let mut answer = (self.agent.post(endpoint).config())
+            .timeout_global(Some(within))
+            .build()
             .header("Authorization", format!("Basic {basic}"))
             .header("Accept", "application/json")
             .send_form(form.into_iter().flatten())
@@ -112,36 +105,17 @@ impl OidcTokens {
         if status.is_client_error() {
             let said = ["error_description", "error"].map(|name| json[name].as_str());
             let said = said.into_iter().flatten().next().unwrap_or("no reason");
-            return Err(SaslError::Refused(format!(
-                "{endpoint} gives no token to client '{client_id}' ({status}: {said})"
-            )));
+            let why = format!("client '{client_id}' gets none ({status}: {said})");
+            return Err(Error::new(ErrorKind::Unauthorized, why).hint(
+                "check sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, and what the \
+                    identity provider allows this client",
+            ));
         }
         let text = json["access_token"]
             .as_str()
             .filter(|_| status.is_success());
         let text = text.ok_or_else(|| later(format!("{status}, without an access_token")))?;
-        let lifetime = json["expires_in"].as_u64().unwrap_or(UNKNOWN_LIFETIME);
-        let now = self.clock.monotonic();
-        Ok(Kept {
-            token: Token {
-                text: text.to_owned(),
-                extensions: extensions.clone(),
-            },
-            until: now + Duration::from_secs(lifetime) * 4 / 5,
-        })
-    }
-}
-
-impl TokenSource for OidcTokens {
-    fn token(&self) -> Result<Token, SaslError> {
-        let mut kept = self.kept.lock();
-        let now = self.clock.monotonic();
-        if let Some(kept) = kept.as_ref().filter(|kept| now < kept.until) {
-            return Ok(kept.token.clone());
-        }
-        let fetched = self.fetch()?;
-        let token = fetched.token.clone();
-        *kept = Some(fetched);
-        Ok(token)
+        let lifetime = json["expires_in"].as_f64().unwrap_or(UNKNOWN_LIFETIME);
+        OauthToken::checked(text.to_owned(), lifetime, None, extensions.clone())
     }
 }

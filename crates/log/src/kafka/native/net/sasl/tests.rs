@@ -85,6 +85,7 @@ fn plain_sends_name_and_password() {
 #[test]
 fn a_token_goes_with_its_extensions() {
     let token = Token {
+        principal: None,
         text: "abc".into(),
         extensions: vec![("logicalCluster".into(), "lkc-1".into())],
     };
@@ -106,6 +107,7 @@ fn nothing_secret_is_printed() {
     let settings = SaslSettings::Scram(Hash::Sha512, login("me", "hunter2"));
     let client = settings.begin().unwrap();
     let token = Token {
+        principal: None,
         text: "hunter2".into(),
         extensions: Vec::new(),
     };

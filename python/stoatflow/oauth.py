@@ -1,0 +1,29 @@
+"""Tokens for clusters that ask for them (SASL/OAUTHBEARER): what the function in `oauth_cb` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class OAuthToken:
+    """A token and when it expires: `OAuthToken(text, expires_at=time.time() + 900)`.
+
+    `expires_at` is in seconds since 1970, or a `datetime` with its zone. `principal` names in messages whose token it
+    is; `extensions` are those of SASL (KIP-342), such as `{"logicalCluster": "lkc-1"}`.
+    """
+
+    token: str = field(repr=False)
+    expires_at: float | datetime
+    principal: str | None = None
+    extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+OAuthCallback = Callable[..., Any]
+"""Gives an `OAuthToken` or, as with confluent-kafka, `(token, expires_at[, principal[, extensions]])`.
+
+May be async. Gets `sasl.oauthbearer.config`, if it takes an argument.
+"""
