@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from stoatflow.processor import ContextualProcessor as ContextualProcessor
     from stoatflow.processor import FixedKeyProcessor as FixedKeyProcessor
     from stoatflow.processor import FixedKeyProcessorContext as FixedKeyProcessorContext
+    from stoatflow.processor import KeyLocks as KeyLocks
     from stoatflow.processor import Processor as Processor
     from stoatflow.processor import ProcessorContext as ProcessorContext
     from stoatflow.processor import ValueTransformer as ValueTransformer
@@ -217,7 +218,7 @@ _HOMES = {
     ),
     "processor": (
         "Cancellable", "ContextualFixedKeyProcessor", "ContextualProcessor", "FixedKeyProcessor",
-        "FixedKeyProcessorContext", "Processor", "ProcessorContext", "ValueTransformer", "with_stores",
+        "FixedKeyProcessorContext", "KeyLocks", "Processor", "ProcessorContext", "ValueTransformer", "with_stores",
     ),
     "stores": (
         "KeyValueStore", "SessionStore", "StoreBuilder", "Stores", "TimerStore", "TimestampedKeyValueStore",

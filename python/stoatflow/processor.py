@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stoatflow._dsl.signatures import signature_of
-from stoatflow._runtime.bridge import Cancellable, ProcessorContext
+from stoatflow._runtime.bridge import Cancellable, KeyLocks, ProcessorContext
 from stoatflow.asynchronous import is_async
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder
@@ -32,6 +32,7 @@ __all__ = [
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeySupplier",
+    "KeyLocks",
     "Processor",
     "ProcessorContext",
     "ProcessorSupplier",

@@ -378,7 +378,9 @@ impl LaneRoom {
             }
             LaneItem::Open => return self.open_all(),
             // They belong to an epoch that is ending: nothing may overtake them.
-            LaneItem::Report { .. } | LaneItem::Release { .. } => return self.meet(item),
+            LaneItem::Report { .. } | LaneItem::Release { .. } | LaneItem::Pass { .. } => {
+                return self.meet(item);
+            }
         };
         let state = &mut self.stages[usize::from(stage.0)];
         if epoch > state.epoch {
@@ -403,7 +405,8 @@ impl LaneRoom {
             | LaneItem::Routed { .. }
             | LaneItem::Seal { .. }
             | LaneItem::Report { .. }
-            | LaneItem::Release { .. } => Ok(()),
+            | LaneItem::Release { .. }
+            | LaneItem::Pass { .. } => Ok(()),
         }
     }
 
@@ -442,6 +445,7 @@ impl LaneRoom {
                 times,
                 wall,
             } => self.release((epoch, stage), &times, wall),
+            LaneItem::Pass { epoch, stage } => self.pass(epoch, stage),
             _ => Ok(()),
         }
     }

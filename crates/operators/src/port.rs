@@ -4,6 +4,7 @@ pub(crate) mod async_udf;
 pub mod current_call;
 pub(crate) mod failure;
 pub mod foreign;
+pub(crate) mod lock_table;
 pub(crate) mod partition_counts;
 pub(crate) mod processor;
 pub(crate) mod runtime;

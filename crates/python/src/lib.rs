@@ -57,8 +57,8 @@ mod _native {
     use crate::plan::{Plan, compile, node_kinds};
     #[pymodule_export]
     use crate::processor::{
-        Cancellable, KeyValueStore, ProcessorContext, SessionStore, StoreIterator, TimerStore,
-        TimestampedKeyValueStore, VersionedKeyValueStore, WindowStore,
+        Cancellable, KeyLocks, KeyValueStore, ProcessorContext, SessionStore, StoreIterator,
+        TimerStore, TimestampedKeyValueStore, VersionedKeyValueStore, WindowStore,
     };
     #[pymodule_export]
     use crate::protobuf::ProtobufFormat;

@@ -6,11 +6,14 @@
 
 mod call_scope;
 mod context;
+mod held;
+mod holding;
 mod records;
 mod stores;
 
 pub use call_scope::CallScope;
 pub use context::{Cancellable, ProcessorContext};
+pub use held::KeyLocks;
 pub use stores::*;
 
 use crate::convert::{from_py, to_py};
@@ -142,7 +145,7 @@ impl Processor for PyProcessor {
             let now = host.wall_time();
             let open = self.scope.open(host, Moment::none(now));
             let done = init.call1((&self.context,));
-            open.close()?;
+            open.close("init()")?;
             done.map(drop)
                 .map_err(|e| raised(py, &self.name, "init()", e))
         })
@@ -163,11 +166,13 @@ impl Processor for PyProcessor {
                     self.scope.set(Moment::of(record, given));
                     call(&process, [object])
                 });
+                let kept = open.let_go("process()");
                 open.check().map_err(|error| Failed { at, error })?;
                 called.map_err(|e| Failed {
                     at,
                     error: raised(py, &self.name, "process()", e),
                 })?;
+                kept.map_err(|error| Failed { at, error })?;
             }
             Ok(())
         })
@@ -185,7 +190,7 @@ impl Processor for PyProcessor {
             };
             let called =
                 to_py(py, &record.key).and_then(|key| call(&transform, [key, to_py(py, value)?]));
-            open.close()?;
+            open.close("transform()")?;
             from_py(&called.map_err(|e| raised(py, &self.name, "transform()", e))?)
         })
     }
@@ -200,7 +205,7 @@ impl Processor for PyProcessor {
             let made = made.map_err(|e| raised(py, &self.name, "the timer", e))?;
             let open = self.scope.open(host, Moment::of_timer(py, timer, key));
             let done = on_timer.call1((made,));
-            open.close()?;
+            open.close("on_timer()")?;
             done.map(drop)
                 .map_err(|e| raised(py, &self.name, "on_timer()", e))
         })
@@ -238,7 +243,7 @@ impl Punctuator for PyPunctuator {
         let attached = |py: Python<'_>| {
             let open = self.scope.open(host, Moment::none(time));
             let done = self.callback.call1(py, (time,));
-            open.close()?;
+            open.close("a punctuation")?;
             done.map(drop)
                 .map_err(|e| raised(py, &self.name, "a punctuation", e))
         };

@@ -3,6 +3,7 @@
 //! Takes the broker and the disks; gives the first broken promise. Under exactly-once every update
 //! of every key must be there once; under at-least-once nothing may be missing.
 
+mod bank;
 mod bells;
 mod joined;
 mod lookups;
@@ -208,5 +209,8 @@ pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdi
         offloads::nothing_parked(broker)?;
     }
     let mut timed = job.parts.iter().filter(|part| part.has_timers());
-    timed.try_for_each(|part| bells::quiet(*part, broker, healed.0))
+    timed.try_for_each(|part| match part {
+        Part::Bank => bank::quiet(broker),
+        part => bells::quiet(*part, broker, healed.0),
+    })
 }

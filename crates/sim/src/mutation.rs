@@ -59,6 +59,8 @@ pub enum Mutation {
     RequestsOutside,
     /// Behind an exchange, records are taken in the order in which lanes have sent them.
     TakenAsSent,
+    /// A lane goes on to the next epoch while others still fire timers of this one.
+    EndsApart,
     /// Time at a record is that of records that come after it.
     TimeFromLater,
     /// Committed offsets stand in the group only, where they expire.
@@ -97,6 +99,7 @@ impl Mutation {
             Self::AnswersOvertake => FaultInjection::AnswersOvertake,
             Self::AnswersUnread => FaultInjection::AnswersUnread,
             Self::TakenAsSent => FaultInjection::TakenAsSent,
+            Self::EndsApart => FaultInjection::EndsApart,
             Self::TimeFromLater => FaultInjection::TimeOfTick,
             _ => FaultInjection::None,
         }

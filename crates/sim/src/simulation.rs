@@ -198,6 +198,9 @@ impl Simulation {
         if self.job.parts.iter().any(|part| part.has_timers()) {
             self.world.count("runs with timers");
         }
+        if self.job.parts.contains(&Part::Bank) {
+            self.world.count("runs with a bank");
+        }
         if self.job.asking().is_some() {
             self.world.count("runs with async calls");
         }

@@ -5,6 +5,7 @@
 //! come out.
 
 pub(crate) mod asks;
+pub(crate) mod bank;
 pub(crate) mod batches;
 pub(crate) mod bells;
 mod input;
@@ -62,6 +63,8 @@ pub(crate) enum Part {
     /// Timers of a processor by both clocks; `true`: beside a scheduled source. (Without it nothing but the
     /// timers themselves wakes an engine that has read everything.)
     Bells(bool),
+    /// Transfers between accounts that all lanes share.
+    Bank,
     /// An async function.
     Asks(Asking),
     /// A function of whole batches, of at most so many rows, after at most so many milliseconds.
@@ -95,6 +98,7 @@ impl Part {
             Self::Foreign(_) => &["orders", "goods"],
             Self::Joined => &["plans", "visits"],
             Self::Bells(_) => &["bells"],
+            Self::Bank => &["bank"],
             Self::Asks(_) => &["asks"],
             Self::Batches { .. } => &["lots"],
             Self::Tardy => &["tardy"],
@@ -120,6 +124,7 @@ impl Part {
             Self::Joined => vec!["planned-out", "tally-out"],
             Self::Bells(true) => vec!["bells-out", bells::BEATS],
             Self::Bells(false) => vec!["bells-out"],
+            Self::Bank => vec!["bank-out"],
             Self::Asks(_) => vec!["asks-out", asks::LETTERS],
             Self::Batches { .. } => vec!["lots-out", batches::LETTERS],
             Self::Tardy => vec!["tardy-out", tardy::LETTERS],
@@ -147,7 +152,7 @@ impl Part {
 
     /// Has it timers of a processor?
     pub fn has_timers(self) -> bool {
-        matches!(self, Self::Bells(_))
+        matches!(self, Self::Bells(_) | Self::Bank)
     }
 
     /// Does it keep no table, and tell each of its values apart?
@@ -164,7 +169,7 @@ impl Part {
     /// races takes only those with one.)
     pub fn needs_keys(self) -> bool {
         match self {
-            Self::Pairs(_) | Self::Bells(_) | Self::Races => true,
+            Self::Pairs(_) | Self::Bells(_) | Self::Bank | Self::Races => true,
             Self::Offloads(parking) => parking.instead,
             _ => false,
         }
@@ -250,6 +255,7 @@ impl Job {
         ring(&mut parts, &mut aside.split());
         ask(&mut parts, &mut aside.split());
         race(&mut parts, &mut aside.split());
+        bank(&mut parts, &mut aside.split());
         let by_watermark = parts.iter().any(|part| part.waits_for_time())
             && !parts.contains(&Part::Races)
             && watermark.chance(5000);
@@ -279,7 +285,7 @@ impl Job {
             foreign: Arc::new(Foreign {
                 udfs: udf::all(),
                 serdes: Vec::new(),
-                processors: bells::processors(),
+                processors: plan::processors(),
                 ..Foreign::default()
             }),
             guarantee,
@@ -362,6 +368,17 @@ fn race(parts: &mut Vec<Part>, rng: &mut SimRng) {
             parts.clear();
         }
         parts.push(Part::Races);
+    }
+}
+
+/// A bank, sometimes alone, sometimes beside what else there is.
+fn bank(parts: &mut Vec<Part>, rng: &mut SimRng) {
+    if rng.chance(800) {
+        // A watermark of its own would hold the bank's time back.
+        if parts.contains(&Part::Tardy) || rng.chance(7000) {
+            parts.clear();
+        }
+        parts.push(Part::Bank);
     }
 }
 

@@ -144,6 +144,7 @@ fn all_happened(statistics: &Statistics) {
         "runs at least once",
         "runs by watermark",
         "runs with timers",
+        "runs with a bank",
         "runs with async calls",
         "calls that were answered",
         "calls that were refused once",
@@ -358,4 +359,10 @@ fn mutation_taken_as_sent_is_caught() {
 #[test]
 fn mutation_time_from_later_is_caught() {
     caught(Mutation::TimeFromLater, 500);
+}
+
+/// What one lane moves in the next epoch, another has yet to move in this one.
+#[test]
+fn mutation_ends_apart_is_caught() {
+    caught(Mutation::EndsApart, 1_000);
 }

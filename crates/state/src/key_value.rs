@@ -87,6 +87,11 @@ impl Dirty {
     pub fn len(&self) -> usize {
         self.keys.len()
     }
+
+    /// Adds another list of the same store and epoch.
+    pub fn append(&mut self, mut other: Self) {
+        self.keys.append(&mut other.keys);
+    }
 }
 
 /// A store of keyed, timestamped values; shared by all lanes.

@@ -36,6 +36,7 @@ EmbeddedBroker = _native.EmbeddedBroker
 WorkerClient = _native.WorkerClient
 ProcessorContext = _native.ProcessorContext
 Cancellable = _native.Cancellable
+KeyLocks = _native.KeyLocks
 KeyValueStore = _native.KeyValueStore
 TimestampedKeyValueStore = _native.TimestampedKeyValueStore
 WindowStore = _native.WindowStore

@@ -8,6 +8,7 @@ stores are the engine's own, in a hidden `TopologyTestDriver`: never an imitatio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -78,6 +79,7 @@ class MockProcessorContext:
         self._advanced: list[int] = []
         self._system_time = 0
         self._room = _Room()
+        self._locked = False
         self._timers = MockTimers()
         self._processor: Any = None
         for store in stores:
@@ -119,6 +121,24 @@ class MockProcessorContext:
         punctuator.start_ms = None if start is None else timestamp_ms(start)
         self._punctuators.append(punctuator)
         return punctuator
+
+    @contextmanager
+    def locks(self, *what: str | tuple[Any, Any], timeout: Duration | None = None) -> Iterator[None]:
+        """Lock nothing, since nobody else is there; refuse what the engine refuses."""
+        if timeout is not None:
+            duration_ms(timeout)
+        for one in what:
+            if not isinstance(one, str) and not (isinstance(one, tuple) and len(one) == 2):
+                raise TypeError(f"locks() takes names and pairs (store, key), not {one!r}")
+        if not what:
+            raise TypeError("locks() needs at least one name or pair. Next: write locks((store, key), ...)")
+        if self._locked:
+            raise RuntimeError("locks were asked for while others are held. Next: name all of them in one locks(...)")
+        self._locked = True
+        try:
+            yield
+        finally:
+            self._locked = False
 
     def commit(self) -> None:
         """Note that a commit was asked for."""

@@ -7,6 +7,9 @@
 //! brings the application's watermark: a stage sees it from its release on. Where the watermark is
 //! the time, a lane that is alone does the same.
 //!
+//! Where processors share stores, what is due may write them too (a timer does). There lanes meet once more
+//! before they pass, so that none reads in the next epoch what another has yet to write in this one.
+//!
 //! Later items of the stage wait meanwhile, because the stage is still in the old epoch.
 //! [`stoatflow_protocol::Rendezvous`] decides which lanes have arrived.
 
@@ -18,7 +21,7 @@ use crate::runtime::failpoint::Failpoint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Error, Lane, Result, StageId, StoreId, Timestamp};
-use stoatflow_operators::{Chain, Times, merge_times};
+use stoatflow_operators::{Chain, FaultInjection, Times, merge_times};
 use stoatflow_state::KeyRange;
 
 impl LaneRoom {
@@ -129,11 +132,21 @@ impl LaneRoom {
         if let Some((_, barrier)) = self.ending {
             self.give_at_the_end(stage, barrier, true)?;
         }
-        self.pass(epoch, stage)
+        if !self.timing.stages[usize::from(stage.0)].ends_together
+            || self.fault == FaultInjection::EndsApart
+        {
+            return self.pass(epoch, stage);
+        }
+        if self.shared.ends.arrive(epoch.0, stage) {
+            for queue in &self.shared.queues {
+                queue.push(LaneItem::Pass { epoch, stage });
+            }
+        }
+        Ok(())
     }
 
     /// The lane is done with the stage's epoch.
-    fn pass(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
+    pub(super) fn pass(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
         let index = usize::from(stage.0);
         self.note_times(index);
         self.report_counts(index);

@@ -97,6 +97,13 @@ pub enum LaneItem {
         /// Wall time for all.
         wall: Timestamp,
     },
+    /// All lanes have done what was due at the end of a stage: it goes on with the next epoch.
+    Pass {
+        /// The epoch that ends.
+        epoch: Epoch,
+        /// The stage it ends for.
+        stage: StageId,
+    },
     /// Every lane has finished every stage of `epoch`: seal the writes.
     Seal {
         /// The epoch.

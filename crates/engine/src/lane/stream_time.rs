@@ -32,6 +32,9 @@ pub struct StageTiming {
     /// Has it processors, which may have schedules, scheduled sources, or windows that close
     /// without input?
     pub punctuates: bool,
+    /// Has it processors with stores, which may be called when lanes were released? Then lanes meet
+    /// again before they go on.
+    pub ends_together: bool,
 }
 
 /// See the module.
@@ -90,7 +93,10 @@ impl Timing {
                         Op::Process { .. } | Op::TransformValues { .. } | Op::Scheduled { .. }
                     )
                 });
+            let late = |n: &stoatflow_core::NodeId| acts_late(plan, &plan.nodes[n.0 as usize]);
             StageTiming {
+                ends_together: ops().any(|op| shares_stores(plan, op))
+                    && stage.nodes.iter().any(late),
                 timed: punctuates
                     || stage.id.0 == 0 && application.is_some()
                     || ops()
@@ -199,6 +205,45 @@ impl Timing {
         }
         Ok(())
     }
+}
+
+fn is_timers(plan: &PhysicalPlan, store: StoreId) -> bool {
+    plan.stores[usize::from(store.0)].kind == StoreKind::Timers
+}
+
+/// A processor may read and write the keys of all lanes.
+fn shares_stores(plan: &PhysicalPlan, op: &Op) -> bool {
+    match op {
+        Op::Process { stores, .. } | Op::TransformValues { stores, .. } => {
+            stores.iter().any(|store| !is_timers(plan, *store))
+        }
+        _ => false,
+    }
+}
+
+/// May it give something out after all lanes have reported, while some have gone on? Those that can't are
+/// listed, so that a new operator is on the safe side.
+fn acts_late(plan: &PhysicalPlan, node: &stoatflow_plan::Node) -> bool {
+    let quiet = match &node.op {
+        Op::Process { stores, .. } => !stores.iter().any(|store| is_timers(plan, *store)),
+        Op::Source { .. }
+        | Op::Filter { .. }
+        | Op::FilterNot { .. }
+        | Op::Map { .. }
+        | Op::MapValues { .. }
+        | Op::FlatMap { .. }
+        | Op::FlatMapValues { .. }
+        | Op::SelectKey { .. }
+        | Op::Peek { .. }
+        | Op::Foreach { .. }
+        | Op::Merge
+        | Op::Split { .. }
+        | Op::Exchange { .. }
+        | Op::ToStream
+        | Op::Sink { .. } => true,
+        _ => false,
+    };
+    !quiet || node.idle.is_some()
 }
 
 /// Nodes with nothing but scheduled sources or answers above them. Children have higher numbers

@@ -30,6 +30,8 @@ pub struct Shared {
     pub queues: Vec<LaneQueue>,
     /// Arrivals per stage and tick; the last entry counts seals, by epoch.
     pub alignment: Alignment,
+    /// Lanes that have done what was due at the end of a stage, by epoch.
+    pub ends: Alignment,
     /// By stage: how records move its time, for ticks that not all lanes have sent yet.
     steps: Vec<Mutex<Vec<(u64, Steps)>>>,
     /// The last tick that all lanes have taken from dispatch.
@@ -78,10 +80,12 @@ impl Shared {
         align: bool,
         failpoints: Failpoints,
     ) -> Self {
-        let alignment = if align {
-            Alignment::new(lanes, stages + 1)
-        } else {
-            Alignment::broken_unaligned(lanes, stages + 1)
+        let aligned = |stages| {
+            if align {
+                Alignment::new(lanes, stages)
+            } else {
+                Alignment::broken_unaligned(lanes, stages)
+            }
         };
         let run = Arc::new(RunCoordinator::new(&status.application_id));
         for node in &status.plan.nodes {
@@ -95,7 +99,8 @@ impl Shared {
             status,
             clock,
             queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
-            alignment,
+            alignment: aligned(stages + 1),
+            ends: aligned(stages),
             steps: (0..=stages).map(|_| Mutex::default()).collect(),
             taken: AtomicU64::new(0),
             outbox: Outbox::new(lanes),

@@ -1,4 +1,5 @@
-//! What the lanes of one run share: schedules of punctuations, timers, batches, parking lots, async calls.
+//! What the lanes of one run share: schedules of punctuations, timers, batches, parking lots, async calls,
+//! locks.
 //!
 //! Takes schedules from processors of any lane and returns the due ones to the lane that punctuates. Owns
 //! Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many points of the
@@ -41,6 +42,8 @@ pub struct RunCoordinator {
     ended: AtomicBool,
     /// Of async calls.
     pub(crate) overload: crate::ops::async_ops::Overload,
+    /// Of processors.
+    pub(crate) locks: Arc<crate::LockTable>,
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +131,7 @@ impl RunCoordinator {
     /// Nothing is worth waiting for any more.
     pub fn end(&self) {
         self.ended.store(true, Relaxed);
+        self.locks.end();
     }
 
     /// Was it said so?

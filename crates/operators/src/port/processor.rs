@@ -4,6 +4,7 @@
 //! Processor API promises. One instance per lane. Forwarded records are handed to the children when
 //! the batch is done, in order; where a store is shared with nodes below, a batch is one record.
 
+use crate::port::lock_table::{LockHolder, LockKey, LockTable};
 use crate::{Cost, Failed};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -131,6 +132,9 @@ pub enum Keys<'k> {
 /// A version of a key: value, since when, until when.
 pub type Version = (Datum, i64, Option<i64>);
 
+/// Gives the new value of a key from the one it has; a null value deletes.
+pub type UpdateFn<'f> = dyn FnMut(&mut dyn ProcessorHost, Option<Stored>) -> Result<Stored> + 'f;
+
 /// What a processor may do while it is called. Stores are named by their place in the processor's list.
 /// Keys are datums; the host encodes them with the store's serdes. Every read gives values of its own: what
 /// is done to a foreign value that was read never shows in the store, unless it is put.
@@ -159,6 +163,38 @@ pub trait ProcessorHost {
     /// # Errors
     /// As `get`; `User` if the store may only be read; so for all that write.
     fn put(&mut self, store: usize, key: &Datum, value: Stored) -> Result<()>;
+    /// Reads a key and writes it, in one step for all lanes: if another lane writes it meanwhile, `f` runs
+    /// again with the new value. `f` may use the host, but not write this key.
+    ///
+    /// # Errors
+    /// As `put`, and those of `f`, after which nothing is written.
+    fn update(&mut self, store: usize, key: &Datum, f: &mut UpdateFn<'_>) -> Result<()>;
+    /// Writes a key that has no value; gives the value it has otherwise. One step for all lanes.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn put_if_absent(&mut self, store: usize, key: &Datum, value: Stored)
+    -> Result<Option<Stored>>;
+    /// Deletes a key, at a time; gives the value it had. One step for all lanes.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn delete(&mut self, store: usize, key: &Datum, time: i64) -> Result<Option<Stored>>;
+    /// What to lock for a key of a store.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn lock_key(&self, store: usize, key: &Datum) -> Result<LockKey>;
+    /// May keys of this store be read and written in one step for all lanes?
+    ///
+    /// # Errors
+    /// `User` if nodes of several stages write it.
+    fn check_one_step(&self, store: usize) -> Result<()>;
+    /// The locks of the run.
+    fn locks(&self) -> Arc<LockTable>;
+    /// Who holds what is locked while this record is processed.
+    fn lock_holder(&self, origin: &Origin) -> LockHolder;
+
     /// Entries from `from` to `to`, both inclusive, in the order of their bytes.
     ///
     /// # Errors

@@ -28,6 +28,8 @@ pub enum FaultInjection {
     AnswersUnread,
     /// Behind an exchange records are taken as lanes have sent them.
     TakenAsSent,
+    /// A lane that has fired its timers goes on to the next epoch before others have.
+    EndsApart,
     /// A record has the time of the whole tick, of later records too.
     TimeOfTick,
 }

@@ -38,6 +38,11 @@ impl NodeContext {
         self
     }
 
+    /// The node's name.
+    pub fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
     /// May records that fail be left out?
     pub fn is_lenient(&self) -> bool {
         self.policy.is_some()

@@ -13,6 +13,7 @@ use stoatflow_core::error::ErrorKind;
 use stoatflow_core::{Error, Origin, Record, Result, Timestamp};
 use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role, Timer};
 
+use super::holding::Holding;
 use super::records::Given;
 
 /// What is being processed.
@@ -108,6 +109,8 @@ pub struct CallScope {
     role: Role,
     state: Mutex<State>,
     failed: Mutex<Option<Error>>,
+    /// The locks that the processor holds.
+    pub(super) holding: Mutex<Option<Holding>>,
 }
 
 /// An open scope; closed when this is dropped.
@@ -121,6 +124,7 @@ impl CallScope {
             role,
             state: Mutex::new(State::Shut),
             failed: Mutex::new(None),
+            holding: Mutex::new(None),
         }
     }
 
@@ -175,6 +179,28 @@ impl CallScope {
         self.with(what, |host, moment| Ok(act(host, moment)))
     }
 
+    /// Uses the host, and calls user code meanwhile, which may use it too: through [`Calls`].
+    pub fn with_calls<T>(
+        &self,
+        what: &str,
+        act: impl FnOnce(&mut dyn ProcessorHost, &mut Calls<'_>) -> Result<T>,
+    ) -> PyResult<T> {
+        let Open { host, moment, .. } = self.take(what).map_err(to_py_err)?;
+        let mut calls = Calls {
+            scope: self,
+            moment: Some(moment),
+        };
+        // SAFETY: as in `with`. While user code runs, the scope has a pointer that was made from this reference,
+        // and gives it back before the reference is used again.
+        let result = act(unsafe { &mut *host }, &mut calls);
+        *self.state.lock() = State::Open(Open {
+            host,
+            thread: std::thread::current().id(),
+            moment: calls.moment.take().unwrap_or(Moment::none(0)),
+        });
+        result.map_err(|e| self.raise(e))
+    }
+
     fn take(&self, what: &str) -> Result<Open> {
         let mut state = self.state.lock();
         let elsewhere = match &*state {
@@ -216,15 +242,59 @@ impl CallScope {
     }
 }
 
+/// What `with_calls` gives: runs user code while the host is in use.
+pub struct Calls<'s> {
+    scope: &'s CallScope,
+    /// `None` while user code runs.
+    moment: Option<Moment>,
+}
+
+impl Calls<'_> {
+    /// The time of what is being processed.
+    pub fn time(&self) -> i64 {
+        self.moment.as_ref().map_or(0, |moment| moment.time)
+    }
+
+    /// Opens the scope again for `body`.
+    pub fn call<T>(&mut self, host: &mut dyn ProcessorHost, body: impl FnOnce() -> T) -> T {
+        let moment = self.moment.take().unwrap_or(Moment::none(0));
+        let open = self.scope.open(host, moment);
+        let done = body();
+        let before = std::mem::replace(&mut *self.scope.state.lock(), State::Busy);
+        if let State::Open(open) = before {
+            self.moment = Some(open.moment);
+        }
+        // It would shut the scope; if `body` unwinds, it does.
+        std::mem::forget(open);
+        done
+    }
+}
+
 impl OpenScope<'_> {
     /// The error of the engine that happened in the call, if one did.
     pub fn check(&self) -> Result<()> {
         self.scope.failed.lock().take().map_or(Ok(()), Err)
     }
 
+    /// Gives back locks that are still held.
+    ///
+    /// # Errors
+    /// `User` if there are any: they would be held over the end of the call.
+    pub fn let_go(&self, call: &str) -> Result<()> {
+        let Some(held) = self.scope.holding.lock().take() else {
+            return Ok(());
+        };
+        drop(held);
+        Err(Error::user(format!(
+            "locks were still held when {call} returned: they are held within one call, never over a commit"
+        ))
+        .hint("write `with context.locks(...):` around what needs them"))
+    }
+
     /// Shuts it.
-    pub fn close(self) -> Result<()> {
-        self.check()
+    pub fn close(self, call: &str) -> Result<()> {
+        self.check()?;
+        self.let_go(call)
     }
 }
 
@@ -232,5 +302,7 @@ impl Drop for OpenScope<'_> {
     fn drop(&mut self) {
         let open = std::mem::replace(&mut *self.scope.state.lock(), State::Shut);
         drop(open);
+        let held = self.scope.holding.lock().take();
+        drop(held);
     }
 }

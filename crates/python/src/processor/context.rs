@@ -2,12 +2,13 @@
 
 use super::PyPunctuator;
 use super::call_scope::CallScope;
+use super::held::{KeyLocks, LOCK_TIMEOUT};
 use super::records;
 use super::stores::handle;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::{PyString, PyTuple, PyType};
 use std::sync::Arc;
 use stoatflow_core::Error;
 use stoatflow_operators::{Punctuation, ScheduleId};
@@ -91,6 +92,26 @@ impl ProcessorContext {
                 })
         })?;
         handle(py, Arc::clone(&self.scope), name, found.0, found.1)
+    }
+
+    /// Locks names and keys of stores for a section of code: a context manager.
+    #[pyo3(signature = (*what, timeout=None))]
+    fn locks(
+        &self,
+        what: &Bound<'_, PyTuple>,
+        timeout: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<KeyLocks> {
+        let timeout = match timeout {
+            None => LOCK_TIMEOUT,
+            Some(given) => {
+                let ms: u64 = DURATION
+                    .import(given.py(), "stoatflow.durations", "duration_ms")?
+                    .call1((given,))?
+                    .extract()?;
+                std::time::Duration::from_millis(ms)
+            }
+        };
+        KeyLocks::new(&self.scope, what, timeout)
     }
 
     /// Calls `callback(time)` whenever `interval` has passed on a clock.

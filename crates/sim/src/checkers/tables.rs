@@ -1,6 +1,8 @@
 //! Checks tables: the expected values are computed directly from the input topics.
 
-use super::{History, Verdict, bells, history, hold, joined, lookups, offloads, stateless, timed};
+use super::{
+    History, Verdict, bank, bells, history, hold, joined, lookups, offloads, stateless, timed,
+};
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
 use bytes::Bytes;
@@ -104,6 +106,7 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Foreign(_) => timed::foreign(broker, &first, rule, job.cached),
         Part::Joined => joined::check(broker, &first, rule, job.cached),
         Part::Bells(_) => bells::timers(broker, &first, once),
+        Part::Bank => bank::balances(broker, once),
         _ => Ok(()),
     }
 }

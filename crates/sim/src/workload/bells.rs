@@ -25,12 +25,12 @@ const FULL_MS: i64 = 100;
 /// Timers by the clock are so far ahead.
 const SOON_MS: i64 = 120;
 
-/// Names of the processors, in the order of [`processors`].
-pub(super) const PROCESSORS: &[&str] = &["bells.rs Ringer"];
+/// The name of the processor.
+pub(super) const PROCESSOR: &str = "bells.rs Ringer";
 
-/// All processors.
-pub(super) fn processors() -> Vec<Arc<dyn ProcessorSupplier>> {
-    vec![Arc::new(Ringer)]
+/// The processor.
+pub(super) fn processor() -> Arc<dyn ProcessorSupplier> {
+    Arc::new(Ringer)
 }
 
 /// When a record's timer by the time of events is due.
@@ -86,7 +86,7 @@ impl Ringer {
 
 impl ProcessorSupplier for Ringer {
     fn name(&self) -> &str {
-        PROCESSORS[0]
+        PROCESSOR
     }
 
     fn create(&self, _role: Role) -> Result<Box<dyn Processor>> {

@@ -118,6 +118,7 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
         Part::Joined => Bytes::from(format!("j{number}")),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
         Part::Bells(_) => Bytes::from(format!("b{number}")),
+        Part::Bank => Bytes::from(format!("m{number}")),
         Part::Lookups(_) if topic == lookups::ROWS => Bytes::from(format!("e{number}")),
         Part::Asks(_) | Part::Offloads(_) | Part::Lookups(_) => {
             Bytes::from(format!("g{}:{number}", skewed(rng, 5)))

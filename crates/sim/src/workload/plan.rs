@@ -1,9 +1,11 @@
 //! The parts as the DSL would send them.
 
 use super::asks::Asking;
-use super::{Part, asks, batches, bells, lookups, offloads, tardy, udf as functions};
+use super::{Part, asks, bank, batches, bells, lookups, offloads, tardy, udf as functions};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use stoatflow_core::Result;
+use stoatflow_operators::ProcessorSupplier;
 use stoatflow_plan::PhysicalPlan;
 
 /// All parts in one topology; `by_watermark`: what closes by time goes by the watermarks of its sources.
@@ -16,7 +18,7 @@ pub(super) fn compile(parts: &[Part], by_watermark: bool) -> Result<PhysicalPlan
             nodes[base]["watermark"] = json!({"strategy": "monotonic"});
         }
     }
-    let plan = json!({"version": 1, "nodes": nodes, "functions": functions::NAMES, "processors": bells::PROCESSORS});
+    let plan = json!({"version": 1, "nodes": nodes, "functions": functions::NAMES, "processors": PROCESSORS});
     stoatflow_plan::compile(plan.to_string().as_bytes())
 }
 
@@ -30,6 +32,14 @@ pub(crate) const REACH_MS: i64 = 60;
 /// More than the disorder of the input: nothing is late.
 pub(crate) const GRACE_MS: i64 = 100;
 
+/// Names of the processors, in the order of [`processors`].
+const PROCESSORS: &[&str] = &[bells::PROCESSOR, bank::PROCESSOR];
+
+/// All processors.
+pub(super) fn processors() -> Vec<Arc<dyn ProcessorSupplier>> {
+    vec![bells::processor(), bank::processor()]
+}
+
 fn part_nodes(part: Part, base: usize) -> Vec<Value> {
     match part {
         Part::Words(native) => words(base, native, part),
@@ -42,6 +52,7 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Foreign(asking) => foreign(base, asking),
         Part::Joined => joined(base),
         Part::Bells(beats) => bells::nodes(base, beats),
+        Part::Bank => bank::nodes(base, 1),
         Part::Asks(asking) => asks::nodes(base, asking),
         Part::Batches { rows, wait_ms } => batches::nodes(base, rows, wait_ms),
         Part::Tardy => tardy::nodes(base),

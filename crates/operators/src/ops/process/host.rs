@@ -4,12 +4,14 @@
 //! and collects what is forwarded. Lives as long as one call. A store's lock is never held while the
 //! interpreter is waited for (the stores see to it), so the processor may hold the interpreter here.
 
+mod atomic;
+
 use super::processor_env::{Connected, ProcessorEnv};
 use super::timers::LaneTimers;
 use crate::api::run_coordinator::{Asked, Now};
 use crate::{
-    ALL_CHILDREN, Context, Keys, LaneStore, NO_ORIGIN, ProcessorHost, Punctuation, Punctuator,
-    ScheduleId, Version,
+    ALL_CHILDREN, Context, Keys, LaneStore, LockHolder, LockKey, LockTable, NO_ORIGIN,
+    ProcessorHost, Punctuation, Punctuator, ScheduleId, UpdateFn, Version,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -32,6 +34,8 @@ pub(crate) struct Host<'h, 'c> {
     /// While `init` runs: how many schedules it has asked for.
     asked: Option<u32>,
     timers: Option<&'h mut LaneTimers>,
+    /// The key that is updated, by store.
+    updating: Option<(usize, Bytes)>,
 }
 
 impl<'h, 'c> Host<'h, 'c> {
@@ -46,6 +50,7 @@ impl<'h, 'c> Host<'h, 'c> {
             out,
             asked: None,
             timers: None,
+            updating: None,
         }
     }
 
@@ -212,13 +217,52 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn put(&mut self, store: usize, key: &Datum, value: Stored) -> Result<()> {
-        let store = self.connected(store)?;
+        let (at, store) = (store, self.connected(store)?);
         store.writable()?;
         let key = store.key_bytes(key)?;
+        self.not_updating(at, store, &key)?;
         let value = taken(store, value)?;
         let epoch = self.context.epoch;
         let LaneStore { store, dirty } = self.lane_store(store);
         store.put(epoch, dirty, &key, Some(value))
+    }
+
+    fn update(&mut self, store: usize, key: &Datum, f: &mut UpdateFn<'_>) -> Result<()> {
+        self.update_key(store, key, f)
+    }
+
+    fn put_if_absent(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        value: Stored,
+    ) -> Result<Option<Stored>> {
+        self.put_missing(store, key, value)
+    }
+
+    fn delete(&mut self, store: usize, key: &Datum, time: i64) -> Result<Option<Stored>> {
+        self.take_out(store, key, time)
+    }
+
+    fn lock_key(&self, store: usize, key: &Datum) -> Result<LockKey> {
+        let store = self.connected(store)?;
+        Ok(LockKey::Row(store.id, store.key_bytes(key)?))
+    }
+
+    fn check_one_step(&self, store: usize) -> Result<()> {
+        self.connected(store)?.one_step()
+    }
+
+    fn locks(&self) -> Arc<LockTable> {
+        Arc::clone(&self.context.clocks.run.locks)
+    }
+
+    fn lock_holder(&self, origin: &Origin) -> LockHolder {
+        LockHolder {
+            node: self.env.node_context.name(),
+            lane: self.context.share.lane,
+            origin: *origin,
+        }
     }
 
     fn range(

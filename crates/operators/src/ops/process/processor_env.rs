@@ -6,7 +6,7 @@ use crate::Foreign;
 use crate::support::node_context::NodeContext;
 use bytes::Bytes;
 use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId};
-use stoatflow_plan::{Node, PhysicalPlan, StoreKind};
+use stoatflow_plan::{Node, Op, PhysicalPlan, StoreKind};
 
 /// A store that a processor may reach.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Connected {
     /// Of a window, session or versioned store: the clock of the highest time it has taken.
     pub clock: ClockId,
     pub read_only: bool,
+    /// Do nodes of another stage write it too? They may be in another epoch.
+    pub elsewhere: bool,
 }
 
 /// See the module.
@@ -54,6 +56,7 @@ impl ProcessorEnv {
                 value: foreign.serde(&store.value)?,
                 clock: store.clock.unwrap_or(clock),
                 read_only: is_kept_by_another(plan, node, *id),
+                elsewhere: is_written_elsewhere(plan, node, *id),
             })
         });
         let children = node.children.iter().map(|child| {
@@ -109,6 +112,21 @@ fn is_kept_by_another(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool 
             && (other.op.store() == Some(store)
                 || (other.op.stores().contains(&store) && global(other) && !global(node)))
     })
+}
+
+/// Does a processor or transformer of another stage reach it?
+fn is_written_elsewhere(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool {
+    let users = plan.nodes.iter().filter(|other| match &other.op {
+        Op::Process { stores, .. } | Op::TransformValues { stores, .. } => stores.contains(&store),
+        _ => false,
+    });
+    let own = |other: &Node| {
+        let mut stages = plan.stages.iter();
+        stages.any(|stage| stage.nodes.contains(&other.id) && stage.nodes.contains(&node.id))
+    };
+    users
+        .filter(|other| other.id != node.id)
+        .any(|other| !own(other))
 }
 
 fn below(plan: &PhysicalPlan, entry: stoatflow_core::NodeId, node: &Node) -> bool {
@@ -175,6 +193,21 @@ impl Connected {
                 self.name
             ))
             .hint("give the processor a store of its own: builder.add_state_store(...)"),
+        ))
+    }
+
+    /// May keys be read and written in one step? Lanes of one stage finish an epoch together.
+    pub fn one_step(&self) -> Result<()> {
+        if !self.elsewhere {
+            return Ok(());
+        }
+        Err(self.named(
+            Error::user(format!(
+                "the store '{}' is used in several stages, which may be in two transactions at a time: \
+                 nothing can be one step for all of them",
+                self.name
+            ))
+            .hint("use get() and put() with keys that only one of them writes, or give each a store of its own"),
         ))
     }
 }

@@ -4,11 +4,12 @@ use super::iterator::StoreIterator;
 use super::{Handle, stored};
 use crate::convert::to_py;
 use crate::processor::context::generic;
+use crate::processor::held::KeyHold;
 use crate::processor::records::{datum, key as record_key};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyType};
-use stoatflow_core::Datum;
+use stoatflow_core::{Datum, Error};
 use stoatflow_state::Stored;
 
 /// A value per key.
@@ -32,6 +33,62 @@ impl KeyValueStore {
         let (value, time) = self.handle.written(value)?;
         self.handle
             .with(|host, moment, at| host.put(at, &key, stored(value, time.unwrap_or(moment.time))))
+    }
+
+    /// Locks the key for a step that other lanes must not come between.
+    fn hold(
+        &self,
+        key: &Bound<'_, PyAny>,
+        given: &Datum,
+        method: &'static str,
+    ) -> PyResult<Option<KeyHold<'_>>> {
+        let Handle {
+            scope, at, name, ..
+        } = &self.handle;
+        let lock = scope.with("a store", |host, moment| {
+            let lock = host.lock_key(*at, given)?;
+            Ok((lock, host.locks(), host.lock_holder(&moment.origin)))
+        })?;
+        scope.hold_key(key.py(), lock, (name, method), key)
+    }
+
+    /// Writes what `new` makes of the key's value, in one step for all lanes; gives it.
+    fn change<'py>(
+        &self,
+        method: &'static str,
+        key: &Bound<'py, PyAny>,
+        new: impl Fn(Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = key.py();
+        let given = record_key(key)?;
+        let _locked = self.hold(key, &given, method)?;
+        let (mut raised, mut made) = (None, None);
+        let done = self.handle.scope.with_calls("a store", |host, calls| {
+            host.update(self.handle.at, &given, &mut |host, found| {
+                let time = calls.time();
+                let called = calls.call(host, || {
+                    let found = found.as_ref().map(|found| self.handle.shown(py, found));
+                    let object = new(found.transpose()?)?;
+                    let (value, own) = self.handle.written(&object)?;
+                    Ok((object, stored(value, own.unwrap_or(time))))
+                });
+                match called {
+                    Ok((object, value)) => {
+                        made = Some(object);
+                        Ok(value)
+                    }
+                    Err(error) => {
+                        raised = Some(error);
+                        Err(Error::user("a function of a store raised"))
+                    }
+                }
+            })
+        });
+        if let Some(error) = raised {
+            return Err(error);
+        }
+        done?;
+        Ok(made.filter(|made| !made.is_none()))
     }
 
     fn pairs(&self, py: Python<'_>, found: Vec<(Datum, Stored)>) -> PyResult<StoreIterator> {
@@ -96,11 +153,68 @@ impl KeyValueStore {
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let given = record_key(key)?;
+        let (value, time) = self.handle.written(value)?;
+        let _locked = self.hold(key, &given, "put_if_absent()")?;
+        let found = self.handle.with(|host, moment, at| {
+            host.put_if_absent(at, &given, stored(value, time.unwrap_or(moment.time)))
+        })?;
+        found.map(|found| self.handle.shown(py, &found)).transpose()
+    }
+
+    /// Writes what `function(key, value)` gives for the value that the key has (`None`: it has none), in one step
+    /// for all lanes; gives the new value.
+    fn compute<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        function: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.change("compute()", key, |found| match found {
+            Some(found) => function.call1((key, found)),
+            None => function.call1((key, key.py().None())),
+        })
+    }
+
+    /// Writes what `function(key)` gives, if the key has no value; gives the value that it has then.
+    fn compute_if_absent<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        function: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Some(found) = self.read(key)? {
-            return self.handle.shown(py, &found).map(Some);
+            return self.handle.shown(key.py(), &found).map(Some);
         }
-        self.write(key, value)?;
-        Ok(None)
+        self.change("compute_if_absent()", key, |found| match found {
+            // Another lane was faster.
+            Some(found) => Ok(found),
+            None => function.call1((key,)),
+        })
+    }
+
+    /// Writes what `function(key, value)` gives, if the key has a value; gives the new one.
+    fn compute_if_present<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        function: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.change("compute_if_present()", key, |found| match found {
+            Some(found) => function.call1((key, found)),
+            None => Ok(key.py().None().into_bound(key.py())),
+        })
+    }
+
+    /// Writes `operand` if the key has no value, otherwise what `function(value, operand)` gives; gives the new
+    /// value.
+    fn merge<'py>(
+        &self,
+        key: &Bound<'py, PyAny>,
+        operand: &Bound<'py, PyAny>,
+        function: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.change("merge()", key, |found| match found {
+            Some(found) => function.call1((found, operand)),
+            None => Ok(operand.clone()),
+        })
     }
 
     /// Writes many: a mapping, or pairs.
@@ -122,12 +236,11 @@ impl KeyValueStore {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let key = record_key(key)?;
-        let found = self.handle.with(|host, moment, at| {
-            let found = host.get(at, &key)?;
-            host.put(at, &key, stored(Datum::Null, moment.time))?;
-            Ok(found)
-        })?;
+        let given = record_key(key)?;
+        let _locked = self.hold(key, &given, "delete()")?;
+        let found = self
+            .handle
+            .with(|host, moment, at| host.delete(at, &given, moment.time))?;
         found.map(|found| self.handle.shown(py, &found)).transpose()
     }
 

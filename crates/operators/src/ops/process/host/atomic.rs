@@ -1,0 +1,97 @@
+//! Reads and writes of a key in one step for all lanes.
+//!
+//! Without a lock of the store while the user's function runs: if another lane writes the key meanwhile, the
+//! function runs again. Lanes of a stage with such stores finish an epoch together (`engine::lane::barrier`),
+//! so a step never builds on what a later epoch has written, and is never missed by one.
+
+use super::{Connected, Host, LaneStore, UpdateFn, given, taken};
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Result, Timestamp};
+use stoatflow_state::{Dirty, Stored};
+
+impl Host<'_, '_> {
+    /// The function of `update` gives the key's value; a write of its own would go on for ever.
+    pub(super) fn not_updating(&self, at: usize, store: &Connected, key: &Bytes) -> Result<()> {
+        match &self.updating {
+            Some((of, updated)) if *of == at && updated == key => Err(store.named(
+                Error::user("a function that gives a new value wrote the key itself")
+                    .hint("return the value instead"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn update_key(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        f: &mut UpdateFn<'_>,
+    ) -> Result<()> {
+        let (at, store) = (store, self.connected(store)?);
+        store.writable()?;
+        store.one_step()?;
+        let key = store.key_bytes(key)?;
+        if self.updating.is_some() {
+            return Err(Error::user("a function that gives a new value updated another key").hint(
+                "take the locks of all keys first: with context.locks(...), then get() and put()",
+            ));
+        }
+        self.updating = Some((at, key.clone()));
+        let kept = Arc::clone(&self.lane_store(store).store);
+        let (epoch, mut dirty) = (self.context.epoch, Dirty::default());
+        let done = kept.update_unlocked(epoch, &mut dirty, &key, |current| {
+            let now = current.map(|stored| given(store, stored.clone()));
+            let next = f(self, now.transpose()?)?;
+            Ok((Some(taken(store, next)?), ()))
+        });
+        self.updating = None;
+        self.lane_store(store).dirty.append(dirty);
+        done
+    }
+
+    pub(super) fn put_missing(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        value: Stored,
+    ) -> Result<Option<Stored>> {
+        let (at, store) = (store, self.connected(store)?);
+        store.writable()?;
+        let key = store.key_bytes(key)?;
+        self.not_updating(at, store, &key)?;
+        let value = taken(store, value)?;
+        let epoch = self.context.epoch;
+        let LaneStore { store: kept, dirty } = self.lane_store(store);
+        let found = match kept.get(epoch, &key)? {
+            Some(found) => Some(found),
+            // Another lane may have been faster. Then its value is written once more, as it is.
+            None => kept.update(epoch, dirty, &key, |current| match current {
+                Some(found) => Ok((Some(found.clone()), Some(found.clone()))),
+                None => Ok((Some(value), None)),
+            })?,
+        };
+        found.map(|stored| given(store, stored)).transpose()
+    }
+
+    pub(super) fn take_out(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        time: i64,
+    ) -> Result<Option<Stored>> {
+        let (at, store) = (store, self.connected(store)?);
+        store.writable()?;
+        let key = store.key_bytes(key)?;
+        self.not_updating(at, store, &key)?;
+        let gone = Stored {
+            value: Datum::Null,
+            timestamp: Timestamp(time),
+        };
+        let epoch = self.context.epoch;
+        let LaneStore { store: kept, dirty } = self.lane_store(store);
+        let had = |current: Option<&Stored>| Ok((Some(gone), current.cloned()));
+        let found = kept.update(epoch, dirty, &key, had)?;
+        found.map(|stored| given(store, stored)).transpose()
+    }
+}

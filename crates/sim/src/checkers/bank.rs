@@ -1,0 +1,74 @@
+//! Checks a bank whose accounts all lanes share.
+//!
+//! Takes the input topic and the changelogs. Under exactly-once each balance is what the input says; so nothing
+//! was lost between two lanes, and the accounts add up to nothing. Under at-least-once only the orders are
+//! known: none is left.
+
+use super::{Verdict, history, hold, newest};
+use crate::broker::SimBroker;
+use crate::workload::APPLICATION;
+use crate::workload::bank::{ACCOUNTS, ORDERS, Transfer, account, number, transfer};
+use crate::workload::functions::CLOSER;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use stoatflow_state::TimerDomain::{Event, Processing};
+
+fn changelog(store: &str) -> String {
+    format!("{APPLICATION}-{store}-changelog")
+}
+
+/// What the accounts must hold.
+fn wanted(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
+    let mut balances = BTreeMap::new();
+    for (_, kept) in broker.visible("bank").into_iter().flatten() {
+        if kept.key.as_deref() == Some(CLOSER.as_bytes()) {
+            continue;
+        }
+        let value = kept.value.unwrap_or_default();
+        let number = number(&String::from_utf8_lossy(&value))
+            .ok_or_else(|| format!("{value:?} has no number"))?;
+        for when in [None, Some(Event), Some(Processing)] {
+            let Transfer { from, to, amount } = transfer(number, when);
+            *balances.entry(account(from)).or_default() -= amount;
+            *balances.entry(account(to)).or_default() += amount;
+        }
+    }
+    Ok(balances)
+}
+
+fn held(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
+    let rows = newest(&history(broker, &changelog(ACCOUNTS))?).into_iter();
+    let balance = |(key, value): (Bytes, Bytes)| {
+        let bytes = value.first_chunk::<8>();
+        let bytes = bytes.ok_or_else(|| format!("{value:?} is no balance"))?;
+        Ok((
+            String::from_utf8_lossy(&key).into_owned(),
+            i64::from_be_bytes(*bytes),
+        ))
+    };
+    rows.map(balance).collect()
+}
+
+/// Judges the balances. `once`: exactly, not at least.
+pub(super) fn balances(broker: &SimBroker, once: bool) -> Verdict {
+    quiet(broker)?;
+    if !once {
+        return Ok(());
+    }
+    let (wanted, held) = (wanted(broker)?, held(broker)?);
+    hold!(
+        held == wanted,
+        "the accounts hold {held:?} (together {}) instead of {wanted:?}",
+        held.values().sum::<i64>()
+    );
+    Ok(())
+}
+
+/// No order is left.
+pub(super) fn quiet(broker: &SimBroker) -> Verdict {
+    let pending: Vec<Bytes> = newest(&history(broker, &changelog(ORDERS))?)
+        .into_keys()
+        .collect();
+    hold!(pending.is_empty(), "orders are still kept: {pending:?}");
+    Ok(())
+}
