@@ -10,6 +10,7 @@ use super::{META, RocksBackend};
 use crate::StoreLayout;
 use ::rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, IteratorMode};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,6 +19,9 @@ use stoatflow_core::{Error, Result};
 /// The layout of this directory; others are refused.
 const VERSION: &str = "stoatflow-state-1";
 const VERSION_KEY: &[u8] = b"version";
+
+/// More new stores than this are created by opening the database again.
+const FEW: usize = 4;
 
 fn format_key(store: &str) -> Vec<u8> {
     [b"format:", store.as_bytes()].concat()
@@ -64,24 +68,31 @@ pub(super) fn open(
     if !families.iter().any(|f| f == DEFAULT_COLUMN_FAMILY_NAME) {
         families.push(DEFAULT_COLUMN_FAMILY_NAME.to_owned());
     }
-    let descriptors = families
-        .iter()
-        .map(|name| ColumnFamilyDescriptor::new(name, budget.store()));
-    let db =
-        DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))?;
-    let ingest = place.dir.join("ingest");
-    let mut backend = RocksBackend {
-        db: Arc::new(db),
-        place,
-        budget,
-        names,
-        orphans: Vec::new(),
-        ingest,
-        next_file: AtomicU64::new(0),
-        loaded: Mutex::default(),
-    };
+    let wanted = layouts.iter().map(|layout| layout.name.clone());
+    if !exists {
+        // The meta family first: without it the others would be taken for foreign ones.
+        families.push(META.to_owned());
+        families.extend(wanted.clone());
+    }
+    let db = open_families(&budget, &place, families.iter().map(String::as_str))?;
+    let mut backend = assemble(db, place, budget, names);
     backend.check_version(families.iter().any(|f| f == META))?;
     backend.check_formats(layouts)?;
+    let new: Vec<String> = wanted.filter(|name| !families.contains(name)).collect();
+    if new.len() > FEW {
+        let RocksBackend {
+            db,
+            place,
+            budget,
+            names,
+            ..
+        } = backend;
+        drop(db);
+        let with_meta = families.iter().map(String::as_str).chain([META]);
+        let all: BTreeSet<&str> = with_meta.chain(new.iter().map(String::as_str)).collect();
+        let db = open_families(&budget, &place, all)?;
+        backend = assemble(db, place, budget, names);
+    }
     backend.add_stores(layouts)?;
     backend.orphans = families
         .into_iter()
@@ -98,6 +109,35 @@ pub(super) fn open(
     }
     backend.place.open = true;
     Ok(backend)
+}
+
+fn assemble(db: DB, place: Place, budget: Budget, names: Vec<Option<String>>) -> RocksBackend {
+    RocksBackend {
+        db: Arc::new(db),
+        ingest: place.dir.join("ingest"),
+        place,
+        budget,
+        names,
+        orphans: Vec::new(),
+        next_file: AtomicU64::new(0),
+        loaded: Mutex::default(),
+    }
+}
+
+/// Opens the database; families that are missing are created, in this order.
+///
+/// RocksDB writes its options, of all families, whenever it is told to create one: each new store would cost
+/// more than the one before. Here it writes them once.
+fn open_families<'n>(
+    budget: &Budget,
+    place: &Place,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Result<DB> {
+    let mut database = budget.database();
+    database.create_missing_column_families(true);
+    let names = names.into_iter();
+    let descriptors = names.map(|name| ColumnFamilyDescriptor::new(name, budget.store()));
+    DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))
 }
 
 /// The serdes of key and value in a format: the same in the store and in its changelog.

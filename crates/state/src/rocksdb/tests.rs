@@ -1,5 +1,7 @@
 //! RocksDB against the contract, and what only a disk can do.
 
+mod many_stores;
+
 use super::*;
 use crate::contract::{self, layouts};
 use std::io::{BufRead, Read};
