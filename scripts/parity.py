@@ -100,7 +100,7 @@ def page() -> tuple[str, list[str]]:
         NOTE,
         "",
         f"Of {len(rows)} public methods of Kafka Streams 4.1.1 in this list (DSL, Processor API, stores,",
-        "test utilities; of `KafkaStreams` itself only `cleanUp`, and no interactive queries),",
+        "test utilities, interactive queries; of `KafkaStreams` itself otherwise only `cleanUp`),",
         f"{len(spelled)} have a spelling here. `X(y=)` is an argument of `X`. *Runs* counts the runs recorded from",
         "Kafka Streams in which the method occurs and which give the same outputs, timestamps, headers, order and",
         "stores here (`make test-conformance`, which compares what it finds with `tests/conformance/results.json`:",

@@ -123,6 +123,11 @@ if TYPE_CHECKING:
     from stoatflow.processor import ValueTransformer as ValueTransformer
     from stoatflow.processor import with_stores as with_stores
     from stoatflow.punctuation import PunctuationType as PunctuationType
+    from stoatflow.queries import ReadOnlyKeyValueStore as ReadOnlyKeyValueStore
+    from stoatflow.queries import ReadOnlySessionStore as ReadOnlySessionStore
+    from stoatflow.queries import ReadOnlyVersionedStore as ReadOnlyVersionedStore
+    from stoatflow.queries import ReadOnlyWindowStore as ReadOnlyWindowStore
+    from stoatflow.queries import Snapshot as Snapshot
     from stoatflow.record import FixedKeyRecord as FixedKeyRecord
     from stoatflow.record import Record as Record
     from stoatflow.record import RecordMetadata as RecordMetadata
@@ -227,6 +232,9 @@ _HOMES = {
     "timers": ("TimeDomain", "Timer"),
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
     "punctuation": ("PunctuationType",),
+    "queries": (
+        "ReadOnlyKeyValueStore", "ReadOnlySessionStore", "ReadOnlyVersionedStore", "ReadOnlyWindowStore", "Snapshot",
+    ),
     "record_context": ("RecordContext",),
     "restoring": ("RestoreListener", "TopicPartition"),
     "consumed_record": ("ConsumedRecord",),

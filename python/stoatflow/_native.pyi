@@ -42,6 +42,9 @@ __all__ = [
     "ProcessorContext",
     "ProtobufFormat",
     "SessionStore",
+    "StateReader",
+    "StateRows",
+    "StateSnapshot",
     "StoreBatches",
     "StoreIterator",
     "TimerStore",
@@ -185,6 +188,57 @@ class LastResort:
         """The main thread is back."""
 
 @final
+class StateSnapshot:
+    """One commit."""
+
+    @property
+    def epoch(self) -> int:
+        """Its number in this run; 0: what earlier runs have left."""
+    def positions(self) -> list[tuple[str, int, int]]:
+        """Topic, partition and the next offset to read."""
+    def reader(self, store: str) -> StateReader:
+        """Read a store of it."""
+    def close(self) -> None:
+        """Let it go; more than once is allowed."""
+
+@final
+class StateReader:
+    """A store of a snapshot."""
+
+    @property
+    def kind(self) -> str:
+        """What kind of store it is."""
+    def get(self, of: Any) -> tuple[Any, int] | None:
+        """Value and time of a key."""
+    def get_many(self, of: list[Any]) -> list[tuple[Any, int] | None]:
+        """Value and time of each of these keys."""
+    def rows(self, lo: Any = None, hi: Any = None, prefix: Any = None, reverse: bool = False) -> StateRows:
+        """Entries in the order of the keys' bytes."""
+    def count(self, lo: Any = None, hi: Any = None, prefix: Any = None) -> int:
+        """How many keys there are."""
+    def window(self, of: Any, start: int) -> tuple[Any, int] | None:
+        """Value and time of one window."""
+    def windows(self, lo: Any, hi: Any, frm: int, to: int, reverse: bool) -> list[tuple[Any, Any, int]]:
+        """Windows of some keys that start within both times."""
+    def sessions(
+        self, lo: Any, hi: Any, earliest_end: int, latest_start: int, reverse: bool
+    ) -> list[tuple[Any, Any, int]]:
+        """Sessions of some keys that end at or after one time and start at or before another."""
+    def version(self, of: Any, as_of: int | None = None) -> tuple[Any, int, int | None] | None:
+        """The version of a key that holds, or held at a time."""
+    def history(self, of: Any, frm: int, to: int) -> list[tuple[Any, int, int | None]]:
+        """The versions of a key that held at some time within both, the oldest first."""
+
+@final
+class StateRows:
+    """Entries of a store, read page by page."""
+
+    def __iter__(self) -> StateRows: ...
+    def __next__(self) -> tuple[Any, Any, int]: ...
+    def close(self) -> None:
+        """Forget the rest."""
+
+@final
 class Engine:
     """One run of one application. Its constructor checks everything and starts nothing."""
 
@@ -229,6 +283,12 @@ class Engine:
         """Give all stores that have a changelog: name, records to read, records read, has it caught up."""
     def hint(self, node: str, function: str, text: str) -> None:
         """Log a hint about a function of a node (INFO, `stoatflow::hint`)."""
+    def snapshot(
+        self, store: str | None = None, at_least: list[tuple[str, int, int]] = ..., timeout_s: float = 0.0
+    ) -> StateSnapshot:
+        """Take one commit of a store, or of all; wait until input before these positions is committed."""
+    def store_kind(self, name: str) -> str:
+        """Say what kind of store this is."""
     def parked(self, name: str) -> list[tuple[Any, Any, int, int, int, int | None, str, str]]:
         """What an offload has parked: key, value, timestamp, since, attempt, due, state, correlation."""
     def store_batches(self, name: str, schema: str | None, max_rows: int) -> StoreBatches:

@@ -26,6 +26,7 @@ from stoatflow.settings import Settings, as_settings
 if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
     from stoatflow.offload import Parked
+    from stoatflow.queries import Positions, Snapshot
     from stoatflow.topology import Topology
 
 _STEP_S = 0.1
@@ -265,6 +266,32 @@ class StoatFlow:
         from stoatflow.offload import Parked
 
         return [Parked(*entry) for entry in self._engine.parked(offload)]
+
+    def store(
+        self,
+        name: str,
+        *,
+        timestamps: bool = False,
+        at_least: Positions | None = None,
+        timeout: float | Duration | None = "30s",
+    ) -> Any:
+        """Give a handle to read a store by keys and times: a `ReadOnlyKeyValueStore` or its kin, by its kind.
+
+        Each read shows the last commit then; from any thread. `at_least` makes it wait until input before these
+        positions is committed, for `timeout` at most. `timestamps` shows values as `ValueAndTimestamp`.
+        """
+        from stoatflow.queries import read_only_store
+
+        return read_only_store(self._engine, name, at_least, timeout, timestamps)
+
+    def snapshot(self, *, at_least: Positions | None = None, timeout: float | Duration | None = "30s") -> Snapshot:
+        """Give one commit of all stores, for a `with` or `async with`; it knows its epoch and its input.
+
+        `at_least` waits until input before these positions is committed, for `timeout` at most.
+        """
+        from stoatflow.queries import Snapshot
+
+        return Snapshot(self._engine, at_least, timeout)
 
     def to_arrow(self, store: str, *, schema: object = None) -> Any:
         """Give what a store holds, as of the last commit, as a `pyarrow.Table`.

@@ -402,12 +402,12 @@ impl CommitRoom {
                     ))),
                 }
             }
-            Step::Apply => self.apply(sealed),
+            Step::Apply => self.apply(sealed, cut),
             Step::Announce => Ok(()),
         }
     }
 
-    fn apply(&mut self, sealed: &Writes) -> Result<()> {
+    fn apply(&mut self, sealed: &Writes, cut: &Cut) -> Result<()> {
         let mut batch = EpochBatch {
             epoch: self.open,
             drops: sealed.drops.clone(),
@@ -430,7 +430,11 @@ impl CommitRoom {
             }
         }
         (self.parts.shared.failpoints).reach(Failpoint::CommitDuringApply)?;
-        self.parts.backend.apply(batch)?;
+        let reached = cut.entries.iter();
+        let reached = reached.map(|entry| (entry.partition.clone(), entry.offset));
+        let backend = &self.parts.backend;
+        (self.parts.shared.snapshot_lock)
+            .apply(self.open, reached.collect(), || backend.apply(batch))?;
         self.note_current()
     }
 

@@ -461,8 +461,9 @@ impl Driver {
     ) -> PyResult<StoreBatches> {
         let question = question(name, schema, max_rows)?;
         let batches = self.with(py, |world| {
-            let backend = Arc::clone(&world.engine()?.parts().backend);
-            world.readers.begin(&backend);
+            let parts = world.engine()?.parts();
+            let (backend, shared) = (Arc::clone(&parts.backend), Arc::clone(&parts.shared));
+            world.readers.begin(&backend, &shared);
             let spec = &world.spec;
             let (plan, foreign) = (&spec.plan, &spec.foreign);
             world.readers.ask(plan, foreign, question)

@@ -8,6 +8,7 @@ use crate::embedded::EmbeddedBroker;
 use crate::errors::{as_py_err, to_py_err};
 use crate::parked::{ParkedEntry, entries};
 use crate::plan::Plan;
+use crate::queries::{StateSnapshot, kind_name};
 use crate::settings::{Pairs, checked, to_values};
 use crate::tokens::{self, PyTokens};
 use pyo3::prelude::*;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::settings::{BrokerAddress, is_secret};
-use stoatflow_core::{Result, Settings, TopicPartition};
+use stoatflow_core::{Offset, Result, Settings, TopicPartition};
 use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::runtime::threads::Listener;
 use stoatflow_log::kafka::TokenProvider as _;
@@ -200,6 +201,31 @@ impl Engine {
         let question = question(name, schema, max_rows)?;
         let batches = py.detach(|| self.engine.store_batches(question));
         batches.map(StoreBatches::new).map_err(to_py_err)
+    }
+
+    /// One committed epoch of a store, or of all; with all input before some positions.
+    #[pyo3(signature = (store=None, at_least=Vec::new(), timeout_s=0.0))]
+    fn snapshot(
+        &self,
+        py: Python<'_>,
+        store: Option<&str>,
+        at_least: Vec<(String, i32, i64)>,
+        timeout_s: f64,
+    ) -> PyResult<StateSnapshot> {
+        let wanted = at_least.into_iter();
+        let wanted = wanted.map(|(topic, partition, offset)| {
+            (TopicPartition::new(topic, partition), Offset(offset))
+        });
+        let wanted: Vec<_> = wanted.collect();
+        let taken = py.detach(|| self.engine.snapshot(store, &wanted, seconds(timeout_s)));
+        let taken = taken.map_err(to_py_err)?;
+        Ok(StateSnapshot::new(self.engine.clone(), taken))
+    }
+
+    /// What kind of store this is.
+    fn store_kind(&self, name: &str) -> PyResult<&'static str> {
+        let kind = self.engine.store_kind(name).map_err(to_py_err)?;
+        Ok(kind_name(kind))
     }
 
     /// What an offload has parked, as of the last commit.

@@ -21,6 +21,7 @@ mod plan;
 mod processor;
 mod profile;
 mod protobuf;
+mod queries;
 mod reset;
 mod roles;
 mod serde;
@@ -62,6 +63,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::protobuf::ProtobufFormat;
+    #[pymodule_export]
+    use crate::queries::{StateReader, StateRows, StateSnapshot};
     #[pymodule_export]
     use crate::reset::reset_application;
     #[pymodule_export]

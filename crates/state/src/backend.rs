@@ -1,6 +1,6 @@
 //! The contract of a back end: it holds committed data only, applied one epoch at a time.
 
-use crate::{RestoreRun, Snapshot};
+use crate::{KeyRange, RestoreRun, Snapshot};
 use bytes::Bytes;
 use std::fmt::Debug;
 use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId, Timestamp};
@@ -37,17 +37,6 @@ pub struct StoreLayout {
     /// The format of keys and values (`"kv-timestamped:string:int64"`); a store on disk with
     /// another format is refused.
     pub format: String,
-}
-
-/// A range of keys: `from` inclusive, `to` exclusive.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeyRange {
-    /// First key, `None` from the beginning.
-    pub from: Option<Bytes>,
-    /// One past the last key, `None` to the end.
-    pub to: Option<Bytes>,
-    /// Descending?
-    pub reverse: bool,
 }
 
 /// Keeps committed data of all stores of an application.

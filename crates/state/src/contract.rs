@@ -468,6 +468,17 @@ pub fn snapshots_stand_still(b: &dyn Backend) {
         keys(ok(before.page(A, Some(&bytes("bb")), page(1, 1_000)))),
         ["c"]
     );
+    let range = |from: Option<&str>, to: Option<&str>, reverse| KeyRange {
+        from: from.map(bytes),
+        to: to.map(bytes),
+        reverse,
+    };
+    let scan = |range: KeyRange, rows| keys(ok(before.scan(A, &range, page(rows, 1_000))));
+    assert_eq!(scan(range(Some("b"), Some("d"), false), 9), ["b", "c"]);
+    assert_eq!(scan(range(Some("b"), Some("d"), true), 9), ["c", "b"]);
+    assert_eq!(scan(range(None, None, true), 2), ["d", "c"]);
+    assert!(scan(range(Some("c"), Some("c"), false), 9).is_empty());
+    assert!(scan(range(Some("d"), Some("b"), true), 9).is_empty());
     assert!(ok(before.page(A, Some(&bytes("d\0")), page(9, 1_000))).is_empty());
     assert_eq!(
         keys(ok(before.page(A, None, page(99, 8)))),

@@ -8,6 +8,7 @@
 
 mod backend;
 pub mod contract;
+mod key_range;
 mod key_value;
 mod layout;
 pub mod memory;
@@ -20,6 +21,7 @@ mod versioned;
 mod window;
 
 pub use backend::*;
+pub use key_range::*;
 pub use key_value::*;
 pub use layout::*;
 pub use restore_run::*;

@@ -123,18 +123,17 @@ impl Snapshot for Trees {
         Ok(self.of(store).and_then(|tree| tree.get(key)).cloned())
     }
 
-    fn page(
-        &self,
-        store: StoreId,
-        from: Option<&Bytes>,
-        page: Page,
-    ) -> Result<Vec<(Bytes, Bytes)>> {
-        let Some(tree) = self.of(store) else {
+    fn scan(&self, store: StoreId, range: &KeyRange, page: Page) -> Result<Vec<(Bytes, Bytes)>> {
+        let (Some(tree), Some(bounds)) = (self.of(store), bounds(range)) else {
             return Ok(Vec::new());
         };
-        let from = from.map_or(Bound::Unbounded, Bound::Included);
-        let entries = tree.range::<Bytes, _>((from, Bound::Unbounded));
-        page.of(entries.map(|(k, v)| Ok((k.clone(), v.clone()))))
+        let entries = tree.range::<Bytes, _>(bounds);
+        let owned = |(k, v): (&Bytes, &Bytes)| Ok((k.clone(), v.clone()));
+        if range.reverse {
+            page.of(entries.rev().map(owned))
+        } else {
+            page.of(entries.map(owned))
+        }
     }
 }
 

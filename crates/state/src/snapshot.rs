@@ -3,6 +3,7 @@
 //! A reader of a large store holds one page in memory, and no commit waits for it. Nothing that is
 //! applied later is visible.
 
+use crate::KeyRange;
 use bytes::Bytes;
 use std::fmt::Debug;
 use stoatflow_core::{Result, StoreId};
@@ -47,10 +48,25 @@ pub trait Snapshot: Send + Sync + Debug {
     /// # Errors
     /// `StateCorrupt`, `DiskFull`, `Internal`.
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>>;
+    /// Entries of a range in byte order of keys (descending if it says so), at most a page.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn scan(&self, store: StoreId, range: &KeyRange, page: Page) -> Result<Vec<(Bytes, Bytes)>>;
     /// Entries in byte order of keys, starting with this key, at most a page.
     ///
     /// # Errors
     /// As `get`.
-    fn page(&self, store: StoreId, from: Option<&Bytes>, page: Page)
-    -> Result<Vec<(Bytes, Bytes)>>;
+    fn page(
+        &self,
+        store: StoreId,
+        from: Option<&Bytes>,
+        page: Page,
+    ) -> Result<Vec<(Bytes, Bytes)>> {
+        let range = KeyRange {
+            from: from.cloned(),
+            ..KeyRange::default()
+        };
+        self.scan(store, &range, page)
+    }
 }

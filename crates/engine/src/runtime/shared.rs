@@ -6,6 +6,7 @@ use crate::admin::status::Status;
 use crate::commit::outbox::Outbox;
 use crate::intake::invalid_timestamps::InvalidTimestamps;
 use crate::lane::queue::LaneQueue;
+use crate::query::SnapshotLock;
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::live_threads::LiveThreads;
 use crate::runtime::signal::{Ending, EndingState, Latch, Signal};
@@ -30,6 +31,8 @@ pub struct Shared {
     pub queues: Vec<LaneQueue>,
     /// Arrivals per stage and tick; the last entry counts seals, by epoch.
     pub alignment: Alignment,
+    /// What is committed, for reads from outside.
+    pub snapshot_lock: SnapshotLock,
     /// Lanes that have done what was due at the end of a stage, by epoch.
     pub ends: Alignment,
     /// By stage: how records move its time, for ticks that not all lanes have sent yet.
@@ -100,6 +103,7 @@ impl Shared {
             clock,
             queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
             alignment: aligned(stages + 1),
+            snapshot_lock: SnapshotLock::default(),
             ends: aligned(stages),
             steps: (0..=stages).map(|_| Mutex::default()).collect(),
             taken: AtomicU64::new(0),

@@ -9,7 +9,7 @@ use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
 use crate::admin::thread_activity::lane_thread;
 use crate::admin::{AdminOptions, serve};
-use crate::query::{StoreReaders, StoreRequest, read_listing};
+use crate::query::StoreReaders;
 use crate::restore::{Parallelism, RestoreListener};
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::malloc::set_mmap_threshold;
@@ -23,8 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
-use stoatflow_operators::offload::{self, Parked};
-use stoatflow_operators::{Foreign, StoreBatches};
+use stoatflow_operators::Foreign;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Restarts};
 use stoatflow_state::Backend;
@@ -33,6 +32,7 @@ use tokio::sync::watch;
 
 mod bodies;
 mod ending;
+mod queries;
 pub(crate) mod spawn;
 mod stop_request;
 mod watchdog;
@@ -269,26 +269,6 @@ impl Engine {
         self.inner.spec.source_topics()
     }
 
-    /// What an offload has parked, as of the last commit.
-    ///
-    /// # Errors
-    /// `Config` if there is no such offload, or nothing runs; what the state fails with.
-    pub fn parked(&self, offload: &str) -> Result<Vec<Parked>> {
-        let spec = &self.inner.spec;
-        let listing = offload::parked(&spec.plan, &spec.foreign, offload)?;
-        read_listing(&listing, self.inner.readers.state()?.as_ref())
-    }
-
-    /// What a store holds, as of the last commit.
-    ///
-    /// # Errors
-    /// `Config` if there is no such store, or nothing runs; what the state fails with.
-    pub fn store_batches(&self, question: StoreRequest) -> Result<StoreBatches> {
-        let spec = &self.inner.spec;
-        let (plan, foreign) = (&spec.plan, &spec.foreign);
-        self.inner.readers.ask(plan, foreign, question)
-    }
-
     /// The address of the admin port.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {
@@ -416,7 +396,10 @@ impl Inner {
         let Some(parts) = self.build_parts(spec, shared)? else {
             return Ok(End::Stopped);
         };
-        self.readers.begin(&parts.backend);
+        let started = parts.slots.iter();
+        let started = started.map(|slot| (slot.partition.clone(), slot.start));
+        shared.snapshot_lock.begin(started.collect());
+        self.readers.begin(&parts.backend, shared);
         self.enter(Lifecycle::Running, clock.now());
         let foreign = spec.plan.calls_out();
         let EngineParts {

@@ -39,8 +39,8 @@ impl SplitBackend {
     }
 }
 
-/// A snapshot of both. Each is consistent, but an epoch may already be in one and not yet in the
-/// other.
+/// A snapshot of both. Each is consistent; no epoch is applied while it is taken, because
+/// [`crate::query::SnapshotLock`] keeps the commit from it.
 #[derive(Debug)]
 struct SplitSnapshot {
     disk: Box<dyn Snapshot>,
@@ -63,13 +63,8 @@ impl Snapshot for SplitSnapshot {
         self.of(store).get(store, key)
     }
 
-    fn page(
-        &self,
-        store: StoreId,
-        from: Option<&Bytes>,
-        page: Page,
-    ) -> Result<Vec<(Bytes, Bytes)>> {
-        self.of(store).page(store, from, page)
+    fn scan(&self, store: StoreId, range: &KeyRange, page: Page) -> Result<Vec<(Bytes, Bytes)>> {
+        self.of(store).scan(store, range, page)
     }
 }
 

@@ -4,7 +4,7 @@
 //! iterator, so that no file and no write buffer is held between pages.
 
 use super::errors::Place;
-use crate::{Page, Snapshot};
+use crate::{KeyRange, Page, Snapshot};
 use ::rocksdb::{DB, IteratorMode, ReadOptions};
 use bytes::Bytes;
 use self_cell::self_cell;
@@ -64,21 +64,27 @@ impl Snapshot for RocksSnapshot {
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
     }
 
-    fn page(
-        &self,
-        store: StoreId,
-        from: Option<&Bytes>,
-        page: Page,
-    ) -> Result<Vec<(Bytes, Bytes)>> {
+    fn scan(&self, store: StoreId, range: &KeyRange, page: Page) -> Result<Vec<(Bytes, Bytes)>> {
+        if matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to) {
+            return Ok(Vec::new());
+        }
         let mut options = ReadOptions::default();
-        if let Some(from) = from {
+        if let Some(from) = &range.from {
             options.set_iterate_lower_bound(from.to_vec());
         }
+        if let Some(to) = &range.to {
+            options.set_iterate_upper_bound(to.to_vec());
+        }
+        let mode = if range.reverse {
+            IteratorMode::End
+        } else {
+            IteratorMode::Start
+        };
         // A full read must not evict what lanes read again and again.
         options.fill_cache(false);
         let taken = self.held.borrow_dependent();
         let family = self.family(store)?;
-        let entries = taken.iterator_cf_opt(&family, options, IteratorMode::Start);
+        let entries = taken.iterator_cf_opt(&family, options, mode);
         page.of(entries.map(|entry| {
             let (key, value) = entry.map_err(|e| self.place.error(&e))?;
             Ok((Bytes::from(key), Bytes::from(value)))

@@ -1,0 +1,116 @@
+//! Which epoch is committed, and which input it stands for, for reads from outside.
+//!
+//! The commit applies an epoch under its lock, and snapshots are taken under it too: so one shows a whole
+//! epoch in all stores, those in memory and those on disk, and the positions of just that epoch.
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, Epoch, Error, Offset, Result, TopicPartition};
+
+/// A waiting reader looks so often whether the run has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A committed epoch of a run, and the next offset to read of each partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommittedCut {
+    /// The epoch; 0: what earlier runs have left.
+    pub epoch: Epoch,
+    /// By partition.
+    pub positions: Vec<(TopicPartition, Offset)>,
+}
+
+impl CommittedCut {
+    /// Does it stand for all input before these positions?
+    ///
+    /// # Errors
+    /// `Config` for a partition that isn't read.
+    pub fn has(&self, wanted: &[(TopicPartition, Offset)]) -> Result<bool> {
+        let mut all = true;
+        for (partition, offset) in wanted {
+            let found = self.positions.iter().find(|(of, _)| of == partition);
+            let Some((_, reached)) = found else {
+                return Err(Error::config(format!(
+                    "at_least names the partition {partition}, which this application does not read"
+                ))
+                .hint("name partitions of its source topics, as snapshot().positions does"));
+            };
+            all &= reached >= offset;
+        }
+        Ok(all)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct SnapshotLock {
+    at: RwLock<Arc<CommittedCut>>,
+    turn: Mutex<()>,
+    turned: Condvar,
+}
+
+impl SnapshotLock {
+    /// A run begins: it reads on from here.
+    pub fn begin(&self, positions: Vec<(TopicPartition, Offset)>) {
+        *self.at.write() = Arc::new(CommittedCut {
+            epoch: Epoch(0),
+            positions,
+        });
+    }
+
+    /// Applies an epoch, and says what it stands for.
+    ///
+    /// # Errors
+    /// Those of `apply`.
+    pub fn apply(
+        &self,
+        epoch: Epoch,
+        positions: Vec<(TopicPartition, Offset)>,
+        apply: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let next = Arc::new(CommittedCut { epoch, positions });
+        let mut at = self.at.write();
+        apply()?;
+        let before = std::mem::replace(&mut *at, next);
+        drop(at);
+        drop(before);
+        self.turned.notify_all();
+        Ok(())
+    }
+
+    /// Takes something while no epoch is applied.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn take<T>(&self, take: impl FnOnce() -> Result<T>) -> Result<(T, Arc<CommittedCut>)> {
+        let at = self.at.read();
+        Ok((take()?, Arc::clone(&at)))
+    }
+
+    /// Waits until these positions are committed; false: they were not in time, or it is of no use
+    /// any more.
+    ///
+    /// # Errors
+    /// `Config` for a partition that isn't read.
+    pub fn wait(
+        &self,
+        wanted: &[(TopicPartition, Offset)],
+        timeout: Duration,
+        clock: &dyn Clock,
+        is_over: impl Fn() -> bool,
+    ) -> Result<bool> {
+        let until = clock.monotonic().saturating_add(timeout);
+        loop {
+            let at = Arc::clone(&self.at.read());
+            if at.has(wanted)? {
+                return Ok(true);
+            }
+            let left = until.saturating_sub(clock.monotonic());
+            if left.is_zero() || is_over() {
+                return Ok(false);
+            }
+            let mut turn = self.turn.lock();
+            self.turned.wait_for(&mut turn, left.min(LOOK_EVERY));
+        }
+    }
+}

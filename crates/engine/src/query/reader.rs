@@ -1,0 +1,361 @@
+//! Reads one store of a snapshot, by keys and times.
+//!
+//! Takes datums, gives datums: the store's serdes stand between. Windows, sessions and versions are read
+//! through the views that processors have; what their retention hides from a record of the key's task is
+//! hidden here too. Never writes.
+
+use super::snapshot_backend::SnapshotBackend;
+use crate::startup::store_spec::layout;
+use std::sync::Arc;
+use stoatflow_core::murmur2::partition_of;
+use stoatflow_core::{Bytes, Datum, Epoch, Error, Result, Serde, Task, Timestamp};
+use stoatflow_operators::{Foreign, OpenSnapshot};
+use stoatflow_plan::{Store, StoreKind};
+use stoatflow_state::{
+    KeyRange, KeyValueStore, SessionView, Stored, VersionedRecord, VersionedView, WindowView,
+    after, after_prefix,
+};
+
+/// Everything in a snapshot is older.
+const NOW: Epoch = Epoch(1);
+/// Nothing is hidden by a view; what a key's task hides is left out afterwards.
+const UNSEEN: i64 = -1;
+
+/// Which keys a range is about.
+#[derive(Clone, Debug)]
+pub enum KeySpan {
+    /// From one to another, both inclusive; `None`: no bound.
+    Between(Option<Datum>, Option<Datum>),
+    /// Those whose bytes begin with those of a key (bytes are taken as they are).
+    Prefix(Datum),
+}
+
+/// A page of entries, and where the next one begins.
+#[derive(Clone, Debug, Default)]
+pub struct EntryPage {
+    /// Key and value.
+    pub entries: Vec<(Datum, Stored)>,
+    /// The last key, if there may be more.
+    pub last: Option<Bytes>,
+}
+
+/// Can it be read by keys?
+///
+/// # Errors
+/// `Config` if it keeps what only its operator can read.
+pub fn readable(spec: &Store) -> Result<StoreKind> {
+    if !matches!(spec.kind, StoreKind::TimeOrdered | StoreKind::Timers) {
+        return Ok(spec.kind);
+    }
+    Err(Error::config(format!(
+        "the store '{}' keeps what waits for a time, in a form of its own",
+        spec.name
+    ))
+    .hint("ask for a store of a table, an aggregation or a processor"))
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct StoreReader {
+    spec: Store,
+    key: Serde,
+    value: Serde,
+    kept: KeyValueStore,
+    /// The highest times that the store has seen, by task.
+    observed: Vec<i64>,
+}
+
+impl StoreReader {
+    /// Of a store of the plan.
+    ///
+    /// # Errors
+    /// `Config` if it keeps what only its operator can read.
+    pub fn new(
+        spec: &Store,
+        foreign: &Foreign,
+        open: Arc<OpenSnapshot>,
+        observed: Vec<i64>,
+    ) -> Result<Self> {
+        readable(spec)?;
+        let backend = Arc::new(SnapshotBackend(open));
+        let value = foreign.serde(&spec.value)?;
+        Ok(Self {
+            key: foreign.serde(&spec.key)?,
+            kept: KeyValueStore::with_layout(
+                spec.id,
+                spec.name.as_str().into(),
+                value.clone(),
+                backend,
+                0,
+                layout(spec.kind),
+            ),
+            value,
+            spec: spec.clone(),
+            observed,
+        })
+    }
+
+    /// What kind of store it is.
+    #[must_use]
+    pub const fn kind(&self) -> StoreKind {
+        self.spec.kind
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// Those of the state and the serdes; so for all below.
+    pub fn get(&self, key: &Datum) -> Result<Option<Stored>> {
+        let found = self.kept.get(NOW, &self.bytes(key)?)?;
+        found.map(|stored| self.given(stored)).transpose()
+    }
+
+    /// A page of entries in the order of the keys' bytes, behind the key `last`.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn page(
+        &self,
+        span: &KeySpan,
+        reverse: bool,
+        last: Option<&Bytes>,
+        rows: usize,
+    ) -> Result<EntryPage> {
+        let mut range = self.range(span, reverse)?;
+        match (last, reverse) {
+            (Some(last), false) => range.from = Some(after(last)),
+            (Some(last), true) => range.to = Some(last.clone()),
+            (None, _) => {}
+        }
+        let found = self.kept.scan(NOW, &range, rows)?;
+        let last = found.last().filter(|_| found.len() == rows);
+        let last = last.map(|(key, _)| key.clone());
+        let entries = found.into_iter();
+        let entries = entries.map(|(key, stored)| Ok((self.datum(key)?, self.given(stored)?)));
+        Ok(EntryPage {
+            entries: entries.collect::<Result<_>>()?,
+            last,
+        })
+    }
+
+    /// How many keys there are. It reads all of them.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn count(&self, span: &KeySpan) -> Result<u64> {
+        const ROWS: usize = 4096;
+        let mut range = self.range(span, false)?;
+        let mut count = 0;
+        loop {
+            let found = self.kept.scan(NOW, &range, ROWS)?;
+            count += found.len() as u64;
+            match found.last() {
+                Some((last, _)) if found.len() == ROWS => range.from = Some(after(last)),
+                _ => return Ok(count),
+            }
+        }
+    }
+
+    /// The value of the window of a key that starts at a time.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn window(&self, key: &Datum, start: i64) -> Result<Option<Stored>> {
+        let key = self.bytes(key)?;
+        if start <= self.expired_until(&key) {
+            return Ok(None);
+        }
+        let found = self.windows()?.fetch(&key, start)?;
+        found.map(|stored| self.given(stored)).transpose()
+    }
+
+    /// Windows that start within both times: key, start, value. `span`: of these keys.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn windows_of(
+        &self,
+        span: (Option<&Datum>, Option<&Datum>),
+        (from, to): (i64, i64),
+        reverse: bool,
+    ) -> Result<Vec<(Datum, i64, Stored)>> {
+        let (lo, hi) = self.ends(span)?;
+        let view = self.windows()?;
+        let found = match (&lo, &hi) {
+            (Some(key), Some(other)) if key == other => {
+                let found = view.fetch_range(key, from, to, reverse, usize::MAX)?;
+                let entry = |(start, stored)| (key.clone(), start, stored);
+                found.into_iter().map(entry).collect()
+            }
+            _ => view.fetch_keys(lo.as_deref(), hi.as_deref(), from, to, reverse)?,
+        };
+        let shown = found
+            .into_iter()
+            .filter(|(key, start, _)| *start > self.expired_until(key));
+        let shown =
+            shown.map(|(key, start, stored)| Ok((self.datum(key)?, start, self.given(stored)?)));
+        shown.collect()
+    }
+
+    /// Sessions that end at or after one time and start at or before another: key, start, end, value.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn sessions_of(
+        &self,
+        span: (Option<&Datum>, Option<&Datum>),
+        (earliest_end, latest_start): (i64, i64),
+        reverse: bool,
+    ) -> Result<Vec<(Datum, i64, i64, Stored)>> {
+        let (lo, hi) = self.ends(span)?;
+        let view = SessionView::new(&self.kept, NOW, UNSEEN)?;
+        let found = match (&lo, &hi) {
+            (Some(key), Some(other)) if key == other => {
+                view.find_sessions(key, earliest_end, latest_start, reverse)?
+            }
+            _ => view.find_keys(
+                lo.as_deref(),
+                hi.as_deref(),
+                earliest_end,
+                latest_start,
+                reverse,
+            )?,
+        };
+        let shown = found
+            .into_iter()
+            .filter(|e| e.end > self.expired_until(&e.key));
+        let shown = shown.map(|e| Ok((self.datum(e.key)?, e.start, e.end, self.given(e.value)?)));
+        shown.collect()
+    }
+
+    /// The version of a key that holds, or held at a time.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn version(&self, key: &Datum, as_of: Option<i64>) -> Result<Option<VersionedRecord>> {
+        let key = self.bytes(key)?;
+        let view = self.versions(&key)?;
+        let found = match as_of {
+            Some(time) => view.get_as_of(&key, time)?,
+            None => view.get(&key)?,
+        };
+        found.map(|record| self.own(record)).transpose()
+    }
+
+    /// The versions of a key that held at some time within both, ascending.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn history(&self, key: &Datum, from: i64, to: i64) -> Result<Vec<VersionedRecord>> {
+        let key = self.bytes(key)?;
+        let found = self.versions(&key)?.history(&key, from, to)?;
+        found.into_iter().map(|record| self.own(record)).collect()
+    }
+
+    fn windows(&self) -> Result<WindowView<'_>> {
+        WindowView::new(&self.kept, NOW, UNSEEN)
+    }
+
+    fn versions(&self, key: &[u8]) -> Result<VersionedView<'_>> {
+        VersionedView::new(&self.kept, NOW, self.observed(key))
+    }
+
+    /// The highest time that the store has seen in the task of a key; -1: none.
+    fn observed(&self, key: &[u8]) -> i64 {
+        let tasks = i32::try_from(self.observed.len()).unwrap_or(i32::MAX);
+        let task = Task::of(partition_of(key, tasks));
+        self.observed.get(task.index()).copied().unwrap_or(-1)
+    }
+
+    /// What is at this time or before is hidden.
+    fn expired_until(&self, key: &[u8]) -> i64 {
+        match self.spec.kind {
+            StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms } => {
+                self.observed(key).saturating_sub(retention_ms)
+            }
+            _ => i64::MIN,
+        }
+    }
+
+    fn range(&self, span: &KeySpan, reverse: bool) -> Result<KeyRange> {
+        Ok(match span {
+            KeySpan::Between(lo, hi) => {
+                let (from, to) = self.ends((lo.as_ref(), hi.as_ref()))?;
+                KeyRange {
+                    from,
+                    to: to.as_ref().map(|key| after(key)),
+                    reverse,
+                }
+            }
+            KeySpan::Prefix(prefix) => {
+                let from = match prefix {
+                    Datum::Bytes(bytes) => bytes.clone(),
+                    key => self.bytes(key)?,
+                };
+                KeyRange {
+                    to: after_prefix(&from),
+                    from: Some(from),
+                    reverse,
+                }
+            }
+        })
+    }
+
+    fn ends(
+        &self,
+        (lo, hi): (Option<&Datum>, Option<&Datum>),
+    ) -> Result<(Option<Bytes>, Option<Bytes>)> {
+        let bytes = |key: Option<&Datum>| {
+            let key = key.filter(|key| !key.is_null());
+            key.map(|key| self.bytes(key)).transpose()
+        };
+        Ok((bytes(lo)?, bytes(hi)?))
+    }
+
+    fn bytes(&self, key: &Datum) -> Result<Bytes> {
+        let bytes = self.key.encode(key).map_err(|e| self.named(e))?;
+        bytes.ok_or_else(|| {
+            self.named(Error::config("a store has no null keys").hint("ask for a key"))
+        })
+    }
+
+    /// A value of the reader's own: what is done to it never shows in a later read.
+    fn given(&self, stored: Stored) -> Result<Stored> {
+        let Datum::Opaque(_) = &stored.value else {
+            return Ok(stored);
+        };
+        let bytes = self
+            .value
+            .encode(&stored.value)
+            .map_err(|e| self.named(e))?;
+        Ok(Stored {
+            value: self.value.decode(bytes).map_err(|e| self.named(e))?,
+            timestamp: stored.timestamp,
+        })
+    }
+
+    fn own(&self, record: VersionedRecord) -> Result<VersionedRecord> {
+        let given = self.given(Stored {
+            value: record.value,
+            timestamp: Timestamp(record.timestamp),
+        })?;
+        Ok(VersionedRecord {
+            value: given.value,
+            ..record
+        })
+    }
+
+    fn datum(&self, key: Bytes) -> Result<Datum> {
+        self.key.decode(Some(key)).map_err(|e| self.named(e))
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.at(|at| at.store = Some(self.spec.name.clone()))
+    }
+}

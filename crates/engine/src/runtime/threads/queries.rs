@@ -1,0 +1,81 @@
+//! Questions about the committed state of a running application.
+
+use super::Engine;
+use crate::query::{CommittedSnapshot, StoreReader, StoreRequest, read_listing, readable};
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Result, TopicPartition};
+use stoatflow_operators::StoreBatches;
+use stoatflow_operators::offload::{self, Parked};
+use stoatflow_plan::StoreKind;
+use stoatflow_protocol::Lifecycle;
+
+impl Engine {
+    /// What an offload has parked, as of the last commit.
+    ///
+    /// # Errors
+    /// `Config` if there is no such offload, or nothing runs; what the state fails with.
+    pub fn parked(&self, offload: &str) -> Result<Vec<Parked>> {
+        let spec = &self.inner.spec;
+        let listing = offload::parked(&spec.plan, &spec.foreign, offload)?;
+        read_listing(&listing, self.inner.readers.state()?.as_ref())
+    }
+
+    /// What a store holds, as of the last commit.
+    ///
+    /// # Errors
+    /// `Config` if there is no such store, or nothing runs; what the state fails with.
+    pub fn store_batches(&self, question: StoreRequest) -> Result<StoreBatches> {
+        let spec = &self.inner.spec;
+        let (plan, foreign) = (&spec.plan, &spec.foreign);
+        self.inner.readers.ask(plan, foreign, question)
+    }
+
+    /// One committed epoch of a store, or of all of them; if positions are given, one that has all
+    /// input before them.
+    ///
+    /// # Errors
+    /// `Config` if nothing runs, if there is no such store or partition, or if the positions are not
+    /// committed in time; what the state fails with.
+    pub fn snapshot(
+        &self,
+        store: Option<&str>,
+        at_least: &[(TopicPartition, Offset)],
+        timeout: Duration,
+    ) -> Result<CommittedSnapshot> {
+        let readers = &self.inner.readers;
+        let taken = || {
+            if !at_least.is_empty() && !readers.wait(at_least, timeout)? {
+                return Err(Error::config(format!(
+                    "what at_least asks for was not committed within {} ms",
+                    timeout.as_millis()
+                ))
+                .hint("wait longer with timeout=, or look at app.lag() and app.state"));
+            }
+            readers.snapshot(&self.inner.spec.plan, store)
+        };
+        let restores = self.inner.status.state() == Lifecycle::Restoring;
+        taken().map_err(|error| if restores { restoring() } else { error })
+    }
+
+    /// The kind of a store that can be read.
+    ///
+    /// # Errors
+    /// `Config` if there is no such store, or if only its operator can read it.
+    pub fn store_kind(&self, store: &str) -> Result<StoreKind> {
+        readable(self.inner.spec.plan.store_named(store)?)
+    }
+
+    /// Reads a store of a snapshot.
+    ///
+    /// # Errors
+    /// As [`CommittedSnapshot::reader`].
+    pub fn reader(&self, of: &CommittedSnapshot, store: &str) -> Result<StoreReader> {
+        let spec = &self.inner.spec;
+        of.reader(&spec.plan, &spec.foreign, store)
+    }
+}
+
+fn restoring() -> Error {
+    Error::config("the stores of this application are being restored, so they can't be read yet")
+        .hint("ask again when its state is RUNNING")
+}

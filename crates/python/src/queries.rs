@@ -1,0 +1,370 @@
+//! Committed state for Python: snapshots and the readers of their stores.
+//!
+//! Takes Python keys and times, gives Python values. Reading waits with the interpreter detached, so any thread
+//! may ask, while the application and other readers go on.
+
+use crate::convert::{key_from_py, to_py};
+use crate::errors::to_py_err;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Bytes, Datum, Error, Result};
+use stoatflow_engine::query::{CommittedSnapshot, KeySpan, StoreReader};
+use stoatflow_plan::StoreKind;
+use stoatflow_state::{Stored, VersionedRecord};
+
+/// So many entries are read at a time.
+const PAGE: usize = 1000;
+
+/// A value and its time.
+type Found<'py> = (Bound<'py, PyAny>, i64);
+/// A value, since when it holds, until when.
+type FoundVersion<'py> = (Bound<'py, PyAny>, i64, Option<i64>);
+/// A windowed key, the value, its time.
+type FoundWindow<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, i64);
+
+/// One committed epoch of a store, or of all of them.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct StateSnapshot {
+    engine: stoatflow_engine::Engine,
+    of: CommittedSnapshot,
+    closed: Arc<AtomicBool>,
+}
+
+impl StateSnapshot {
+    pub fn new(engine: stoatflow_engine::Engine, of: CommittedSnapshot) -> Self {
+        Self {
+            engine,
+            of,
+            closed: Arc::default(),
+        }
+    }
+}
+
+#[pymethods]
+impl StateSnapshot {
+    /// The number of the epoch in this run; 0: what earlier runs have left.
+    #[getter]
+    fn epoch(&self) -> u64 {
+        self.of.cut().epoch.0
+    }
+
+    /// Topic, partition and the next offset to read.
+    fn positions(&self) -> Vec<(String, i32, i64)> {
+        let positions = self.of.cut().positions.iter();
+        let position =
+            positions.map(|(of, offset)| (of.topic.to_string(), of.partition.0, offset.0));
+        position.collect()
+    }
+
+    /// Reads a store of it.
+    fn reader(&self, py: Python<'_>, store: &str) -> PyResult<StateReader> {
+        check(&self.closed)?;
+        let reader = py.detach(|| self.engine.reader(&self.of, store));
+        Ok(StateReader {
+            reader: Arc::new(reader.map_err(to_py_err)?),
+            closed: Arc::clone(&self.closed),
+        })
+    }
+
+    /// Lets it go; more than once is allowed.
+    fn close(&self, py: Python<'_>) {
+        self.closed.store(true, Relaxed);
+        py.detach(|| self.of.close());
+    }
+}
+
+fn check(closed: &AtomicBool) -> PyResult<()> {
+    if !closed.load(Relaxed) {
+        return Ok(());
+    }
+    Err(to_py_err(
+        Error::config("this snapshot is closed")
+            .hint("read within its `with`, or take another one"),
+    ))
+}
+
+/// The word for a kind of store that can be read.
+pub const fn kind_name(kind: StoreKind) -> &'static str {
+    match kind {
+        StoreKind::Window { .. } => "window",
+        StoreKind::Session { .. } => "session",
+        StoreKind::Versioned { .. } => "versioned",
+        _ => "key_value",
+    }
+}
+
+/// A store of a snapshot.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct StateReader {
+    reader: Arc<StoreReader>,
+    closed: Arc<AtomicBool>,
+}
+
+impl StateReader {
+    fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        read: impl FnOnce(&StoreReader) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        check(&self.closed)?;
+        py.detach(|| read(&self.reader)).map_err(to_py_err)
+    }
+}
+
+fn key(object: &Bound<'_, PyAny>) -> PyResult<Datum> {
+    key_from_py(object).map_err(to_py_err)
+}
+
+fn keys(
+    lo: Option<&Bound<'_, PyAny>>,
+    hi: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Option<Datum>, Option<Datum>)> {
+    Ok((lo.map(key).transpose()?, hi.map(key).transpose()?))
+}
+
+fn span(
+    lo: Option<&Bound<'_, PyAny>>,
+    hi: Option<&Bound<'_, PyAny>>,
+    prefix: Option<&Bound<'_, PyAny>>,
+) -> PyResult<KeySpan> {
+    Ok(match prefix {
+        Some(prefix) => KeySpan::Prefix(key(prefix)?),
+        None => {
+            let (lo, hi) = keys(lo, hi)?;
+            KeySpan::Between(lo, hi)
+        }
+    })
+}
+
+fn found<'py>(py: Python<'py>, stored: &Stored) -> PyResult<Found<'py>> {
+    Ok((to_py(py, &stored.value)?, stored.timestamp.0))
+}
+
+fn version<'py>(py: Python<'py>, record: &VersionedRecord) -> PyResult<FoundVersion<'py>> {
+    Ok((to_py(py, &record.value)?, record.timestamp, record.valid_to))
+}
+
+fn window<'py>(
+    py: Python<'py>,
+    (of, start, end): (Datum, i64, i64),
+    stored: &Stored,
+) -> PyResult<FoundWindow<'py>> {
+    let windowed = to_py(py, &Datum::windowed(of, start, end))?;
+    let (value, time) = found(py, stored)?;
+    Ok((windowed, value, time))
+}
+
+#[pymethods]
+impl StateReader {
+    /// What kind of store it is.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        kind_name(self.reader.kind())
+    }
+
+    /// Value and time of a key.
+    fn get<'py>(&self, py: Python<'py>, of: &Bound<'py, PyAny>) -> PyResult<Option<Found<'py>>> {
+        let of = key(of)?;
+        let got = self.read(py, |reader| reader.get(&of))?;
+        got.map(|stored| found(py, &stored)).transpose()
+    }
+
+    /// Value and time of each of these keys.
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        of: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Option<Found<'py>>>> {
+        let of: Vec<Datum> = of.iter().map(key).collect::<PyResult<_>>()?;
+        let got = self.read(py, |reader| {
+            let values = of.iter().map(|key| reader.get(key));
+            values.collect::<Result<Vec<_>>>()
+        })?;
+        let shown = got.into_iter();
+        let shown = shown.map(|stored| stored.map(|stored| found(py, &stored)).transpose());
+        shown.collect()
+    }
+
+    /// Entries in the order of the keys' bytes: key, value, time.
+    #[pyo3(signature = (lo=None, hi=None, prefix=None, reverse=false))]
+    fn rows(
+        &self,
+        lo: Option<&Bound<'_, PyAny>>,
+        hi: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<StateRows> {
+        check(&self.closed)?;
+        Ok(StateRows {
+            reader: Arc::clone(&self.reader),
+            closed: Arc::clone(&self.closed),
+            span: span(lo, hi, prefix)?,
+            reverse,
+            rest: Mutex::new(Rest::default()),
+        })
+    }
+
+    /// How many keys there are.
+    #[pyo3(signature = (lo=None, hi=None, prefix=None))]
+    fn count(
+        &self,
+        py: Python<'_>,
+        lo: Option<&Bound<'_, PyAny>>,
+        hi: Option<&Bound<'_, PyAny>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let span = span(lo, hi, prefix)?;
+        self.read(py, |reader| reader.count(&span))
+    }
+
+    /// Value and time of one window.
+    fn window<'py>(
+        &self,
+        py: Python<'py>,
+        of: &Bound<'py, PyAny>,
+        start: i64,
+    ) -> PyResult<Option<Found<'py>>> {
+        let of = key(of)?;
+        let got = self.read(py, |reader| reader.window(&of, start))?;
+        got.map(|stored| found(py, &stored)).transpose()
+    }
+
+    /// Windows of some keys that start within both times.
+    fn windows<'py>(
+        &self,
+        py: Python<'py>,
+        lo: Option<&Bound<'py, PyAny>>,
+        hi: Option<&Bound<'py, PyAny>>,
+        frm: i64,
+        to: i64,
+        reverse: bool,
+    ) -> PyResult<Vec<FoundWindow<'py>>> {
+        let StoreKind::Window { size_ms, .. } = self.reader.kind() else {
+            return Ok(Vec::new());
+        };
+        let (lo, hi) = keys(lo, hi)?;
+        let got = self.read(py, |reader| {
+            reader.windows_of((lo.as_ref(), hi.as_ref()), (frm, to), reverse)
+        })?;
+        let shown = got.into_iter().map(|(key, start, stored)| {
+            window(py, (key, start, start.saturating_add(size_ms)), &stored)
+        });
+        shown.collect()
+    }
+
+    /// Sessions of some keys that end at or after one time and start at or before another.
+    fn sessions<'py>(
+        &self,
+        py: Python<'py>,
+        lo: Option<&Bound<'py, PyAny>>,
+        hi: Option<&Bound<'py, PyAny>>,
+        earliest_end: i64,
+        latest_start: i64,
+        reverse: bool,
+    ) -> PyResult<Vec<FoundWindow<'py>>> {
+        let (lo, hi) = keys(lo, hi)?;
+        let got = self.read(py, |reader| {
+            let times = (earliest_end, latest_start);
+            reader.sessions_of((lo.as_ref(), hi.as_ref()), times, reverse)
+        })?;
+        let shown = got.into_iter();
+        let shown = shown.map(|(key, start, end, stored)| window(py, (key, start, end), &stored));
+        shown.collect()
+    }
+
+    /// The version of a key that holds, or held at a time.
+    #[pyo3(signature = (of, as_of=None))]
+    fn version<'py>(
+        &self,
+        py: Python<'py>,
+        of: &Bound<'py, PyAny>,
+        as_of: Option<i64>,
+    ) -> PyResult<Option<FoundVersion<'py>>> {
+        let of = key(of)?;
+        let got = self.read(py, |reader| reader.version(&of, as_of))?;
+        got.map(|record| version(py, &record)).transpose()
+    }
+
+    /// The versions of a key that held at some time within both, ascending.
+    fn history<'py>(
+        &self,
+        py: Python<'py>,
+        of: &Bound<'py, PyAny>,
+        frm: i64,
+        to: i64,
+    ) -> PyResult<Vec<FoundVersion<'py>>> {
+        let of = key(of)?;
+        let got = self.read(py, |reader| reader.history(&of, frm, to))?;
+        got.iter().map(|record| version(py, record)).collect()
+    }
+}
+
+/// What is read already, and where to read on.
+#[derive(Default)]
+struct Rest {
+    rows: VecDeque<(Datum, Stored)>,
+    last: Option<Bytes>,
+    over: bool,
+    closed: bool,
+}
+
+/// Entries of a store, read page by page.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct StateRows {
+    reader: Arc<StoreReader>,
+    closed: Arc<AtomicBool>,
+    span: KeySpan,
+    reverse: bool,
+    rest: Mutex<Rest>,
+}
+
+impl StateRows {
+    fn next(&self) -> Result<Option<(Datum, Stored)>> {
+        let mut rest = self.rest.lock();
+        if rest.closed {
+            return Err(Error::config("these entries are closed")
+                .hint("read them within their `with`, or ask again"));
+        }
+        if rest.rows.is_empty() && !rest.over {
+            let page = self
+                .reader
+                .page(&self.span, self.reverse, rest.last.as_ref(), PAGE)?;
+            rest.over = page.last.is_none();
+            rest.last = page.last;
+            rest.rows = page.entries.into();
+        }
+        Ok(rest.rows.pop_front())
+    }
+}
+
+#[pymethods]
+impl StateRows {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<FoundWindow<'py>>> {
+        check(&self.closed)?;
+        let next = py.detach(|| self.next()).map_err(to_py_err)?;
+        let shown = next.map(|(key, stored)| {
+            let (value, time) = found(py, &stored)?;
+            Ok((to_py(py, &key)?, value, time))
+        });
+        shown.transpose()
+    }
+
+    /// Forgets the rest.
+    fn close(&self, py: Python<'_>) {
+        let closed = Rest {
+            closed: true,
+            ..Rest::default()
+        };
+        // Another thread may decode with a serde of the user's, under this lock.
+        let rest = py.detach(|| std::mem::replace(&mut *self.rest.lock(), closed));
+        drop(rest);
+    }
+}

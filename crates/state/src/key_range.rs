@@ -1,0 +1,14 @@
+//! A range of keys.
+
+use bytes::Bytes;
+
+/// A range of keys: `from` inclusive, `to` exclusive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    /// First key, `None` from the beginning.
+    pub from: Option<Bytes>,
+    /// One past the last key, `None` to the end.
+    pub to: Option<Bytes>,
+    /// Descending?
+    pub reverse: bool,
+}
