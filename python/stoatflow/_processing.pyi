@@ -69,7 +69,7 @@ class ProcessorContext(Generic[_KOut, _VOut]):
         """Where the record that is being processed was read from; `None` in `init` and punctuations."""
     @property
     def stream_time_ms(self) -> int:
-        """The time of events: the highest timestamp read, or the watermark (`time.semantics`); -1: none yet."""
+        """The highest timestamp of the record's task so far, or the watermark (`time.semantics`); -1: none yet."""
     @property
     def system_time_ms(self) -> int:
         """The machine's clock."""

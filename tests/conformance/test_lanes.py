@@ -29,12 +29,11 @@ IN_PASSES = {
 }
 AT_ONCE = dict.fromkeys(runner.EMIT_INTERVALS, -1)
 DEPENDENT = {
-    # A buffer for each lane (3), keys and times of other lanes (4 and 5).
+    # A buffer for each lane (3), keys and puts of other lanes (4).
     "suppress/suppress_max_records",
     # What a foreign key's lane answers is what the right table has by then (9).
     "join_fk/fk_inner",
     "processor/proc_range_dump",
-    "processor/proc_stream_time",
     "processor/proc_window_store",
 }
 CASES = runner.cases()

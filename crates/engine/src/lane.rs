@@ -507,6 +507,27 @@ impl LaneRoom {
         }
     }
 
+    /// A lane that is alone knows the stream time of tasks by what it is given; several lanes know it by the
+    /// steps of a tick.
+    fn observe_tasks(&mut self, via: NodeId, stage: StageId, batch: &[Record]) {
+        let timing = Arc::clone(&self.timing);
+        let clocks = &timing.groups.processors[via.0 as usize];
+        if self.share.lanes > 1 || clocks.is_empty() {
+            return;
+        }
+        let view = self.view(stage);
+        let view = &mut self.views[view];
+        let mut times = Vec::with_capacity(batch.len());
+        for record in batch {
+            let mut time = -1;
+            for clock in clocks {
+                time = view.see(*clock, record.task(), record.timestamp.0);
+            }
+            times.push((record.origin.order, time));
+        }
+        view.begin_batch(times.into_iter());
+    }
+
     fn push(&mut self, stage: StageId, entry: NodeId, batch: &mut Vec<Record>) -> Result<()> {
         self.with_chain(stage, |chain, context| chain.push(entry, batch, context))
     }
@@ -561,6 +582,7 @@ impl LaneRoom {
         if !ahead && !self.timing.by_clock[via.0 as usize] {
             self.observe(stage, batch);
         }
+        self.observe_tasks(via, stage, batch);
         match (to.as_slice(), exchange.fork) {
             ([entry], Fork::Batch) => self.push(stage, *entry, batch)?,
             (entries, Fork::Batch) => {

@@ -26,6 +26,8 @@ pub struct ConsumerRecord {
     pub headers: Headers,
     /// Its number in the order of admission; 0 until it is admitted.
     pub number: u64,
+    /// The stream time of its task at this record; -1 until it is admitted.
+    pub stream_time: i64,
 }
 
 /// A record that is still the client's, for as long as it is looked at.

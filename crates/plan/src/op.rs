@@ -233,6 +233,8 @@ pub enum Op {
         store: Option<StoreId>,
         key: SerdeSpec,
         old: bool,
+        /// As of [`Self::Process`].
+        time: Option<ClockId>,
     },
     /// Behind a view of a versioned table that has a `Materialized` of its own, but no store: its updates are
     /// versions no more, and each counts as the newest.
@@ -400,6 +402,8 @@ pub enum Op {
         /// Must it keep the key?
         fixed_key: bool,
         clock: ClockId,
+        /// Behind an exchange: the stream time of its tasks. In the first stage dispatch knows it.
+        time: Option<ClockId>,
     },
     ToStream,
     Sink {

@@ -129,6 +129,7 @@ impl<'a> StageBuilder<'a> {
             let built = self.node(i);
             self.built.push(built);
         }
+        self.clocks_of_processors();
     }
 
     fn node(&mut self, i: usize) -> Built {

@@ -55,6 +55,7 @@ impl SimConsumer {
                 value: kept.value.clone(),
                 headers: kept.headers.clone(),
                 number: 0,
+                stream_time: -1,
             });
             slot.position = Offset(offset.0 + 1);
         }

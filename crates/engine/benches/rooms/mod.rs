@@ -150,5 +150,6 @@ fn fetched((at, value): (usize, Bytes)) -> ConsumerRecord {
         value: Some(value),
         headers: None,
         number: 0,
+        stream_time: -1,
     }
 }

@@ -136,7 +136,7 @@ impl Dispatch {
         let now = shared.clock.monotonic();
         let dispatch = Self {
             may_hold: slots.iter().any(|slot| !slot.parks_at.is_empty()),
-            times: EventTimes::new(&slots, by_watermark, now),
+            times: EventTimes::new(&shared.status.plan, &slots, by_watermark, now),
             ticks: Ticks::new(&shared.status.plan, now),
             held: Vec::new(),
             full: Vec::new(),
@@ -442,7 +442,7 @@ impl Dispatch {
             self.buffers[index].bytes -= bytes;
         }
         self.cut[index] = Offset(record.offset.0 + 1);
-        self.times.admit(index, record.timestamp);
+        record.stream_time = self.times.admit(index, record.timestamp);
         record.number = self.ticks.number();
         self.epoch_records += 1;
         self.epoch_bytes += bytes.unsigned_abs();

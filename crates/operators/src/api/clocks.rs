@@ -94,6 +94,8 @@ pub struct LaneClocks {
     passed: Vec<Vec<usize>>,
     /// What clocks with a group showed when the tick began.
     at_begin: Times,
+    /// The stream time of tasks at the records of the batch at hand, in their order.
+    at_records: Vec<((u64, u64), i64)>,
     /// Of which clocks this lane has seen keys in another task than they say.
     away: Vec<bool>,
     alone: bool,
@@ -125,6 +127,7 @@ impl LaneClocks {
             steps: None,
             passed: vec![Vec::new(); clocks],
             at_begin: Vec::new(),
+            at_records: Vec::new(),
             away: vec![false; clocks],
             alone,
             wall: Timestamp::UNKNOWN,
@@ -239,6 +242,14 @@ impl LaneClocks {
         self.time(clock, task).stream
     }
 
+    /// The lowest stream time of the tasks that have one; -1: none has.
+    #[must_use]
+    pub fn lowest(&self, clock: ClockId) -> i64 {
+        let times = self.times[usize::from(clock.0)].iter();
+        let seen = times.map(|time| time.stream).filter(|time| *time >= 0);
+        seen.min().unwrap_or(-1)
+    }
+
     /// The highest stream time of all tasks.
     #[must_use]
     pub fn highest(&self, clock: ClockId) -> i64 {
@@ -300,6 +311,33 @@ impl LaneClocks {
         let at_begin = self.at_begin.get(index);
         let at_begin = at_begin.and_then(|times| times.get(self.place(order.task())));
         moved.max(at_begin.map_or(-1, |time| time.stream))
+    }
+
+    /// A batch begins: these are its places in the order, ascending, with the stream time there.
+    pub fn begin_batch(&mut self, times: impl Iterator<Item = (Order, i64)>) {
+        self.at_records.clear();
+        self.at_records
+            .extend(times.map(|(order, time)| (order.key(), time)));
+    }
+
+    /// The stream time of a task of Kafka Streams at a place in the order: the highest timestamp that
+    /// its sources had up to there. `time`: the clock of what came through exchanges.
+    pub fn of_task(&mut self, time: Option<ClockId>, order: Order) -> Option<i64> {
+        if let Some(clock) = time
+            && self.steps.is_some()
+        {
+            self.pass(clock, order, true);
+            return Some(self.stream(clock, order.task())).filter(|time| *time >= 0);
+        }
+        let found = self
+            .at_records
+            .binary_search_by_key(&order.key(), |(key, _)| *key);
+        match (found, time) {
+            (Ok(at), _) => Some(self.at_records[at].1),
+            (Err(_), Some(clock)) => Some(self.stream(clock, order.task())),
+            (Err(_), None) => None,
+        }
+        .filter(|time| *time >= 0)
     }
 
     /// Takes the steps of other lanes up to a place in the order.

@@ -348,9 +348,13 @@ pub trait ProcessorHost {
     fn cancel(&mut self, schedule: ScheduleId);
     /// Asks for a commit soon.
     fn commit(&mut self);
-    /// The time of events: the highest timestamp that the application has read, as far as this lane knows, or
-    /// the watermark, as `time.semantics` says; -1: none.
-    fn stream_time(&self) -> i64;
+    /// Says for which record the processor is called from here on; a place with number 0: for none.
+    fn at(&mut self, place: Order);
+    /// The stream time of the task at the record that the processor is called for, as in Kafka Streams: the
+    /// highest timestamp that the sources of its sub-topology had in that partition, up to this record.
+    /// For a schedule or a timer: the highest of all tasks. With `time.semantics = watermark`: the
+    /// watermark. -1: none.
+    fn stream_time(&mut self) -> i64;
     /// The application's watermark as of the last barrier; -1: none.
     fn watermark(&self) -> i64;
     /// Asks for a watermark of at least this, from the next barrier on.

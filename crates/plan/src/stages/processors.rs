@@ -30,6 +30,7 @@ impl StageBuilder<'_> {
             stores,
             fixed_key,
             clock: APPLICATION,
+            time: None,
         };
         let name = &self.names.node[i];
         let parents: Vec<Built> = from.iter().map(|&f| self.built[f].clone()).collect();
@@ -78,6 +79,23 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
+    /// Gives processors behind an exchange a clock for the stream time of their tasks.
+    pub(super) fn clocks_of_processors(&mut self) {
+        for at in 0..self.out.nodes.len() {
+            let node = &self.out.nodes[at];
+            let is_processor = matches!(node.op, Op::Process { .. } | Op::TransformValues { .. });
+            if node.stage.0 == 0 || !is_processor {
+                continue;
+            }
+            let clock = self.clock(&format!("{}-{}-stream-time", node.name, node.stage.0));
+            if let Op::Process { time, .. } | Op::TransformValues { time, .. } =
+                &mut self.out.nodes[at].op
+            {
+                *time = Some(clock);
+            }
+        }
+    }
+
     pub(super) fn global_store(&mut self, i: usize, processor: u32) -> Built {
         let plan = self.plan;
         let Call::GlobalStore {
@@ -101,6 +119,7 @@ impl StageBuilder<'_> {
             stores: vec![id],
             fixed_key: false,
             clock: APPLICATION,
+            time: None,
         };
         self.each(i, &[parents], &self.names.node[i], &op);
         Built::new()

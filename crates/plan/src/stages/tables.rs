@@ -128,6 +128,7 @@ impl StageBuilder<'_> {
                     store,
                     key: self.table_key(i),
                     old,
+                    time: None,
                 }
             }
             Call::Suppress { .. } => self.suppress(i),

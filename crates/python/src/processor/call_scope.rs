@@ -165,7 +165,9 @@ impl CallScope {
         let open = self.take(what).map_err(to_py_err)?;
         // SAFETY: the call that opened the scope still runs (its guard shuts the scope), on this thread, and the
         // host was taken out of the scope: nothing else follows the pointer until it is put back.
-        let result = act(unsafe { &mut *open.host }, &open.moment);
+        let host = unsafe { &mut *open.host };
+        host.at(open.moment.origin.order);
+        let result = act(host, &open.moment);
         *self.state.lock() = State::Open(open);
         result.map_err(|e| self.raise(e))
     }

@@ -191,7 +191,7 @@ impl ProcessorContext {
         Ok(Some(made.unbind()))
     }
 
-    /// The time of events: the highest timestamp read, or the watermark (`time.semantics`); -1: none yet.
+    /// The highest timestamp of the record's task so far, or the watermark (`time.semantics`); -1: none yet.
     #[getter]
     fn stream_time_ms(&self) -> PyResult<i64> {
         self.scope.ask("the context", |host, _| host.stream_time())

@@ -7,10 +7,12 @@ use super::stalled_watermark::StalledWatermark;
 use crate::admin::status::PartitionStatus;
 use crate::intake::source_partitions::SourcePartitions;
 use crate::intake::watermarks::Progress;
+use crate::lane::stream_time::groups::source_tasks;
 use crate::runtime::shared::Shared;
 use std::collections::VecDeque;
 use std::time::Duration;
 use stoatflow_core::{Offset, Timestamp};
+use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Strategy, Watermarks};
 
 /// See the module.
@@ -19,6 +21,10 @@ pub struct EventTimes {
     marks: Watermarks,
     /// Highest timestamp per slot.
     stream_time: Vec<Timestamp>,
+    /// Stream time by task, and the task of each slot: partitions of the topics that one sub-topology
+    /// reads have one time. None: a global table's, or answers.
+    of_tasks: Vec<i64>,
+    tasks: Vec<Option<usize>>,
     /// Per slot: watermarks from user functions, for records that are not admitted yet.
     announced: Vec<VecDeque<(Offset, i64)>>,
     by_watermark: bool,
@@ -32,7 +38,12 @@ pub struct EventTimes {
 }
 
 impl EventTimes {
-    pub fn new(slots: &SourcePartitions, by_watermark: bool, now: Duration) -> Self {
+    pub fn new(
+        plan: &PhysicalPlan,
+        slots: &SourcePartitions,
+        by_watermark: bool,
+        now: Duration,
+    ) -> Self {
         let committed = slots.iter().map(|s| s.progress.application).max();
         let mut marks = Watermarks::new(committed.unwrap_or(-1));
         let stream_time: Vec<_> = slots.iter().map(|s| s.progress.stream_time).collect();
@@ -44,7 +55,17 @@ impl EventTimes {
             }
         }
         let rules = || slots.iter().map(|s| s.watermark.rule);
+        let tasks = source_tasks(plan, slots);
+        let count = tasks.iter().flatten().map(|task| task + 1).max();
+        let mut of_tasks = vec![-1; count.unwrap_or(0)];
+        for (task, slot) in tasks.iter().zip(slots.iter()) {
+            if let Some(task) = *task {
+                of_tasks[task] = slot.progress.stream_time.0.max(of_tasks[task]);
+            }
+        }
         Self {
+            of_tasks,
+            tasks,
             at_barrier: committed.unwrap_or(-1),
             announced: vec![VecDeque::new(); stream_time.len()],
             stream_time,
@@ -57,10 +78,16 @@ impl EventTimes {
         }
     }
 
-    /// A record is admitted.
-    pub fn admit(&mut self, slot: usize, timestamp: Timestamp) {
+    /// A record is admitted; gives the stream time of its task; -1: it has none.
+    pub fn admit(&mut self, slot: usize, timestamp: Timestamp) -> i64 {
         let highest = &mut self.stream_time[slot];
         *highest = (*highest).max(timestamp);
+        let Some(task) = self.tasks[slot] else {
+            return -1;
+        };
+        let time = &mut self.of_tasks[task];
+        *time = timestamp.0.max(*time);
+        *time
     }
 
     /// A run of a slot's records is admitted, up to but not including this offset.

@@ -6,11 +6,11 @@
 //! as in Kafka Streams: partitions of a sub-topology's sources, or of the repartition topic that an
 //! exchange stands for.
 
-use crate::intake::source_partitions::SourcePartitions;
+use crate::intake::source_partitions::{SourcePartition, SourcePartitions};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, NodeId, Record, StageId, StoreId};
 use stoatflow_operators::ClockRule;
-use stoatflow_plan::{Emit, Op, PhysicalPlan, Stage, StoreKind};
+use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Stage, StoreKind};
 
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +46,8 @@ pub struct Groups {
     pub named: Vec<Vec<bool>>,
     /// By clock.
     pub of_clock: Vec<Option<u16>>,
+    /// By exchange node: the clocks of processors that its records move.
+    pub processors: Vec<Vec<ClockId>>,
     /// By clock: its node.
     nodes: Vec<Option<NodeId>>,
 }
@@ -59,10 +61,12 @@ impl Groups {
             fed: vec![Vec::new(); plan.nodes.len()],
             named: vec![Vec::new(); plan.stages.len()],
             of_clock: vec![None; plan.clocks.len()],
+            processors: vec![Vec::new(); plan.nodes.len()],
             nodes: vec![None; plan.clocks.len()],
         };
         let mut wanted: BTreeMap<ClockId, BTreeSet<(NodeId, Moves)>> = BTreeMap::new();
         let mut loose = BTreeSet::new();
+        let topologies = sub_topologies(plan);
         for node in &plan.nodes {
             for (clock, moves) in clocks(plan, &node.op) {
                 groups.nodes[usize::from(clock.0)] = Some(node.id);
@@ -75,6 +79,17 @@ impl Groups {
                         loose.insert(clock);
                     }
                 }
+            }
+            if let Op::Process { time, .. } | Op::TransformValues { time, .. } = node.op
+                && let Some(clock) = time
+            {
+                groups.nodes[usize::from(clock.0)] = Some(node.id);
+                let exchanges = into_sub_topology(plan, &topologies, node);
+                for exchange in &exchanges {
+                    groups.processors[exchange.0 as usize].push(clock);
+                }
+                let exchanges = exchanges.into_iter().map(|exchange| (exchange, Moves::Any));
+                wanted.entry(clock).or_default().extend(exchanges);
             }
         }
         groups.place_stores(plan);
@@ -106,12 +121,9 @@ impl Groups {
         groups
     }
 
-    /// A store has as many tasks as the node that writes it. Stores of processors have one time.
+    /// A store has as many tasks as the nodes that use it.
     fn place_stores(&mut self, plan: &PhysicalPlan) {
         for node in &plan.nodes {
-            if matches!(node.op, Op::Process { .. } | Op::TransformValues { .. }) {
-                continue;
-            }
             for store in node.op.stores() {
                 let kept = plan.stores.get(usize::from(store.0));
                 if let Some(clock) = kept.and_then(|store| store.clock) {
@@ -201,6 +213,17 @@ fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, 
     clock.map(|clock| (clock, moves)).into_iter().collect()
 }
 
+/// The exchanges through which records of its sub-topology come into a node's stage.
+fn into_sub_topology(plan: &PhysicalPlan, topologies: &[usize], node: &Node) -> Vec<NodeId> {
+    let own = topologies[node.id.0 as usize];
+    let leads = |op: &Op| {
+        matches!(op, Op::Exchange { to, stage, .. }
+            if *stage == node.stage && to.iter().any(|to| topologies[to.0 as usize] == own))
+    };
+    let exchanges = plan.nodes.iter().filter(|node| leads(&node.op));
+    exchanges.map(|node| node.id).collect()
+}
+
 /// The exchanges that all records of a node come from; `None` if there is another way.
 fn fed_by(plan: &PhysicalPlan, node: NodeId) -> Option<Vec<NodeId>> {
     let direct = plan.nodes.iter().any(|n| n.children.contains(&node));
@@ -210,6 +233,23 @@ fn fed_by(plan: &PhysicalPlan, node: NodeId) -> Option<Vec<NodeId>> {
         let exchanges = plan.nodes.iter().filter(|n| to(&n.op));
         exchanges.map(|n| n.id).collect()
     })
+}
+
+/// By slot: the task of Kafka Streams that reads it, among all of them. None: a global table's or
+/// answers, which belong to no task.
+pub fn source_tasks(plan: &PhysicalPlan, slots: &SourcePartitions) -> Vec<Option<usize>> {
+    let topologies = sub_topologies(plan);
+    let mut known = BTreeMap::new();
+    let task = |slot: &SourcePartition| {
+        let entry = slot.bindings.first()?.entry;
+        if slot.global_end.is_some() || slot.answers_end.is_some() {
+            return None;
+        }
+        let next = known.len();
+        let task = (topologies[entry.0 as usize], slot.partition.partition);
+        Some(*known.entry(task).or_insert(next))
+    };
+    slots.iter().map(task).collect()
 }
 
 /// How many tasks each sub-topology has.

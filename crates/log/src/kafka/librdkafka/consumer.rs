@@ -348,6 +348,7 @@ impl Consumer for KafkaConsumer {
                 // SAFETY: the message is alive.
                 headers: unsafe { headers(message) },
                 number: 0,
+                stream_time: -1,
             });
         })
     }

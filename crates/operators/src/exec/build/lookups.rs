@@ -169,7 +169,7 @@ impl Builder<'_> {
                 stores,
             } => ViewRead::TransformValues {
                 of: Box::new(self.part(node, of)?),
-                transformer: Box::new(self.transformer(node, *processor, stores)?),
+                transformer: Box::new(self.transformer(node, *processor, stores, None)?),
             },
         })
     }

@@ -18,6 +18,7 @@ impl Builder<'_> {
                 stores,
                 fixed_key,
                 clock,
+                time,
             } => {
                 let role = if *fixed_key {
                     Role::ProcessValues
@@ -25,8 +26,9 @@ impl Builder<'_> {
                     Role::Process
                 };
                 let node_context = self.node_context.clone();
+                let clocks = (*clock, *time);
                 let env =
-                    ProcessorEnv::new(self.plan, node, stores, *clock, node_context, self.foreign)?;
+                    ProcessorEnv::new(self.plan, node, stores, clocks, node_context, self.foreign)?;
                 let supplier = self.foreign.processor(*processor)?;
                 Box::new(Process::new(env, supplier, role))
             }
@@ -36,8 +38,9 @@ impl Builder<'_> {
                 store,
                 key,
                 old,
+                time,
             } => Box::new(TransformValues::new(
-                self.transformer(node, *processor, stores)?,
+                self.transformer(node, *processor, stores, *time)?,
                 self.writer_if(*store, key, *old)?,
                 *old,
             )),
@@ -51,13 +54,14 @@ impl Builder<'_> {
         node: &Node,
         processor: ProcessorId,
         stores: &[StoreId],
+        time: Option<ClockId>,
     ) -> Result<Process> {
         let node_context = self.node_context.clone();
         let env = ProcessorEnv::new(
             self.plan,
             node,
             stores,
-            APPLICATION,
+            (APPLICATION, time),
             node_context,
             self.foreign,
         )?;

@@ -15,14 +15,14 @@ use crate::{
 };
 use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Origin, Record, Result, Task};
+use stoatflow_core::{Datum, Error, Order, Origin, Record, Result, Task};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{
     Dirty, KeyRange, SessionEntry, SessionView, Stored, TimerDomain, TimerView, VersionedRecord,
     VersionedView, WindowEntry, WindowView, after, after_prefix,
 };
 
-/// Stores of processors have one time for all tasks.
+/// Schedules are the application's: their marks are kept in one task.
 const ALL: Task = Task(0);
 
 /// See the module.
@@ -36,6 +36,8 @@ pub(crate) struct Host<'h, 'c> {
     timers: Option<&'h mut LaneTimers>,
     /// The key that is updated, by store.
     updating: Option<(usize, Bytes)>,
+    /// Where the record stands that the processor is called for, if it is called for one.
+    place: Option<Order>,
 }
 
 impl<'h, 'c> Host<'h, 'c> {
@@ -51,6 +53,7 @@ impl<'h, 'c> Host<'h, 'c> {
             asked: None,
             timers: None,
             updating: None,
+            place: None,
         }
     }
 
@@ -102,11 +105,36 @@ impl<'h, 'c> Host<'h, 'c> {
         self.decoded(store, found)
     }
 
-    fn windows(&mut self, store: &Connected) -> Result<(WindowView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (
-            self.context.epoch,
-            self.context.clocks.stream(store.clock, ALL),
-        );
+    /// The task of a key: that of the record which the processor is called for, as in Kafka Streams.
+    /// A schedule or a timer is called for none.
+    fn task(&self, store: &Connected, key: &Bytes) -> Task {
+        match self.place {
+            Some(place) => place.task(),
+            None => self.context.clocks.task_of(store.clock, key),
+        }
+    }
+
+    /// By which time rows of a key have expired; of all keys: what has expired in every task.
+    fn observed(&self, store: &Connected, key: Option<&Bytes>) -> i64 {
+        let clocks = &self.context.clocks;
+        match key {
+            Some(key) => clocks.stream(store.clock, self.task(store, key)),
+            None => clocks.lowest(store.clock),
+        }
+    }
+
+    /// A store has taken something of this time.
+    fn see(&mut self, store: &Connected, key: &Bytes, time: i64) {
+        let task = self.task(store, key);
+        self.context.clocks.see(store.clock, task, time);
+    }
+
+    fn windows(
+        &mut self,
+        store: &Connected,
+        key: Option<&Bytes>,
+    ) -> Result<(WindowView<'_>, &mut Dirty)> {
+        let (epoch, observed) = (self.context.epoch, self.observed(store, key));
         let LaneStore {
             store: shared,
             dirty,
@@ -114,11 +142,12 @@ impl<'h, 'c> Host<'h, 'c> {
         Ok((WindowView::new(shared, epoch, observed)?, dirty))
     }
 
-    fn sessions(&mut self, store: &Connected) -> Result<(SessionView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (
-            self.context.epoch,
-            self.context.clocks.stream(store.clock, ALL),
-        );
+    fn sessions(
+        &mut self,
+        store: &Connected,
+        key: Option<&Bytes>,
+    ) -> Result<(SessionView<'_>, &mut Dirty)> {
+        let (epoch, observed) = (self.context.epoch, self.observed(store, key));
         let LaneStore {
             store: shared,
             dirty,
@@ -126,11 +155,12 @@ impl<'h, 'c> Host<'h, 'c> {
         Ok((SessionView::new(shared, epoch, observed)?, dirty))
     }
 
-    fn versions(&mut self, store: &Connected) -> Result<(VersionedView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (
-            self.context.epoch,
-            self.context.clocks.stream(store.clock, ALL),
-        );
+    fn versions(
+        &mut self,
+        store: &Connected,
+        key: Option<&Bytes>,
+    ) -> Result<(VersionedView<'_>, &mut Dirty)> {
+        let (epoch, observed) = (self.context.epoch, self.observed(store, key));
         let LaneStore {
             store: shared,
             dirty,
@@ -302,7 +332,7 @@ impl ProcessorHost for Host<'_, '_> {
         store.writable()?;
         let key = store.key_bytes(key)?;
         let value = taken(store, value)?;
-        let (mut view, dirty) = self.windows(store)?;
+        let (mut view, dirty) = self.windows(store, Some(&key))?;
         // A window that is too old is not written: the store's retention says so, as in Kafka Streams.
         if matches!(
             store.kind,
@@ -315,14 +345,14 @@ impl ProcessorHost for Host<'_, '_> {
         } else {
             view.put(dirty, &key, start, Some(value))?;
         }
-        self.context.clocks.see(store.clock, ALL, start);
+        self.see(store, &key, start);
         Ok(())
     }
 
     fn window_get(&mut self, store: usize, key: &Datum, start: i64) -> Result<Option<Stored>> {
         let store = self.connected(store)?;
         let key = store.key_bytes(key)?;
-        let found = self.windows(store)?.0.fetch(&key, start)?;
+        let found = self.windows(store, Some(&key))?.0.fetch(&key, start)?;
         found.map(|stored| given(store, stored)).transpose()
     }
 
@@ -338,7 +368,7 @@ impl ProcessorHost for Host<'_, '_> {
         let entries: Vec<WindowEntry> = match keys {
             Keys::One(key) => {
                 let key = store.key_bytes(key)?;
-                let (view, _) = self.windows(store)?;
+                let (view, _) = self.windows(store, Some(&key))?;
                 let found = view.fetch_range(&key, from, to, reverse, usize::MAX)?;
                 found
                     .into_iter()
@@ -347,7 +377,7 @@ impl ProcessorHost for Host<'_, '_> {
             }
             Keys::Between(first, last) => {
                 let (first, last) = ends(store, first, last)?;
-                let (view, _) = self.windows(store)?;
+                let (view, _) = self.windows(store, None)?;
                 view.fetch_keys(first.as_deref(), last.as_deref(), from, to, reverse)?
             }
         };
@@ -369,9 +399,9 @@ impl ProcessorHost for Host<'_, '_> {
         store.writable()?;
         let key = store.key_bytes(key)?;
         let value = taken(store, value)?;
-        let (mut view, dirty) = self.sessions(store)?;
+        let (mut view, dirty) = self.sessions(store, Some(&key))?;
         view.put(dirty, &key, start, end, Some(value))?;
-        self.context.clocks.see(store.clock, ALL, end);
+        self.see(store, &key, end);
         Ok(())
     }
 
@@ -384,7 +414,8 @@ impl ProcessorHost for Host<'_, '_> {
     ) -> Result<Option<Datum>> {
         let store = self.connected(store)?;
         let key = store.key_bytes(key)?;
-        let found = self.sessions(store)?.0.fetch_session(&key, start, end)?;
+        let (view, _) = self.sessions(store, Some(&key))?;
+        let found = view.fetch_session(&key, start, end)?;
         found.map(|stored| store.given(stored.value)).transpose()
     }
 
@@ -400,12 +431,12 @@ impl ProcessorHost for Host<'_, '_> {
         let entries: Vec<SessionEntry> = match keys {
             Keys::One(key) => {
                 let key = store.key_bytes(key)?;
-                let (view, _) = self.sessions(store)?;
+                let (view, _) = self.sessions(store, Some(&key))?;
                 view.find_sessions(&key, earliest_end, latest_start, reverse)?
             }
             Keys::Between(first, last) => {
                 let (first, last) = ends(store, first, last)?;
-                let (view, _) = self.sessions(store)?;
+                let (view, _) = self.sessions(store, None)?;
                 view.find_keys(
                     first.as_deref(),
                     last.as_deref(),
@@ -433,11 +464,11 @@ impl ProcessorHost for Host<'_, '_> {
         store.writable()?;
         let key = store.key_bytes(key)?;
         let value = store.taken(value)?;
-        let (mut view, dirty) = self.versions(store)?;
+        let (mut view, dirty) = self.versions(store, Some(&key))?;
         let code = view
             .put(dirty, &key, Some(value).filter(|v| !v.is_null()), timestamp)?
             .code();
-        self.context.clocks.see(store.clock, ALL, timestamp);
+        self.see(store, &key, timestamp);
         Ok(code)
     }
 
@@ -450,9 +481,9 @@ impl ProcessorHost for Host<'_, '_> {
         let store = self.connected(store)?;
         store.writable()?;
         let key = store.key_bytes(key)?;
-        let (mut view, dirty) = self.versions(store)?;
+        let (mut view, dirty) = self.versions(store, Some(&key))?;
         let ended = view.delete(dirty, &key, timestamp)?;
-        self.context.clocks.see(store.clock, ALL, timestamp);
+        self.see(store, &key, timestamp);
         ended.map(|record| version(store, record)).transpose()
     }
 
@@ -464,7 +495,7 @@ impl ProcessorHost for Host<'_, '_> {
     ) -> Result<Option<Version>> {
         let store = self.connected(store)?;
         let key = store.key_bytes(key)?;
-        let (view, _) = self.versions(store)?;
+        let (view, _) = self.versions(store, Some(&key))?;
         let found = match as_of {
             Some(time) => view.get_as_of(&key, time)?,
             None => view.get(&key)?,
@@ -541,8 +572,17 @@ impl ProcessorHost for Host<'_, '_> {
         self.context.effects.commit_asked = true;
     }
 
-    fn stream_time(&self) -> i64 {
-        self.context.clocks.event_time(self.env.clock)
+    fn at(&mut self, place: Order) {
+        self.place = Some(place).filter(|place| place.number() > 0);
+    }
+
+    fn stream_time(&mut self) -> i64 {
+        let clocks = &mut self.context.clocks;
+        let of_task = match self.place {
+            Some(place) if !clocks.by_watermark => clocks.of_task(self.env.time, place),
+            _ => None,
+        };
+        of_task.unwrap_or_else(|| clocks.event_time(self.env.clock))
     }
 
     fn watermark(&self) -> i64 {

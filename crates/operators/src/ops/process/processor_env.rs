@@ -31,15 +31,17 @@ pub(crate) struct ProcessorEnv {
     /// Names of the children, in their order.
     pub children: Vec<String>,
     pub clock: ClockId,
+    /// Behind an exchange: the clock of its tasks' stream time.
+    pub time: Option<ClockId>,
 }
 
 impl ProcessorEnv {
-    /// `clock`: the application's.
+    /// `clock`: the application's, and behind an exchange that of its tasks.
     pub fn new(
         plan: &PhysicalPlan,
         node: &Node,
         stores: &[StoreId],
-        clock: ClockId,
+        (clock, time): (ClockId, Option<ClockId>),
         node_context: NodeContext,
         foreign: &Foreign,
     ) -> Result<Self> {
@@ -69,6 +71,7 @@ impl ProcessorEnv {
             children: children.collect(),
             node_context,
             clock,
+            time,
         })
     }
 

@@ -85,6 +85,7 @@ fn processor(id: u32, stores: &[u16]) -> Op {
         stores: stores.iter().copied().map(StoreId).collect(),
         fixed_key: false,
         clock: ClockId(0),
+        time: None,
     }
 }
 

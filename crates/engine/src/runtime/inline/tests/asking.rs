@@ -17,6 +17,7 @@ fn record(offset: i64) -> ConsumerRecord {
         value: Some(Bytes::from_static(b"v")),
         headers: None,
         number: 0,
+        stream_time: -1,
     }
 }
 

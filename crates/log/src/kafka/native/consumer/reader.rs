@@ -455,6 +455,7 @@ impl Consumer for NativeConsumer {
                 value,
                 headers,
                 number: 0,
+                stream_time: -1,
             });
             Ok(())
         });

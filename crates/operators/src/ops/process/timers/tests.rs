@@ -375,6 +375,7 @@ fn rig(bodies: Bodies, eager: bool) -> Rig {
         stores: vec![StoreId(0)],
         fixed_key: false,
         clock: ClockId(0),
+        time: None,
     };
     let sink = Op::Sink { sink: SinkId(0) };
     let mut shape = plan(vec![

@@ -75,6 +75,7 @@ fn transform(store: Option<u16>, old: bool) -> Op {
         store: store.map(StoreId),
         key: serde("string"),
         old,
+        time: None,
     }
 }
 
