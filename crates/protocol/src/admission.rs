@@ -3,7 +3,9 @@
 //! A barrier waits for everything admitted before it. A budget that only fits memory would delay
 //! barriers, and with them every output; and with a function that takes seconds, an epoch would
 //! outlive its transaction at every start. So the budget starts small and adapts: it shrinks by as
-//! much as a barrier took longer than the interval to pass the lanes, and grows when it didn't.
+//! much as a barrier took longer than the interval to pass the lanes, and grows when it didn't. A small
+//! one also grows between barriers, as soon as lanes are through with all of it in a fraction of the
+//! interval: else a job with fast functions would have small batches for its first second.
 
 use std::time::Duration;
 
@@ -20,6 +22,10 @@ const LEAST_BYTES_OF_A_LANE: i64 = 4 << 10;
 const USUAL_LANES: i64 = 16;
 /// Below this the budget doubles: with fast functions batches are small only for a few barriers.
 const SMALL_BYTES: i64 = 1 << 20;
+/// Lanes that process a whole small budget in this part of the interval get twice as much.
+const QUICK: u32 = 16;
+/// Nor may it take longer than this: with an interval of many seconds, slow functions are not quick.
+const QUICK_AT_MOST: Duration = Duration::from_millis(10);
 /// One slow barrier (a stall of the machine) shrinks it at most by this factor.
 const MOST_SHRINK: i64 = 8;
 
@@ -32,6 +38,10 @@ pub struct Admission {
     patience: Duration,
     /// Is it admitting until the budget is used up?
     filling: bool,
+    /// Bytes admitted so far.
+    admitted: i64,
+    /// Bytes that lanes were through with when the budget was last measured, and when that was.
+    measured: (i64, Duration),
 }
 
 impl Admission {
@@ -44,6 +54,8 @@ impl Admission {
             most,
             patience,
             filling: true,
+            admitted: 0,
+            measured: (0, Duration::ZERO),
         }
     }
 
@@ -83,6 +95,28 @@ impl Admission {
             self.filling = true;
         }
         self.filling
+    }
+
+    /// Something was admitted.
+    pub const fn admit(&mut self, bytes: i64) {
+        self.admitted = self.admitted.saturating_add(bytes);
+    }
+
+    /// So much is in flight now. True if lanes were through with a whole budget so quickly that it has
+    /// grown.
+    pub fn measure(&mut self, in_flight: i64, now: Duration) -> bool {
+        let done = self.admitted - in_flight;
+        let (before, since) = self.measured;
+        if done - before < self.budget {
+            return false;
+        }
+        self.measured = (done, now);
+        let quick = now.saturating_sub(since) <= (self.patience / QUICK).min(QUICK_AT_MOST);
+        let grows = quick && self.budget < SMALL_BYTES.min(self.most);
+        if grows {
+            self.budget = (self.budget * 2).min(self.most);
+        }
+        grows
     }
 
     /// A barrier took this long from dispatch to the last lane's seal.

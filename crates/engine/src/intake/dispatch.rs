@@ -267,6 +267,12 @@ impl Dispatch {
             ));
             self.publish_reopen_threshold();
         }
+        if self
+            .admission
+            .measure(self.shared.in_flight.load(Relaxed), now)
+        {
+            self.publish_reopen_threshold();
+        }
         self.release_held();
         let mut waits = self.gate.is_open() && self.task_idle.is_waiting(now);
         while self.has_credit() && !waits {
@@ -453,6 +459,7 @@ impl Dispatch {
         };
         let lane = jump_hash(hash, u32::try_from(self.staged.len()).unwrap_or(u32::MAX)) as usize;
         self.shared.admit(bytes);
+        self.admission.admit(bytes);
         let staged = &mut self.staged[lane];
         staged.0.push(record);
         staged.1 += bytes;

@@ -86,3 +86,43 @@ fn a_small_budget_is_given_again_at_once() {
     let seen = [(16 << 10) - 1, 16 << 10, (16 << 10) - 1].map(|at| admission.has_room(at));
     assert_eq!(seen, [true, false, true]);
 }
+
+#[test]
+fn it_grows_between_barriers_when_lanes_are_quick() {
+    let mut admission = Admission::new(16 << 20, ms(100));
+    let mut now = ms(1_000);
+    // The first measure has nothing to compare with.
+    admission.admit(16 << 10);
+    assert!(!admission.measure(0, now));
+    for _ in 0..3 {
+        let budget = admission.budget();
+        admission.admit(budget);
+        // Half of it is still in flight.
+        assert!(!admission.measure(budget / 2, now));
+        now += ms(6);
+        assert!(admission.measure(0, now));
+        assert_eq!(admission.budget(), budget * 2);
+    }
+    // Too slow.
+    admission.admit(admission.budget());
+    now += ms(7);
+    assert!(!admission.measure(0, now));
+    // A large one grows with barriers only.
+    (0..3).for_each(|_| admission.barrier_took(ms(20)));
+    assert_eq!(admission.budget(), 1 << 20);
+    admission.admit(1 << 20);
+    assert!(!admission.measure(0, now));
+}
+
+/// Commits every 30 seconds: what takes a second per record is slow all the same.
+#[test]
+fn a_slow_function_stays_slow_with_a_long_interval() {
+    let mut admission = Admission::new(16 << 20, Duration::from_secs(30));
+    let mut now = ms(0);
+    for _ in 0..10 {
+        admission.admit(16 << 10);
+        now += ms(900);
+        assert!(!admission.measure(0, now));
+    }
+    assert_eq!(admission.budget(), 16 << 10);
+}
