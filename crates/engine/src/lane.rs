@@ -15,6 +15,7 @@ pub mod queue;
 mod stages;
 pub mod stream_time;
 mod tick;
+mod times;
 
 pub(crate) use dead_letters::with_body;
 
@@ -492,40 +493,6 @@ impl LaneRoom {
         status.busy_since_ms.store(0, Relaxed);
         status.stage_plus_one.store(0, Relaxed);
         self.shared.release(bytes);
-    }
-
-    /// The application's clock goes by all records, those from other lanes too.
-    fn observe(&mut self, stage: StageId, batch: &[Record]) {
-        if let Some(clock) = self.timing.application
-            && !self.timing.by_watermark
-            && self.timing.stages[usize::from(stage.0)].timed
-        {
-            let view = self.view(stage);
-            for record in batch {
-                self.views[view].see(clock, record.task(), record.timestamp.0);
-            }
-        }
-    }
-
-    /// A lane that is alone knows the stream time of tasks by what it is given; several lanes know it by the
-    /// steps of a tick.
-    fn observe_tasks(&mut self, via: NodeId, stage: StageId, batch: &[Record]) {
-        let timing = Arc::clone(&self.timing);
-        let clocks = &timing.groups.processors[via.0 as usize];
-        if self.share.lanes > 1 || clocks.is_empty() {
-            return;
-        }
-        let view = self.view(stage);
-        let view = &mut self.views[view];
-        let mut times = Vec::with_capacity(batch.len());
-        for record in batch {
-            let mut time = -1;
-            for clock in clocks {
-                time = view.see(*clock, record.task(), record.timestamp.0);
-            }
-            times.push((record.origin.order, time));
-        }
-        view.begin_batch(times.into_iter());
     }
 
     fn push(&mut self, stage: StageId, entry: NodeId, batch: &mut Vec<Record>) -> Result<()> {

@@ -28,6 +28,8 @@ pub struct ConsumerRecord {
     pub number: u64,
     /// The stream time of its task at this record; -1 until it is admitted.
     pub stream_time: i64,
+    /// The highest timestamp before it of its source's records with a key in this partition; likewise.
+    pub keyed_time: i64,
 }
 
 /// A record that is still the client's, for as long as it is looked at.

@@ -15,7 +15,7 @@ mod support;
 mod testing;
 
 pub use api::clocks::{
-    ClockRule, GroupSteps, LaneClocks, Share, Step, Steps, Time, Times, merge_times,
+    ClockRule, GroupSteps, LaneClocks, Share, Step, Steps, Time, Times, TimesAt, merge_times,
 };
 pub use api::operator::*;
 pub use api::run_coordinator::RunCoordinator;

@@ -168,6 +168,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
         handlers: stoatflow_core::Handlers::default(),
         functions: vec![],
         description: String::new(),
+        guarded: None,
     }
 }
 

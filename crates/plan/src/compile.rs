@@ -16,6 +16,7 @@ use crate::serdes::serdes;
 use crate::stages::cut_into_stages;
 use crate::tables::tables;
 pub use explicit::require_explicit_names;
+use std::sync::Arc;
 use stoatflow_core::{Error, Result};
 
 /// Compiles the plan's JSON.
@@ -46,9 +47,18 @@ pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
     let names = name(plan, &shape, &mut problems);
     problems.finish()?;
     let tables = tables(plan, &shape);
-    let mut physical = cut_into_stages(plan, &shape, &names, &serdes, &tables);
-    fuse(&mut physical);
-    physical.description = describe(plan, &shape, &names, &tables);
+    let description = describe(plan, &shape, &names, &tables);
+    let cut = |guarded: bool| {
+        let (mut physical, straight) =
+            cut_into_stages(plan, &shape, &names, &serdes, &tables, guarded);
+        fuse(&mut physical);
+        physical.description.clone_from(&description);
+        (physical, straight)
+    };
+    let (mut physical, straight) = cut(false);
+    if straight {
+        physical.guarded = Some(Arc::new(cut(true).0));
+    }
     Ok(physical)
 }
 

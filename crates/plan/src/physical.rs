@@ -10,6 +10,7 @@ use crate::spec::{Reset, SerdeSpec};
 use crate::suggestion::suggestion;
 use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
+use std::sync::Arc;
 use stoatflow_core::{
     ClockId, Error, Handler, Handlers, Late, NodeId, Result, SinkId, SourceId, StageId, StoreId,
 };
@@ -232,9 +233,26 @@ pub struct PhysicalPlan {
     pub handlers: Handlers,
     /// The text of Kafka Streams' `topology.describe()`.
     pub description: String,
+    /// The same topology for handlers that leave out what can't be decoded, if that is another plan: then
+    /// dispatch doesn't know which records reach a window, and a stage boundary stands before it.
+    #[serde(skip)]
+    pub guarded: Option<Arc<Self>>,
 }
 
 impl PhysicalPlan {
+    /// The plan to run with these handlers of the application.
+    #[must_use]
+    pub fn for_handlers(self: &Arc<Self>, handlers: &Handlers) -> Arc<Self> {
+        let handlers = self.handlers.or(handlers);
+        match &self.guarded {
+            Some(guarded) if handlers.deserialization.is_some() => Arc::new(Self {
+                handlers: self.handlers.clone(),
+                ..(**guarded).clone()
+            }),
+            _ => Arc::clone(self),
+        }
+    }
+
     /// May a lane wait for user code: a function, a processor, a handler?
     #[must_use]
     pub fn calls_out(&self) -> bool {

@@ -29,24 +29,27 @@ use std::collections::BTreeMap;
 use stoatflow_core::{ClockId, NodeId, StageId, StoreId};
 use walk::Exchanges;
 
-/// Cuts the plan; nothing in it may be wrong any more.
+/// Cuts the plan; nothing in it may be wrong any more. `guarded`: does a stage boundary stand before every
+/// window? Gives as well whether there is a window without one.
 pub(crate) fn cut_into_stages(
     plan: &LogicalPlan,
     shape: &Shape,
     names: &Names,
     serdes: &Serdes,
     tables: &Tables,
-) -> PhysicalPlan {
+    guarded: bool,
+) -> (PhysicalPlan, bool) {
     // Processors that share a store must be in one stage, and where that is shows only at the end: the ones
     // that came out too low are lifted, until none moves.
     let mut lifted = BTreeMap::new();
     loop {
         let mut builder = StageBuilder::new(plan, shape, names, serdes, tables, &lifted);
+        builder.guarded = guarded;
         builder.run();
         let next = builder.lift();
         if next == lifted {
             builder.stages();
-            return builder.out;
+            return (builder.out, builder.straight);
         }
         lifted = next;
     }
@@ -72,6 +75,8 @@ struct StageBuilder<'a> {
     lifted: &'a BTreeMap<usize, u16>,
     /// Does a join below take records without a key? Then they must reach it.
     relaxed: Vec<bool>,
+    guarded: bool,
+    straight: bool,
 }
 
 impl<'a> StageBuilder<'a> {
@@ -100,6 +105,7 @@ impl<'a> StageBuilder<'a> {
                 functions: plan.functions.clone(),
                 handlers: stoatflow_core::Handlers::default(),
                 description: String::new(),
+                guarded: None,
             },
             built: Vec::with_capacity(plan.nodes.len()),
             exchanges: Exchanges::default(),
@@ -107,6 +113,8 @@ impl<'a> StageBuilder<'a> {
             named: BTreeMap::new(),
             lifted,
             relaxed: walk::relaxed(plan, shape),
+            guarded: false,
+            straight: false,
         };
         let processes = |call: &Call| {
             matches!(

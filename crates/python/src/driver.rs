@@ -129,7 +129,9 @@ impl World {
             ..Components::new(Arc::clone(&broker) as Arc<dyn Broker>)
         };
         let spec = EngineSpec {
-            plan: Arc::new(from_the_beginning(&plan.plan)),
+            plan: Arc::new(from_the_beginning(
+                &plan.plan.for_handlers(&settings.handlers),
+            )),
             foreign: Arc::new(Foreign {
                 runtime: Some(Arc::new(PyRuntime { pauses: false })),
                 ..(*plan.foreign).clone()

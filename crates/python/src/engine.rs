@@ -55,7 +55,7 @@ impl Engine {
         } = PreparedRun::new(py, plan, &pairs, broker)?;
         let group = settings.application_id.clone();
         let engine = stoatflow_engine::Engine::new(
-            Arc::clone(&plan.plan),
+            plan.plan.for_handlers(&settings.handlers),
             Arc::clone(&plan.foreign),
             settings,
             Arc::clone(&broker),

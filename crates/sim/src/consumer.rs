@@ -56,6 +56,7 @@ impl SimConsumer {
                 headers: kept.headers.clone(),
                 number: 0,
                 stream_time: -1,
+                keyed_time: -1,
             });
             slot.position = Offset(offset.0 + 1);
         }

@@ -151,5 +151,6 @@ fn fetched((at, value): (usize, Bytes)) -> ConsumerRecord {
         headers: None,
         number: 0,
         stream_time: -1,
+        keyed_time: -1,
     }
 }

@@ -448,7 +448,7 @@ impl Dispatch {
             self.buffers[index].bytes -= bytes;
         }
         self.cut[index] = Offset(record.offset.0 + 1);
-        record.stream_time = self.times.admit(index, record.timestamp);
+        self.times.admit(index, &mut record);
         record.number = self.ticks.number();
         self.epoch_records += 1;
         self.epoch_bytes += bytes.unsigned_abs();

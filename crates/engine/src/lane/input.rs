@@ -7,7 +7,7 @@
 use super::LaneRoom;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stoatflow_core::{Order, Result, StageId, Task};
+use stoatflow_core::{Result, StageId};
 use stoatflow_log::ConsumerRecord;
 
 impl LaneRoom {
@@ -18,13 +18,7 @@ impl LaneRoom {
             batch[*at].timestamp = refusal.timestamp;
         }
         let batch = &*batch;
-        if self.timing.stages[0].punctuates {
-            // What dispatch has numbered is in one batch only, and ascends.
-            let times = batch.iter();
-            let times = times.map(|one| (Order::new(one.number, Task(0)), one.stream_time));
-            let view = self.view(StageId(0));
-            self.views[view].begin_batch(times);
-        }
+        self.begin_input(batch);
         let mut refused = refused.iter_mut().peekable();
         let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
         let slots = Arc::clone(&self.slots);

@@ -35,6 +35,8 @@ pub struct StageTiming {
     /// Has it processors with stores, which may be called when lanes were released? Then lanes meet
     /// again before they go on.
     pub ends_together: bool,
+    /// Has it operators that go by the times that dispatch notes at each record?
+    pub dispatched: bool,
 }
 
 /// See the module.
@@ -102,6 +104,11 @@ impl Timing {
                     || ops()
                         .any(|op| op.clock().is_some() || op.stores().into_iter().any(of_store)),
                 punctuates,
+                dispatched: stage.id.0 == 0
+                    && ops().any(|op| {
+                        groups::is_straight(op)
+                            || matches!(op, Op::Process { .. } | Op::TransformValues { .. })
+                    }),
             }
         };
         let count = u16::try_from(plan.stores.len()).unwrap_or(u16::MAX);

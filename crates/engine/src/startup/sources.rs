@@ -41,6 +41,11 @@ impl EngineSpec {
         let own =
             |name: &str| name.starts_with("__") || name == offsets || changelogs.contains(name);
         plan.handlers = plan.handlers.or(&self.settings.handlers);
+        if plan.guarded.is_some() && plan.handlers.deserialization.is_some() {
+            return Err(Error::internal(
+                "the plan is not the one for these handlers; see PhysicalPlan::for_handlers",
+            ));
+        }
         for source in &mut plan.sources {
             let Some(pattern) = &source.pattern else {
                 continue;

@@ -290,6 +290,7 @@ pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Resul
                 headers: None,
                 number: 0,
                 stream_time: -1,
+                keyed_time: -1,
             });
         })?;
         most = most.max(seen.len() - before);

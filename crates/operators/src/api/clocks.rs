@@ -58,6 +58,17 @@ impl Time {
     }
 }
 
+/// Times at a record of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct TimesAt {
+    /// Its place in the order.
+    pub place: (u64, u64),
+    /// The stream time of its task; -1: none.
+    pub stream: i64,
+    /// The highest timestamp of its source's records with a key, in its partition, before it; -1: none.
+    pub keyed_before: i64,
+}
+
 /// Times by clock, then by task.
 pub type Times = Vec<Vec<Time>>;
 
@@ -82,6 +93,9 @@ pub struct ClockRule {
     pub tasks: u16,
     /// Is murmur2 of its key always the task of a record, because an exchange says so?
     pub by_key: bool,
+    /// Is it moved by all records with a key of one source, whatever lane they are in? Dispatch has noted
+    /// at each record to where.
+    pub dispatched: bool,
 }
 
 /// All clocks of the plan, as one lane sees them.
@@ -94,8 +108,9 @@ pub struct LaneClocks {
     passed: Vec<Vec<usize>>,
     /// What clocks with a group showed when the tick began.
     at_begin: Times,
-    /// The stream time of tasks at the records of the batch at hand, in their order.
-    at_records: Vec<((u64, u64), i64)>,
+    /// The times at the records of the batch at hand, in their order, and which was looked up last.
+    at_records: Vec<TimesAt>,
+    looked_up: usize,
     /// Of which clocks this lane has seen keys in another task than they say.
     away: Vec<bool>,
     alone: bool,
@@ -128,6 +143,7 @@ impl LaneClocks {
             passed: vec![Vec::new(); clocks],
             at_begin: Vec::new(),
             at_records: Vec::new(),
+            looked_up: 0,
             away: vec![false; clocks],
             alone,
             wall: Timestamp::UNKNOWN,
@@ -313,11 +329,26 @@ impl LaneClocks {
         moved.max(at_begin.map_or(-1, |time| time.stream))
     }
 
-    /// A batch begins: these are its places in the order, ascending, with the stream time there.
-    pub fn begin_batch(&mut self, times: impl Iterator<Item = (Order, i64)>) {
+    /// A batch begins: these are the times at its records, in ascending order.
+    pub fn begin_batch(&mut self, times: impl Iterator<Item = TimesAt>) {
         self.at_records.clear();
-        self.at_records
-            .extend(times.map(|(order, time)| (order.key(), time)));
+        self.at_records.extend(times);
+        self.looked_up = 0;
+    }
+
+    /// The times at a record of the batch at hand.
+    fn at_record(&mut self, order: Order) -> Option<TimesAt> {
+        let place = order.key();
+        // Mostly the same record again, or the next one.
+        for at in self.looked_up..self.looked_up + 2 {
+            if let Some(times) = self.at_records.get(at).filter(|at| at.place == place) {
+                self.looked_up = at;
+                return Some(*times);
+            }
+        }
+        let found = self.at_records.binary_search_by_key(&place, |at| at.place);
+        self.looked_up = found.ok()?;
+        self.at_records.get(self.looked_up).copied()
     }
 
     /// The stream time of a task of Kafka Streams at a place in the order: the highest timestamp that
@@ -329,20 +360,20 @@ impl LaneClocks {
             self.pass(clock, order, true);
             return Some(self.stream(clock, order.task())).filter(|time| *time >= 0);
         }
-        let found = self
-            .at_records
-            .binary_search_by_key(&order.key(), |(key, _)| *key);
-        match (found, time) {
-            (Ok(at), _) => Some(self.at_records[at].1),
-            (Err(_), Some(clock)) => Some(self.stream(clock, order.task())),
-            (Err(_), None) => None,
-        }
-        .filter(|time| *time >= 0)
+        let at_record = self.at_record(order).map(|times| times.stream);
+        let seen = || time.map(|clock| self.stream(clock, order.task()));
+        at_record.or_else(seen).filter(|time| *time >= 0)
     }
 
-    /// Takes the steps of other lanes up to a place in the order.
+    /// Takes what moved time in other lanes up to a place in the order.
     fn pass(&mut self, clock: ClockId, order: Order, with: bool) {
         let index = usize::from(clock.0);
+        if self.rules[index].dispatched && !self.by_watermark {
+            if let Some(times) = self.at_record(order) {
+                self.move_on(clock, order.task(), times.keyed_before);
+            }
+            return;
+        }
         if let (Some(steps), Some(group)) = (&self.steps, self.rules[index].group) {
             let task = order.task();
             let steps = steps.of(group, task);

@@ -3,6 +3,9 @@
 //! Takes `count`, `reduce` and `aggregate` of whatever was grouped, gives one node for each grouped
 //! stream, all in the stage in which their store is written. Never decides what a window holds.
 
+#[cfg(test)]
+mod tests;
+
 use super::walk::Walk;
 use super::{Built, StageBuilder, highest};
 use crate::aggregation::{emit_of, idle_of, members, window_of};
@@ -43,13 +46,15 @@ impl StageBuilder<'_> {
         // What is late is decided by the time of all lanes: their records must be known first.
         let timed = matches!(&window, Some(window) if !matches!(window, Window::Count { .. }));
         let (store, key) = self.store(i);
-        let timed = timed || self.keeps_versions(store);
+        let straight = self.is_straight(&members, window, from);
+        let timed = timed && !straight || self.keeps_versions(store);
         let stage = members
             .iter()
             .map(|(m, _)| highest(&self.built[*m]) + u16::from(timed || self.shape.rekeyed[*m]))
             .max()
             .expect("there is a grouped stream");
         let stage = self.at_least(i, stage);
+        self.straight |= straight && stage == 0;
         let positions = matches!(window, Some(Window::Count { .. })).then(|| self.positions(i));
         let shared = Shared {
             store,
@@ -112,6 +117,52 @@ impl StageBuilder<'_> {
             }
         };
         Built::from([(stage, own)])
+    }
+
+    /// Does a window get exactly the records of one source that have a key? Then dispatch says how they
+    /// move its time, and no stage boundary must stand before it. Windows that give their results on
+    /// closing need one all the same: another lane's record may close them.
+    fn is_straight(
+        &self,
+        members: &[(usize, Option<Function>)],
+        window: Option<Window>,
+        from: usize,
+    ) -> bool {
+        let (
+            [(member, _)],
+            Some(Window::Tumbling { .. } | Window::Hopping { .. } | Window::Session { .. }),
+        ) = (members, window)
+        else {
+            return false;
+        };
+        let Call::GroupByKey { from: source, .. } = &self.plan.nodes[*member].call else {
+            return false;
+        };
+        let source = &self.plan.nodes[self.shape.same[*source]];
+        let Call::Stream {
+            topics,
+            pattern: None,
+            ..
+        } = &source.call
+        else {
+            return false;
+        };
+        let shared = self.plan.nodes.iter().filter(|other| match &other.call {
+            Call::Stream {
+                topics: others,
+                pattern,
+                ..
+            } => pattern.is_some() || others.iter().any(|topic| topics.contains(topic)),
+            Call::Table { topic, .. }
+            | Call::GlobalTable { topic, .. }
+            | Call::GlobalStore { topic, .. } => topics.contains(topic),
+            _ => false,
+        });
+        !self.guarded
+            && source.on_error.is_none()
+            && shared.count() == 1
+            && emit_of(self.plan, from) != Emit::OnWindowClose
+            && idle_of(self.plan, from).is_none()
     }
 
     fn operator(

@@ -7,7 +7,7 @@ fn group(from: usize) -> Value {
     json!({"op": "group_by", "from": from, "function": udf(), "key": "string"})
 }
 
-fn count(from: usize, store: &str) -> Value {
+pub(super) fn count(from: usize, store: &str) -> Value {
     json!({"op": "count", "from": from, "materialized": {"store": store}})
 }
 
@@ -517,48 +517,6 @@ fn a_join_of_tables_knows_whether_they_are_written_in_lower_stages() {
     let found: Vec<(u16, bool)> = sides.collect();
     let joins = [(0, false), (1, true), (1, true), (1, false)];
     assert_eq!(found, joins.map(|join| [join; 2]).concat());
-}
-
-#[test]
-fn what_goes_by_stream_time_gets_its_records_through_exchanges() {
-    let windowed = |from: u32| json!({"op": "windowed_by", "from": from, "window": {"type": "tumbling", "size_ms": 10, "grace_ms": 0}});
-    let timed = [
-        vec![
-            stream(),
-            json!({"op": "group_by_key", "from": 0}),
-            windowed(1),
-            count(2, "c"),
-            json!({"op": "suppress", "from": 3, "until": {"type": "window_closes", "grace_ms": -1}, "name": "s"}),
-        ],
-        vec![
-            stream(),
-            json!({"op": "stream", "topics": ["b"], "key": "string", "value": "string"}),
-            json!({"op": "join", "from": 0, "other": 1, "function": udf(), "key": "string", "window": {"before_ms": 5, "after_ms": 5, "grace_ms": 0}}),
-        ],
-        vec![
-            json!({"op": "table", "topic": "t", "key": "string", "value": "string", "materialized": {"store": "v", "history_ms": 9}}),
-        ],
-    ];
-    for nodes in timed {
-        let plan = compiled(&json!(nodes));
-        sound(&plan);
-        let of_versions = |node: &crate::Node| match node.op {
-            Op::TableSource { store, .. } => plan.stores[usize::from(store.0)].clock,
-            _ => None,
-        };
-        let timed = plan
-            .nodes
-            .iter()
-            .filter(|n| n.op.clock().or_else(|| of_versions(n)).is_some());
-        let mut seen = 0;
-        for node in timed {
-            seen += 1;
-            let direct = plan.nodes.iter().filter(|n| n.children.contains(&node.id));
-            assert_eq!(direct.count(), 0, "{}", node.name);
-            assert_ne!(node.stage, StageId(0), "{}", node.name);
-        }
-        assert!(seen > 0);
-    }
 }
 
 #[test]

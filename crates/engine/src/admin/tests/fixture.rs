@@ -144,6 +144,7 @@ pub(super) fn plan() -> PhysicalPlan {
         handlers: stoatflow_core::Handlers::default(),
         functions: vec!["app.py:12 split".to_owned()],
         description: "Topologies:\n   Sub-topology: 0\n".to_owned(),
+        guarded: None,
     }
 }
 

@@ -9,9 +9,10 @@ use crate::intake::source_partitions::SourcePartitions;
 use crate::intake::watermarks::Progress;
 use crate::lane::stream_time::groups::source_tasks;
 use crate::runtime::shared::Shared;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stoatflow_core::{Offset, Timestamp};
+use stoatflow_log::ConsumerRecord;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Strategy, Watermarks};
 
@@ -25,6 +26,10 @@ pub struct EventTimes {
     /// reads have one time. None: a global table's, or answers.
     of_tasks: Vec<i64>,
     tasks: Vec<Option<usize>>,
+    /// The highest timestamp of records with a key, by source and partition; and which of them a slot has.
+    /// Only of this run: operators know what was before.
+    keyed: Vec<i64>,
+    keyed_at: Vec<usize>,
     /// Per slot: watermarks from user functions, for records that are not admitted yet.
     announced: Vec<VecDeque<(Offset, i64)>>,
     by_watermark: bool,
@@ -63,7 +68,20 @@ impl EventTimes {
                 of_tasks[task] = slot.progress.stream_time.0.max(of_tasks[task]);
             }
         }
+        let mut known = BTreeMap::new();
+        let keyed_at: Vec<usize> = slots
+            .iter()
+            .map(|slot| {
+                let source = slot.bindings.first().map(|binding| binding.source);
+                let next = known.len();
+                *known
+                    .entry((source, slot.partition.partition))
+                    .or_insert(next)
+            })
+            .collect();
         Self {
+            keyed: vec![-1; known.len()],
+            keyed_at,
             of_tasks,
             tasks,
             at_barrier: committed.unwrap_or(-1),
@@ -78,16 +96,21 @@ impl EventTimes {
         }
     }
 
-    /// A record is admitted; gives the stream time of its task; -1: it has none.
-    pub fn admit(&mut self, slot: usize, timestamp: Timestamp) -> i64 {
+    /// A record is admitted: notes how it moves time.
+    pub fn admit(&mut self, slot: usize, record: &mut ConsumerRecord) {
+        let timestamp = record.timestamp;
         let highest = &mut self.stream_time[slot];
         *highest = (*highest).max(timestamp);
-        let Some(task) = self.tasks[slot] else {
-            return -1;
-        };
-        let time = &mut self.of_tasks[task];
-        *time = timestamp.0.max(*time);
-        *time
+        if let Some(task) = self.tasks[slot] {
+            let time = &mut self.of_tasks[task];
+            *time = timestamp.0.max(*time);
+            record.stream_time = *time;
+        }
+        let keyed = &mut self.keyed[self.keyed_at[slot]];
+        record.keyed_time = *keyed;
+        if record.key.is_some() {
+            *keyed = timestamp.0.max(*keyed);
+        }
     }
 
     /// A run of a slot's records is admitted, up to but not including this offset.

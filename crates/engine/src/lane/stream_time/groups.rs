@@ -10,7 +10,7 @@ use crate::intake::source_partitions::{SourcePartition, SourcePartitions};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, NodeId, Record, StageId, StoreId};
 use stoatflow_operators::ClockRule;
-use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Stage, StoreKind};
+use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Stage, StoreKind, Window};
 
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,6 +144,9 @@ impl Groups {
                 group: group.filter(|_| !alone && node.is_some_and(|n| stage.nodes.contains(&n))),
                 tasks: node.map_or(1, |node| tasks.of(node)),
                 by_key: node.is_some_and(|node| by_key[node.0 as usize]),
+                dispatched: node.is_some_and(|node| {
+                    stage.id.0 == 0 && is_straight(&plan.nodes[node.0 as usize].op)
+                }),
             };
             clocks.map(rule).collect()
         };
@@ -170,6 +173,15 @@ fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> 
         }
     }
     found.into_iter().map(|by| by == Some(true)).collect()
+}
+
+/// Does a window take its records straight from a source? One in the first stage does.
+pub const fn is_straight(op: &Op) -> bool {
+    match op {
+        Op::WindowAggregate { window, .. } => !matches!(window, Window::Count { .. }),
+        Op::SessionAggregate { .. } => true,
+        _ => false,
+    }
 }
 
 /// Do its results carry the headers of the record that made them due?

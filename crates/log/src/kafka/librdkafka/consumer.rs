@@ -349,6 +349,7 @@ impl Consumer for KafkaConsumer {
                 headers: unsafe { headers(message) },
                 number: 0,
                 stream_time: -1,
+                keyed_time: -1,
             });
         })
     }

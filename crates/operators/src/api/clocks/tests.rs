@@ -27,6 +27,7 @@ fn several() -> LaneClocks {
         group: Some(0),
         tasks: 2,
         by_key: false,
+        dispatched: false,
     }])
 }
 

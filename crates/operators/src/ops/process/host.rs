@@ -5,6 +5,7 @@
 //! interpreter is waited for (the stores see to it), so the processor may hold the interpreter here.
 
 mod atomic;
+mod timed_stores;
 
 use super::processor_env::{Connected, ProcessorEnv};
 use super::timers::LaneTimers;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Order, Origin, Record, Result, Task};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{
-    Dirty, KeyRange, SessionEntry, SessionView, Stored, TimerDomain, TimerView, VersionedRecord,
-    VersionedView, WindowEntry, WindowView, after, after_prefix,
+    KeyRange, SessionEntry, Stored, TimerDomain, TimerView, VersionedRecord, WindowEntry, after,
+    after_prefix,
 };
 
 /// Schedules are the application's: their marks are kept in one task.
@@ -103,69 +104,6 @@ impl<'h, 'c> Host<'h, 'c> {
             .store
             .scan(epoch, range, usize::MAX)?;
         self.decoded(store, found)
-    }
-
-    /// The task of a key: that of the record which the processor is called for, as in Kafka Streams.
-    /// A schedule or a timer is called for none.
-    fn task(&self, store: &Connected, key: &Bytes) -> Task {
-        match self.place {
-            Some(place) => place.task(),
-            None => self.context.clocks.task_of(store.clock, key),
-        }
-    }
-
-    /// By which time rows of a key have expired; of all keys: what has expired in every task.
-    fn observed(&self, store: &Connected, key: Option<&Bytes>) -> i64 {
-        let clocks = &self.context.clocks;
-        match key {
-            Some(key) => clocks.stream(store.clock, self.task(store, key)),
-            None => clocks.lowest(store.clock),
-        }
-    }
-
-    /// A store has taken something of this time.
-    fn see(&mut self, store: &Connected, key: &Bytes, time: i64) {
-        let task = self.task(store, key);
-        self.context.clocks.see(store.clock, task, time);
-    }
-
-    fn windows(
-        &mut self,
-        store: &Connected,
-        key: Option<&Bytes>,
-    ) -> Result<(WindowView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (self.context.epoch, self.observed(store, key));
-        let LaneStore {
-            store: shared,
-            dirty,
-        } = self.context.store(store.id);
-        Ok((WindowView::new(shared, epoch, observed)?, dirty))
-    }
-
-    fn sessions(
-        &mut self,
-        store: &Connected,
-        key: Option<&Bytes>,
-    ) -> Result<(SessionView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (self.context.epoch, self.observed(store, key));
-        let LaneStore {
-            store: shared,
-            dirty,
-        } = self.context.store(store.id);
-        Ok((SessionView::new(shared, epoch, observed)?, dirty))
-    }
-
-    fn versions(
-        &mut self,
-        store: &Connected,
-        key: Option<&Bytes>,
-    ) -> Result<(VersionedView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (self.context.epoch, self.observed(store, key));
-        let LaneStore {
-            store: shared,
-            dirty,
-        } = self.context.store(store.id);
-        Ok((VersionedView::new(shared, epoch, observed)?, dirty))
     }
 }
 

@@ -23,6 +23,7 @@ impl Rig {
             group: None,
             tasks: 4,
             by_key: false,
+            dispatched: false,
         };
         let mut clocks = LaneClocks::new(2, false).ruled(&[rule, rule]);
         let names = ["one", "other"].map(|name| Bytes::copy_from_slice(name.as_bytes()));

@@ -18,6 +18,7 @@ fn record(offset: i64) -> ConsumerRecord {
         headers: None,
         number: 0,
         stream_time: -1,
+        keyed_time: -1,
     }
 }
 

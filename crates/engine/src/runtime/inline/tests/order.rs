@@ -24,6 +24,7 @@ fn fetched(slot: u32, offset: i64, time: i64, size: usize) -> ConsumerRecord {
         headers: None,
         number: 0,
         stream_time: -1,
+        keyed_time: -1,
     }
 }
 

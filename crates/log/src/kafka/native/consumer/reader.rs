@@ -456,6 +456,7 @@ impl Consumer for NativeConsumer {
                 headers,
                 number: 0,
                 stream_time: -1,
+                keyed_time: -1,
             });
             Ok(())
         });

@@ -1,0 +1,64 @@
+//! What a lane's clocks learn from the records that it is given.
+//!
+//! Takes batches before the chains see them. What other lanes' records do to time comes with the steps of a
+//! tick, and with what dispatch has noted at each record. Never reads the machine's clock.
+
+use super::LaneRoom;
+use std::sync::Arc;
+use stoatflow_core::{NodeId, Order, Record, StageId, Task};
+use stoatflow_log::ConsumerRecord;
+use stoatflow_operators::TimesAt;
+
+impl LaneRoom {
+    /// The times that dispatch has noted at the records of a batch.
+    pub(super) fn begin_input(&mut self, batch: &[ConsumerRecord]) {
+        if !self.timing.stages[0].dispatched {
+            return;
+        }
+        let times = batch.iter().map(|one| TimesAt {
+            place: Order::new(one.number, Task(0)).key(),
+            stream: one.stream_time,
+            keyed_before: one.keyed_time,
+        });
+        let view = self.view(StageId(0));
+        self.views[view].begin_batch(times);
+    }
+
+    /// The application's clock goes by all records, those from other lanes too.
+    pub(super) fn observe(&mut self, stage: StageId, batch: &[Record]) {
+        if let Some(clock) = self.timing.application
+            && !self.timing.by_watermark
+            && self.timing.stages[usize::from(stage.0)].timed
+        {
+            let view = self.view(stage);
+            for record in batch {
+                self.views[view].see(clock, record.task(), record.timestamp.0);
+            }
+        }
+    }
+
+    /// A lane that is alone knows the stream time of tasks by what it is given; several lanes know it by the
+    /// steps of a tick.
+    pub(super) fn observe_tasks(&mut self, via: NodeId, stage: StageId, batch: &[Record]) {
+        let timing = Arc::clone(&self.timing);
+        let clocks = &timing.groups.processors[via.0 as usize];
+        if self.share.lanes > 1 || clocks.is_empty() {
+            return;
+        }
+        let view = self.view(stage);
+        let view = &mut self.views[view];
+        let mut times = Vec::with_capacity(batch.len());
+        for record in batch {
+            let mut time = -1;
+            for clock in clocks {
+                time = view.see(*clock, record.task(), record.timestamp.0);
+            }
+            times.push(TimesAt {
+                place: record.origin.order.key(),
+                stream: time,
+                keyed_before: -1,
+            });
+        }
+        view.begin_batch(times.into_iter());
+    }
+}
