@@ -205,6 +205,10 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
+    /// For how long in all it has slowed this application down, by a quota.
+    fn throttled(&self) -> Duration {
+        Duration::ZERO
+    }
     /// Does it forget committed offsets and deletions after a while?
     fn forgetting(&self) -> Forgetting;
     /// How long each topic keeps a tombstone once compaction has passed it (`delete.retention.ms`); `None` for a

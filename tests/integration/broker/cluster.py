@@ -218,6 +218,10 @@ class KafkaCluster:
         wire_admin.delete_acls(HOST, self._any_port(), _LOGIN, acls)
         self._wait_for_acls(acls, known=False)
 
+    def limit(self, client_id: str, **quotas: float | None) -> None:
+        """Sets quotas of a `client.id`, such as `producer_byte_rate`; None takes one away. Nodes learn it a bit later."""
+        wire_admin.alter_quotas(HOST, self._any_port(), _LOGIN, client_id, quotas)
+
     def renew_certificates(self) -> None:
         """Gives all running brokers a new certificate from the same CA; returns when every listener shows it."""
         keystore = self.certificates.renewed_server()

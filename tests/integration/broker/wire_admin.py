@@ -1,4 +1,4 @@
-"""Kafka's administrative requests that a secured cluster needs: ACLs and dynamic settings of a broker.
+"""Kafka's administrative requests that a secured cluster needs: ACLs, quotas and dynamic settings of a broker.
 
 Like wire.py: the standard library only, one connection per request, versions without compact encoding.
 """
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from broker.wire import Login, WireError, ask, nullable_string
 
-_DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS = 29, 30, 31, 44
+_DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS, _ALTER_CLIENT_QUOTAS = 29, 30, 31, 44, 49
 _BROKER = 4
 _SET = 0
 _ALLOW = 3
@@ -135,3 +135,21 @@ def alter_broker(host: str, port: int, login: Login, node: int, settings: Mappin
             raise WireError(f"Kafka refused to change settings of broker {node} (error {error}): {words}")
         answer.number("b")
         answer.string()
+
+
+def alter_quotas(host: str, port: int, login: Login, client_id: str, quotas: Mapping[str, float | None]) -> None:
+    """Sets quotas of a `client.id`, such as `producer_byte_rate`; None takes one away."""
+    entity = struct.pack(">i", 1) + nullable_string("client-id") + nullable_string(client_id)
+    changes = b"".join(
+        nullable_string(key) + struct.pack(">d?", value or 0.0, value is None) for key, value in quotas.items()
+    )
+    body = struct.pack(">i", 1) + entity + struct.pack(">i", len(quotas)) + changes + struct.pack(">?", False)
+    answer = ask(host, port, _ALTER_CLIENT_QUOTAS, 0, body, _TIMEOUT_S, login)
+    answer.number("i")  # throttle time
+    for _ in range(answer.number("i")):
+        error, words = answer.number("h"), answer.string()
+        if error != 0:
+            raise WireError(f"Kafka refused to change quotas of {client_id} (error {error}): {words}")
+        for _ in range(answer.number("i")):
+            answer.string()
+            answer.string()

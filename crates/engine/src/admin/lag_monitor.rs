@@ -10,6 +10,7 @@ use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
 use crate::startup::EngineSpec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, TopicPartition};
 use stoatflow_log::{Broker, Range};
@@ -71,6 +72,8 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
             }
             Err(error) => tracing::debug!(%error, "can't read the end offsets of partitions"),
         }
+        let throttled = crate::admin::millis(broker.throttled());
+        shared.status.broker_throttle_ms.store(throttled, Relaxed);
         if asked.saturating_sub(looked) >= spec.settings.metadata_max_age {
             looked = asked;
             let grown = spec.has_new_partitions(slots).unwrap_or_else(|error| {

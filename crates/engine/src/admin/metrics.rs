@@ -199,6 +199,12 @@ impl Engine {
             "How often a transactional producer has used up its epochs and got another id",
             one(status.rollovers.load(Relaxed)),
         )?;
+        let throttled = Duration::from_millis(status.broker_throttle_ms.load(Relaxed));
+        families.counter(
+            "broker_throttle_seconds",
+            "For how long brokers have slowed the application down, by a quota",
+            one(throttled.as_secs_f64()),
+        )?;
         families.counter(
             "records_committed",
             "Input records in committed epochs",

@@ -209,6 +209,8 @@ pub struct Status {
     pub broker_away: AtomicBool,
     /// How often the epochs of a producer id were used up.
     pub rollovers: AtomicU64,
+    /// For how long in all brokers have slowed this application down, in milliseconds.
+    pub broker_throttle_ms: AtomicU64,
     /// Does it end because nothing was committed for too long?
     pub stalled: AtomicBool,
     /// Monotonic ms of the last progress (a commit, or idle with nothing to do).
@@ -269,6 +271,7 @@ impl Status {
             run: Mutex::default(),
             broker_away: AtomicBool::new(false),
             rollovers: AtomicU64::new(0),
+            broker_throttle_ms: AtomicU64::new(0),
             stalled: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {

@@ -80,6 +80,13 @@ impl Broker for KafkaBroker {
         self.properties.bootstrap().to_owned()
     }
 
+    fn throttled(&self) -> Duration {
+        let native = self.properties.native(ClientRole::Admin);
+        native.map_or(Duration::ZERO, |native| {
+            native.config.context.throttled.time()
+        })
+    }
+
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
         self.admin.topics(names, timeout)
     }

@@ -58,6 +58,7 @@ fn samples(text: &str) -> Vec<(String, f64)> {
 fn metrics_are_valid_and_complete() {
     let port = Port::running();
     let status = &port.status;
+    status.broker_throttle_ms.store(1500, Relaxed);
     status.records_in.store(11, Relaxed);
     status.nodes[1].store(5, Relaxed);
     status.lanes[1].queued_bytes.store(99, Relaxed);
@@ -104,6 +105,7 @@ fn metrics_are_valid_and_complete() {
     let close = |a: f64, b: f64| assert!((a - b).abs() <= b.abs() / 500.0, "{a} is not {b}");
     close(value("stoatflow_records_in_total", &[]), 11.0);
     close(value("stoatflow_records_committed_total", &[]), 10.0);
+    close(value("stoatflow_broker_throttle_seconds_total", &[]), 1.5);
     close(
         value(
             "stoatflow_node_records_total",

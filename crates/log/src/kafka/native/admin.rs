@@ -17,6 +17,7 @@ use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::native::error_class::named;
 use crate::kafka::native::net::cluster::{Cluster, Node};
 use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::throttle::Throttled;
 use crate::kafka::native::net::wait;
 use crate::kafka::native::{NativeConfig, unreachable};
 use crate::{Committed, NewTopic, OpenTransaction, Range, TopicInfo};
@@ -181,7 +182,10 @@ impl Call<'_> {
         node: Node,
         most: Duration,
         request: impl FnOnce(i16) -> R,
-    ) -> Result<R::Response> {
+    ) -> Result<R::Response>
+    where
+        R::Response: Throttled,
+    {
         let (clock, end) = (
             &self.clock,
             (self.clock.monotonic() + most).min(self.timeout),
@@ -207,7 +211,10 @@ impl Call<'_> {
     }
 
     /// Asks whoever answers.
-    fn ask_anyone<R: Request + Clone>(&mut self, request: &R) -> Result<R::Response> {
+    fn ask_anyone<R: Request + Clone>(&mut self, request: &R) -> Result<R::Response>
+    where
+        R::Response: Throttled,
+    {
         let most = self.left().min(ANSWER);
         let asked = (self.cluster).ask_anyone(i16::MAX, |_| request.clone(), most);
         asked

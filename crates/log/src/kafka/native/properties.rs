@@ -12,6 +12,7 @@ mod tests;
 use super::net::address::BrokerAddress;
 use super::net::sasl::SaslSettings;
 use super::net::security::ClientContext;
+use super::net::throttle::ThrottleTotals;
 use super::net::tls::TlsClient;
 use super::records::compression::{Codec, Compression};
 use super::{FetchLimits, NativeConfig};
@@ -31,7 +32,7 @@ struct Reader {
 }
 
 /// The encryption and authentication of the client that was read before: the next one mostly has the same. Files and
-/// the machine's certificates are then read once, and all clients use one token.
+/// the machine's certificates are then read once, and all clients use one token and one count of throttle times.
 #[derive(Default)]
 pub(in crate::kafka) struct Security {
     values: BTreeMap<&'static str, (String, String)>,
@@ -39,6 +40,7 @@ pub(in crate::kafka) struct Security {
     sasl: Option<Arc<SaslSettings>>,
     is_read: bool,
     tokens: Option<Arc<dyn TokenProvider>>,
+    throttled: Arc<ThrottleTotals>,
 }
 
 impl Security {
@@ -98,6 +100,7 @@ impl NativeProperties {
                     rack: text(reader.get("client.rack").unwrap_or("")),
                     tls: security.tls.clone(),
                     sasl: security.sasl.clone(),
+                    throttled: Arc::clone(&security.throttled),
                 }),
                 compression,
             },
@@ -146,6 +149,7 @@ impl Reader {
                 sasl: sasl.map(Arc::new),
                 is_read: true,
                 tokens: self.tokens.clone(),
+                throttled: Arc::clone(&security.throttled),
             };
         }
     }

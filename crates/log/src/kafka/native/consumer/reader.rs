@@ -190,7 +190,9 @@ impl NativeConsumer {
             if self.flights.contains_key(&node) {
                 continue;
             }
-            let rest = self.rest_of(node, left);
+            let rest = self
+                .rest_of(node, left)
+                .max(self.cluster.throttled_for(node));
             if rest.is_zero() {
                 self.ask(node);
             } else {
@@ -247,6 +249,7 @@ impl NativeConsumer {
             Ok(Some(answer)) => match FetchResponse::decode(&mut answer.clone(), version) {
                 Ok(said) => {
                     self.flights.remove(&node);
+                    link.throttle(said.throttle_time_ms);
                     self.note_answer(node, &said);
                     self.answers.insert(node, answer);
                     self.take(node, said);

@@ -9,6 +9,7 @@ use crate::kafka::native::net::address::BrokerAddress;
 use crate::kafka::native::net::connection::Connection;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::security::ClientContext;
+use crate::kafka::native::net::throttle::Throttled;
 use crate::kafka::native::net::wait;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
@@ -114,13 +115,15 @@ impl BrokerLink {
     /// The connection has failed. A way that only waits for its next attempt has not failed once more: it
     /// would wait for ever.
     fn lose(&mut self, clock: &SystemClock, why: &ConnectionError) {
-        if self.link.is_some() {
+        if self.link.is_some() && !why.leaves_connection() {
             self.failed(clock, why, Duration::ZERO);
         }
     }
 
     fn failed(&mut self, clock: &SystemClock, why: &ConnectionError, least: Duration) {
-        self.link = None;
+        // A new connection is no way around a quota.
+        let throttled = self.link.take().map(|link| link.throttled_for());
+        let least = least.max(throttled.unwrap_or_default());
         let pause = (PAUSE * 2_u32.pow(self.failures.min(6)))
             .min(LONGEST_PAUSE)
             .max(least);
@@ -165,6 +168,12 @@ impl Cluster {
             .ok_or_else(|| ConnectionError::lost(format!("broker {node} is not known yet")))?;
         let way = self.data.entry(node).or_default();
         way.open(address, &self.context, &self.clock, (most, self.rest))
+    }
+
+    /// How long this broker wants no records, and no question for some.
+    pub(in crate::kafka::native) fn throttled_for(&self, node: Node) -> Duration {
+        let link = self.data.get(&node).and_then(|way| way.link.as_ref());
+        link.map_or(Duration::ZERO, Connection::throttled_for)
     }
 
     /// The same, if there is one.
@@ -217,7 +226,10 @@ impl Cluster {
         most_version: i16,
         request: impl Fn(i16) -> R,
         timeout: Duration,
-    ) -> Result<(R::Response, i16), ConnectionError> {
+    ) -> Result<(R::Response, i16), ConnectionError>
+    where
+        R::Response: Throttled,
+    {
         let clock = SystemClock::new();
         let left = || timeout.saturating_sub(clock.monotonic());
         let put = |link: &mut Connection| {
@@ -253,7 +265,9 @@ impl Cluster {
             match opened.and_then(put) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
-                    self.door.link = None;
+                    if !why.leaves_connection() {
+                        self.door.link = None;
+                    }
                     // Another address need not wait for this one.
                     self.door.not_before = Duration::ZERO;
                     self.turn = self.turn.wrapping_add(1);

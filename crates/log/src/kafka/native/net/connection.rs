@@ -8,6 +8,7 @@ use super::connection_error::ConnectionError;
 use super::poll::wait;
 use super::sasl::{SaslClient, SaslError, SaslSettings};
 use super::security::ClientContext;
+use super::throttle::Throttled;
 use super::tls::is_tls_record;
 use super::transport::{Read, Transport};
 use bytes::{Buf, Bytes, BytesMut};
@@ -112,6 +113,8 @@ pub(in crate::kafka::native) struct Connection {
     received: Vec<u8>,
     /// What ends the session (KIP-368), and when, by `clock`.
     session: Session,
+    /// Until when the broker wants no further request (KIP-219), by `clock`.
+    throttled_until: Duration,
     clock: SystemClock,
 }
 
@@ -172,6 +175,7 @@ impl Connection {
             is_served: false,
             received: Vec::new(),
             session: Session::default(),
+            throttled_until: Duration::ZERO,
             clock: SystemClock::new(),
         };
         connection.negotiate(left())?;
@@ -511,9 +515,49 @@ impl Connection {
         version: i16,
         request: &R,
         timeout: Duration,
-    ) -> Result<R::Response, ConnectionError> {
-        let mut response = self.ask(version, request, timeout)?;
-        R::Response::decode(&mut response, version).map_err(|e| self.fail(e))
+    ) -> Result<R::Response, ConnectionError>
+    where
+        R::Response: Throttled,
+    {
+        let clock = SystemClock::new();
+        let throttled = self.throttled_for();
+        if throttled >= timeout {
+            let why = format!("it wants no request for another {throttled:.1?} (a quota)");
+            return Err(self.name(ConnectionError::not_yet(why)));
+        }
+        if !throttled.is_zero() {
+            wait(&mut [], throttled);
+        }
+        let left = timeout.saturating_sub(clock.monotonic());
+        let mut response = self.ask(version, request, left)?;
+        let response = R::Response::decode(&mut response, version).map_err(|e| self.fail(e))?;
+        self.throttle(response.throttle_time_ms());
+        Ok(response)
+    }
+
+    /// The broker wants no further request for so long.
+    pub(in crate::kafka::native) fn throttle(&mut self, ms: i32) {
+        let time = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+        if time.is_zero() {
+            return;
+        }
+        self.throttled_until = self.clock.monotonic() + time;
+        let broker = &self.address;
+        if self.context.throttled.add(time) {
+            tracing::warn!(target: "stoatflow::kafka", %broker, throttle_time_ms = ms, "a quota of \
+                the cluster slows this application down; it waits as long as the broker says, and \
+                the metric broker_throttle_seconds adds it up");
+        } else {
+            tracing::debug!(target: "stoatflow::kafka", %broker, throttle_time_ms = ms, "throttled");
+        }
+    }
+
+    /// How long the broker wants no request.
+    pub(in crate::kafka::native) fn throttled_for(&self) -> Duration {
+        if self.throttled_until.is_zero() {
+            return Duration::ZERO;
+        }
+        self.throttled_until.saturating_sub(self.clock.monotonic())
     }
 
     /// `client.rack`.

@@ -9,6 +9,8 @@ pub(in crate::kafka) struct ConnectionError {
     why: String,
     kind: ErrorKind,
     hint: Option<String>,
+    /// Nothing was sent: the connection is as it was.
+    is_intact: bool,
 }
 
 impl ConnectionError {
@@ -18,6 +20,7 @@ impl ConnectionError {
             why: why.into(),
             kind: ErrorKind::Unavailable,
             hint: None,
+            is_intact: false,
         }
     }
 
@@ -39,7 +42,21 @@ impl ConnectionError {
             why: why.into(),
             kind,
             hint: Some(hint.into()),
+            is_intact: false,
         }
+    }
+
+    /// Nothing could be sent in time, and the connection is as it was.
+    pub(in crate::kafka) fn not_yet(why: impl Into<String>) -> Self {
+        Self {
+            is_intact: true,
+            ..Self::lost(why)
+        }
+    }
+
+    /// Is the connection as it was?
+    pub(super) const fn leaves_connection(&self) -> bool {
+        self.is_intact
     }
 
     /// Is trying again of no use?

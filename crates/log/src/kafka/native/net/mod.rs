@@ -7,6 +7,7 @@ pub(in crate::kafka) mod connection_error;
 mod poll;
 pub(in crate::kafka) mod sasl;
 pub(in crate::kafka) mod security;
+pub(in crate::kafka) mod throttle;
 pub(in crate::kafka) mod tls;
 mod transport;
 

@@ -1,6 +1,7 @@
 //! How connections to a cluster are protected, and who this client is.
 
 use super::sasl::SaslSettings;
+use super::throttle::ThrottleTotals;
 use super::tls::TlsClient;
 use kafka_protocol::protocol::StrBytes;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub(in crate::kafka) struct ClientContext {
     pub tls: Option<TlsClient>,
     /// Who this client is, if the protocol asks.
     pub sasl: Option<Arc<SaslSettings>>,
+    /// How much brokers have slowed this application down.
+    pub throttled: Arc<ThrottleTotals>,
 }
 
 impl ClientContext {
@@ -32,6 +35,7 @@ impl ClientContext {
             rack: StrBytes::from_static_str(""),
             tls: None,
             sasl: None,
+            throttled: Arc::default(),
         }
     }
 }

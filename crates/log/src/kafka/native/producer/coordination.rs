@@ -11,6 +11,7 @@ use crate::kafka::native::error_class::{
 };
 use crate::kafka::native::net::cluster::{Cluster, CoordinatorType, Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::throttle::Throttled;
 use crate::kafka::native::net::wait;
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::native::{NativeConfig, unreachable};
@@ -186,7 +187,10 @@ impl Coordination {
         request: &R,
         code_of: impl Fn(&R::Response) -> i16,
         timeout: Duration,
-    ) -> CoordinatorAnswer<R::Response> {
+    ) -> CoordinatorAnswer<R::Response>
+    where
+        R::Response: Throttled,
+    {
         let clock = SystemClock::new();
         let mut pause = PAUSE;
         let (mut perhaps, mut begun) = (false, false);

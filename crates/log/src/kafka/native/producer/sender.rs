@@ -200,7 +200,9 @@ impl Sender {
             self.look_around(at)?;
         }
         for node in self.accumulator.idle_leaders() {
-            self.dispatch(at, node)?;
+            if at.cluster.throttled_for(node).is_zero() {
+                self.dispatch(at, node)?;
+            }
         }
         Ok(())
     }
@@ -217,11 +219,18 @@ impl Sender {
         let most = match (self.accumulator.is_flying(), soon.is_zero()) {
             (true, true) => most,
             // Nobody will answer: what waits goes as soon as it may.
-            (false, true) => Duration::ZERO,
+            (false, true) => most.min(self.throttled_for(at)),
             (_, false) => most.min(soon),
         };
         at.cluster.wait(self.accumulator.flying(), most);
         self.drive(at, all)
+    }
+
+    /// How long nobody takes what waits: zero, unless all who would have a quota that is used up.
+    fn throttled_for(&self, at: &Coordination) -> Duration {
+        let leaders = self.accumulator.idle_leaders().into_iter();
+        let times = leaders.map(|node| at.cluster.throttled_for(node));
+        times.min().unwrap_or_default()
     }
 
     pub(in crate::kafka::native) fn receive(
@@ -253,6 +262,9 @@ impl Sender {
                 let Some(flight) = self.accumulator.take_flight(node) else {
                     return Ok(());
                 };
+                if let Some(link) = at.cluster.open_data(node) {
+                    link.throttle(answer.throttle_time_ms);
+                }
                 let setbacks = self.accumulator.landed(flight, &answer);
                 if setbacks.is_empty() {
                     self.progress = self.clock.monotonic();

@@ -1,0 +1,72 @@
+"""Quotas of a cluster (KIP-219): an application that is slowed down loses nothing, and waits as long as it is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from broker.broker_config import free_port_numbers
+from broker.cluster import KafkaCluster
+from processes import Process
+from topics import KafkaTopics
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.xdist_group("secured")
+
+# A broker looks at the last ten seconds: 125 KB at once are a quarter more than 10 KB a second allow.
+BYTES = {"producer_byte_rate": 10_000.0, "consumer_byte_rate": 12_000.0}
+REQUESTS = {"request_percentage": 2.0}
+SIZE, COUNT = 1000, 125
+
+
+def throttled_s(port: int) -> float:
+    """What the metric says."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:  # noqa: S310  # loopback
+        found = re.search(r"^stoatflow_broker_throttle_seconds_total\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+@pytest.mark.parametrize("quotas", [BYTES, REQUESTS], ids=["bytes", "requests"])
+def test_a_quota_is_kept_and_nothing_is_lost(
+    secured: KafkaCluster, name: str, tmp_path: Path, quotas: dict[str, float]
+) -> None:
+    for topic in ("in", "out"):
+        secured.create_topic(f"{name}-{topic}")
+    kafka = KafkaTopics(secured.bootstrap())
+    (port,) = free_port_numbers(1)
+    config = {
+        "application.id": name,
+        "state.dir": str(tmp_path),
+        "client.id": name,
+        "admin.listen": f"127.0.0.1:{port}",
+        **secured.client("SASL_SSL_SCRAM"),
+    }
+    given = [f"{number:05}".ljust(SIZE, "x") for number in range(COUNT)]
+    secured.limit(name, **quotas)
+    try:
+        with Process([HERE / "copying.py", json.dumps(config)], {"RUST_LOG": "warn,stoatflow::kafka=debug"}) as running:
+            running.until(lambda: "RUNNING" in running.lines, "it runs")
+            began = time.monotonic()
+            for start in range(0, COUNT, 10):
+                kafka.write(f"{name}-in", given[start : start + 10])
+                time.sleep(0.05)
+            running.until(lambda: kafka.count(f"{name}-out") >= COUNT, "all is copied", 60)
+            waited, took = throttled_s(port), time.monotonic() - began
+            running.signal(signal.SIGTERM)
+            assert running.wait() == 0, running.told()
+            said = running.errors
+    finally:
+        secured.limit(name, **dict.fromkeys(quotas))
+    assert [row.value for row in kafka.read(f"{name}-out")] == [value.encode() for value in given]
+    assert waited > 0.5, f"it was slowed down for {waited} s"
+    if quotas is BYTES:
+        assert took > 1.0, "it was not faster than the quota"
+    assert "a quota of the cluster slows this application down" in said
+    for trouble in ("no connection", "no answer", "stopped by an error"):
+        assert trouble not in said, said
