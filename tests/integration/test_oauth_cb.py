@@ -169,8 +169,8 @@ def test_a_renewal_that_hangs_holds_nothing_up(secured: KafkaCluster, name: str,
         began = time.monotonic()
         more = lines(2, 200)
         kafka.write(f"{name}-in", more)
-        until(lambda: app.lag() == 0, "it works on while the function hangs", 5)
-        assert time.monotonic() - began < 3.0
+        until(lambda: app.lag() == 0, "it works on while the function hangs", 15)
+        assert time.monotonic() - began < 15.0, "a call hangs for 30 s"
         until(lambda: functions.calls >= 3, "it is called again, and tokens come again", 15)
         free.set()
     assert app.error is None

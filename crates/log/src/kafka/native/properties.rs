@@ -11,7 +11,7 @@ mod tests;
 
 use super::net::address::BrokerAddress;
 use super::net::sasl::SaslSettings;
-use super::net::security::ClientContext;
+use super::net::security::{ClientContext, resolve};
 use super::net::throttle::ThrottleTotals;
 use super::net::tls::TlsClient;
 use super::records::compression::{Codec, Compression};
@@ -100,6 +100,7 @@ impl NativeProperties {
                     rack: text(reader.get("client.rack").unwrap_or("")),
                     tls: security.tls.clone(),
                     sasl: security.sasl.clone(),
+                    resolve,
                     throttled: Arc::clone(&security.throttled),
                 }),
                 compression,

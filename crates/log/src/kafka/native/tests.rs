@@ -2,7 +2,7 @@
 
 mod asking;
 mod broker;
-mod faults;
+pub(in crate::kafka::native) mod faults;
 mod plainly;
 
 use super::admin::NativeAdmin;

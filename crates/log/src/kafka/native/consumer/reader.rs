@@ -335,6 +335,12 @@ impl NativeConsumer {
         if self.trouble.is_some() {
             return;
         }
+        match self.cluster.data(node) {
+            Ok(_) => {}
+            // It is being made: `wait` waits for it too.
+            Err(why) if why.leaves_connection() => return,
+            Err(why) => return self.lose(node, &why),
+        }
         let now = self.clock.monotonic();
         let FetchWish { wanted, patience } = self.slots.wish(node, self.fetch_limits, now);
         if wanted.is_empty() {
@@ -369,7 +375,7 @@ impl NativeConsumer {
             self.slots.detach();
         }
         let room = last.and_then(room_of);
-        let link = self.cluster.data(node, ASIDE)?;
+        let link = self.cluster.data(node)?;
         let version = version_for::<FetchRequest>(link, FETCH)?;
         let mut frame = link.open::<FetchRequest>(version)?;
         let to = (version, link.rack());

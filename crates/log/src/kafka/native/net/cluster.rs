@@ -6,6 +6,7 @@
 
 use crate::kafka::native::NativeConfig;
 use crate::kafka::native::net::address::BrokerAddress;
+use crate::kafka::native::net::broker_link::BrokerLink;
 use crate::kafka::native::net::connection::Connection;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::security::ClientContext;
@@ -21,13 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
-/// The first attempt to connect takes so long at most.
-const CONNECT: Duration = Duration::from_secs(2);
-/// Authenticating again may take so long, whoever waits.
-const AUTHENTICATE: Duration = Duration::from_secs(2);
-/// The first pause after one that failed, and the longest.
-const PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Another broker is asked beside one that is not connected after this time.
+const HEAD_START: Duration = Duration::from_millis(250);
 
 /// A broker's number; those that are known by their address only have none.
 pub(in crate::kafka::native) type Node = i32;
@@ -37,15 +33,6 @@ pub(in crate::kafka::native) type Node = i32;
 pub(in crate::kafka::native) enum CoordinatorType {
     Group = 0,
     Transaction = 1,
-}
-
-/// The way to one broker.
-#[derive(Debug, Default)]
-struct BrokerLink {
-    link: Option<Connection>,
-    /// When it may be tried again, and how often it failed in a row.
-    not_before: Duration,
-    failures: u32,
 }
 
 /// The cluster.
@@ -58,83 +45,13 @@ pub(in crate::kafka::native) struct Cluster {
     data: BTreeMap<Node, BrokerLink>,
     /// Ways for all else.
     control: BTreeMap<Node, BrokerLink>,
-    /// To anybody, as long as no broker is known.
-    door: BrokerLink,
+    /// To the addresses of the list, as long as no broker is known.
+    doors: Vec<BrokerLink>,
     /// How many times as long as an attempt took it is not tried again.
     rest: u32,
     /// Which address of the list is tried next.
     turn: usize,
     clock: SystemClock,
-}
-
-impl BrokerLink {
-    fn open(
-        &mut self,
-        address: &BrokerAddress,
-        context: &Arc<ClientContext>,
-        clock: &SystemClock,
-        (most, rest): (Duration, u32),
-    ) -> Result<&mut Connection, ConnectionError> {
-        if self.link.as_ref().is_some_and(Connection::must_be_replaced) {
-            self.link = None;
-        }
-        if self.link.is_none() {
-            let now = clock.monotonic();
-            if now < self.not_before {
-                return Err(ConnectionError::lost(format!(
-                    "{address}: connected again in a moment"
-                )));
-            }
-            // Who answers slowly gets longer.
-            let patience = CONNECT * 2_u32.pow(self.failures.min(4));
-            match Connection::connect(address, context, most.min(patience)) {
-                Ok(link) => {
-                    self.failures = 0;
-                    self.link = Some(link);
-                }
-                Err(why) => {
-                    let took = clock.monotonic().saturating_sub(now);
-                    self.failed(clock, &why, took * rest);
-                    return Err(why);
-                }
-            }
-        }
-        if let Some(link) = self.link.as_mut().filter(|link| link.must_authenticate()) {
-            if let Err(why) = link.authenticate(most.max(AUTHENTICATE)) {
-                self.failed(clock, &why, Duration::ZERO);
-                return Err(why);
-            }
-            tracing::debug!(target: "stoatflow::kafka", "{address}: authenticated again");
-        }
-        // It is there: the branch above has made it or returned.
-        self.link
-            .as_mut()
-            .ok_or_else(|| ConnectionError::lost("no connection"))
-    }
-
-    /// The connection has failed. A way that only waits for its next attempt has not failed once more: it
-    /// would wait for ever.
-    fn lose(&mut self, clock: &SystemClock, why: &ConnectionError) {
-        if self.link.is_some() && !why.leaves_connection() {
-            self.failed(clock, why, Duration::ZERO);
-        }
-    }
-
-    fn failed(&mut self, clock: &SystemClock, why: &ConnectionError, least: Duration) {
-        // A new connection is no way around a quota.
-        let throttled = self.link.take().map(|link| link.throttled_for());
-        let least = least.max(throttled.unwrap_or_default());
-        let pause = (PAUSE * 2_u32.pow(self.failures.min(6)))
-            .min(LONGEST_PAUSE)
-            .max(least);
-        if self.failures == 0 {
-            tracing::warn!(target: "stoatflow::kafka", "no connection, tried again: {why}");
-        } else {
-            tracing::debug!(target: "stoatflow::kafka", pause = ?pause, "{why}");
-        }
-        self.failures = self.failures.saturating_add(1);
-        self.not_before = clock.monotonic() + pause;
-    }
 }
 
 impl Cluster {
@@ -146,7 +63,11 @@ impl Cluster {
             nodes: BTreeMap::new(),
             data: BTreeMap::new(),
             control: BTreeMap::new(),
-            door: BrokerLink::default(),
+            doors: config
+                .bootstrap
+                .iter()
+                .map(|_| BrokerLink::default())
+                .collect(),
             rest: 0,
             turn: 0,
             clock: SystemClock::new(),
@@ -158,33 +79,43 @@ impl Cluster {
         Self { rest: 4, ..self }
     }
 
-    /// The connection for records to a broker; waits no longer than this for it.
+    /// The connection for records to a broker. One that is still being made is an error that leaves the connection;
+    /// `wait` waits for it.
     pub(in crate::kafka::native) fn data(
         &mut self,
         node: Node,
-        most: Duration,
     ) -> Result<&mut Connection, ConnectionError> {
         let address = (self.nodes.get(&node))
             .ok_or_else(|| ConnectionError::lost(format!("broker {node} is not known yet")))?;
         let way = self.data.entry(node).or_default();
-        way.open(address, &self.context, &self.clock, (most, self.rest))
+        way.open(
+            address,
+            &self.context,
+            &self.clock,
+            (Duration::ZERO, self.rest),
+        )
+    }
+
+    /// Is a connection for records to this broker being made?
+    pub(in crate::kafka::native) fn is_connecting(&self, node: Node) -> bool {
+        self.data.get(&node).is_some_and(BrokerLink::is_connecting)
     }
 
     /// How long this broker wants no records, and no question for some.
     pub(in crate::kafka::native) fn throttled_for(&self, node: Node) -> Duration {
-        let link = self.data.get(&node).and_then(|way| way.link.as_ref());
+        let link = self.data.get(&node).and_then(BrokerLink::link);
         link.map_or(Duration::ZERO, Connection::throttled_for)
     }
 
     /// The same, if there is one.
     pub(in crate::kafka::native) fn open_data(&mut self, node: Node) -> Option<&mut Connection> {
-        self.data.get_mut(&node)?.link.as_mut()
+        self.data.get_mut(&node)?.link_mut()
     }
 
     /// Whatever answers still come are nobody's.
     pub(in crate::kafka::native) fn cut_data(&mut self, node: Node) {
         if let Some(way) = self.data.get_mut(&node) {
-            way.link = None;
+            way.cut();
         }
     }
 
@@ -195,11 +126,12 @@ impl Cluster {
         }
     }
 
-    /// Waits for an answer of one of them.
+    /// Waits for an answer of one of them, or for a connection that is being made.
     pub(in crate::kafka::native) fn wait(&self, nodes: impl Iterator<Item = Node>, most: Duration) {
-        let links = nodes.filter_map(|node| self.data.get(&node)?.link.as_ref());
-        let mut poll_fds: Vec<_> = links.map(Connection::poll_fd).collect();
-        wait(&mut poll_fds, most);
+        let asked = nodes.filter_map(|node| self.data.get(&node)?.poll_fd());
+        let made = self.data.values().filter(|way| way.is_connecting());
+        let made = made.filter_map(BrokerLink::poll_fd);
+        wait(&mut asked.chain(made).collect::<Vec<_>>(), most);
     }
 
     /// The connection for questions to a broker.
@@ -212,6 +144,11 @@ impl Cluster {
             .ok_or_else(|| ConnectionError::lost(format!("broker {node} is not known yet")))?;
         let way = self.control.entry(node).or_default();
         way.open(address, &self.context, &self.clock, (most, self.rest))
+    }
+
+    fn is_connected(&self, node: Node) -> bool {
+        let way = self.control.get(&node);
+        way.is_some_and(|way| way.link().is_some())
     }
 
     pub(in crate::kafka::native) fn drop_control(&mut self, node: Node, why: &ConnectionError) {
@@ -238,47 +175,69 @@ impl Cluster {
         };
         let mut last = ConnectionError::lost("no broker is known");
         let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
-        let connected =
-            |node: &Node| (self.control.get(node)).is_some_and(|way| way.link.is_some());
-        nodes.sort_by_cached_key(|node| !connected(node));
-        for node in nodes {
-            if left().is_zero() {
-                return Err(last);
-            }
-            match self.control(node, left()).and_then(put) {
-                Ok(answer) => return Ok(answer),
-                Err(why) => {
-                    self.drop_control(node, &why);
-                    if why.is_final() {
-                        return Err(why);
+        nodes.sort_by_cached_key(|node| !self.is_connected(*node));
+        // A broker that can't be reached holds the others up for a moment only; meanwhile it is still tried.
+        let mut is_first = true;
+        loop {
+            let mut is_pending = false;
+            for node in &nodes {
+                if left().is_zero() {
+                    return Err(last);
+                }
+                let most = if self.is_connected(*node) {
+                    left()
+                } else {
+                    left().min(HEAD_START)
+                };
+                match self.control(*node, most).and_then(put) {
+                    Ok(answer) => return Ok(answer),
+                    Err(why) => {
+                        self.drop_control(*node, &why);
+                        if why.is_final() {
+                            return Err(why);
+                        }
+                        is_pending |= self
+                            .control
+                            .get(node)
+                            .is_some_and(BrokerLink::is_connecting);
+                        last = why;
                     }
-                    last = why;
                 }
             }
-        }
-        for _ in 0..self.bootstrap.len() {
-            if left().is_zero() {
-                return Err(last);
-            }
-            let address = &self.bootstrap[self.turn % self.bootstrap.len()];
-            let opened = (self.door).open(address, &self.context, &self.clock, (left(), 0));
-            match opened.and_then(put) {
-                Ok(answer) => return Ok(answer),
-                Err(why) => {
-                    if !why.leaves_connection() {
-                        self.door.link = None;
-                    }
-                    // Another address need not wait for this one.
-                    self.door.not_before = Duration::ZERO;
+            for _ in 0..self.bootstrap.len() {
+                if left().is_zero() {
+                    return Err(last);
+                }
+                let turn = self.turn % self.bootstrap.len();
+                if !is_first && !self.doors[turn].is_connecting() {
                     self.turn = self.turn.wrapping_add(1);
-                    if why.is_final() {
-                        return Err(why);
+                    continue;
+                }
+                let door = &mut self.doors[turn];
+                let most = left().min(HEAD_START);
+                let address = &self.bootstrap[turn];
+                match (door.open(address, &self.context, &self.clock, (most, 0))).and_then(put) {
+                    Ok(answer) => return Ok(answer),
+                    Err(why) => {
+                        if !why.leaves_connection() {
+                            door.cut();
+                        }
+                        // Whoever asks again need not wait.
+                        door.hurry();
+                        self.turn = self.turn.wrapping_add(1);
+                        if why.is_final() {
+                            return Err(why);
+                        }
+                        is_pending |= door.is_connecting();
+                        last = why;
                     }
-                    last = why;
                 }
             }
+            if !is_pending {
+                return Err(last);
+            }
+            is_first = false;
         }
-        Err(last)
     }
 
     /// Asks for brokers and topics; what is said of the brokers is remembered here.
@@ -323,7 +282,7 @@ impl Cluster {
             });
         }
         self.nodes = nodes;
-        self.door.link = None;
+        self.doors.fill_with(BrokerLink::default);
     }
 
     /// Who keeps the transaction or the group of this name. The error code of the answer, if it is one.

@@ -8,6 +8,7 @@ use super::connection_error::ConnectionError;
 use super::poll::wait;
 use super::sasl::{SaslClient, SaslError, SaslSettings};
 use super::security::ClientContext;
+use super::session::Session;
 use super::throttle::Throttled;
 use super::tls::is_tls_record;
 use super::transport::{Read, Transport};
@@ -21,13 +22,10 @@ use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, ErrorKind as Io, IoSlice};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, ErrorKind, SystemClock};
-
-#[cfg(test)]
-mod tests;
 
 /// No response is larger.
 const LARGEST_RESPONSE: usize = 128 << 20;
@@ -69,36 +67,6 @@ impl ApiVersions {
     }
 }
 
-/// For how long the broker serves this client (KIP-368).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Session {
-    /// As long as the connection stands.
-    #[default]
-    Endless,
-    /// From then on this client authenticates again.
-    Renewed(Duration),
-    /// From then on there must be another connection.
-    Replaced(Duration),
-}
-
-impl Session {
-    /// A broker takes a second authentication of a connection only after this time.
-    const LEAST: Duration = Duration::from_millis(1100);
-
-    /// A session that begins now, of so many milliseconds.
-    fn new(lifetime_ms: i64, now: Duration) -> Self {
-        // As Java's client: between 85 and 95 % of the session's lifetime.
-        let used = Duration::from_millis(u64::try_from(lifetime_ms).unwrap_or(0)) * 9 / 10;
-        if used.is_zero() {
-            Self::Endless
-        } else if used < Self::LEAST {
-            Self::Replaced(now + used)
-        } else {
-            Self::Renewed(now + used)
-        }
-    }
-}
-
 /// A connection.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Connection {
@@ -128,8 +96,7 @@ impl Connection {
         let clock = SystemClock::new();
         let name = address.to_string();
         let failed = |e: io::Error| ConnectionError::lost(e.to_string()).of(&name);
-        let found = (address.host.as_str(), address.port).to_socket_addrs();
-        let places: Vec<_> = found.map_err(failed)?.collect();
+        let places = (context.resolve)(&address.host, address.port).map_err(failed)?;
         let mut last = ConnectionError::lost("the name has no address").of(&name);
         for (at, place) in places.iter().enumerate() {
             // One that is silent leaves time for the others.
@@ -558,6 +525,11 @@ impl Connection {
             return Duration::ZERO;
         }
         self.throttled_until.saturating_sub(self.clock.monotonic())
+    }
+
+    /// Where the broker listens.
+    pub(super) const fn address(&self) -> &BrokerAddress {
+        &self.address
     }
 
     /// `client.rack`.

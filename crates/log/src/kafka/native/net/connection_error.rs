@@ -55,7 +55,7 @@ impl ConnectionError {
     }
 
     /// Is the connection as it was?
-    pub(super) const fn leaves_connection(&self) -> bool {
+    pub(in crate::kafka::native) const fn leaves_connection(&self) -> bool {
         self.is_intact
     }
 

@@ -1,12 +1,14 @@
 //! Connections to the brokers of a cluster.
 
 pub(in crate::kafka) mod address;
+mod broker_link;
 pub(in crate::kafka) mod cluster;
 pub(in crate::kafka) mod connection;
 pub(in crate::kafka) mod connection_error;
 mod poll;
 pub(in crate::kafka) mod sasl;
 pub(in crate::kafka) mod security;
+mod session;
 pub(in crate::kafka) mod throttle;
 pub(in crate::kafka) mod tls;
 mod transport;

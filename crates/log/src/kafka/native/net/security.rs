@@ -4,7 +4,17 @@ use super::sasl::SaslSettings;
 use super::throttle::ThrottleTotals;
 use super::tls::TlsClient;
 use kafka_protocol::protocol::StrBytes;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+
+/// All addresses of a name with this port.
+pub(in crate::kafka) type Resolve = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
+
+/// As the system does it.
+pub(in crate::kafka) fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    Ok((host, port).to_socket_addrs()?.collect())
+}
 
 /// What all connections of a client have in common.
 #[derive(Clone, Debug)]
@@ -17,6 +27,8 @@ pub(in crate::kafka) struct ClientContext {
     pub tls: Option<TlsClient>,
     /// Who this client is, if the protocol asks.
     pub sasl: Option<Arc<SaslSettings>>,
+    /// Looks a name up; waits as long as the system does.
+    pub resolve: Resolve,
     /// How much brokers have slowed this application down.
     pub throttled: Arc<ThrottleTotals>,
 }
@@ -35,6 +47,7 @@ impl ClientContext {
             rack: StrBytes::from_static_str(""),
             tls: None,
             sasl: None,
+            resolve,
             throttled: Arc::default(),
         }
     }

@@ -219,17 +219,21 @@ impl Sender {
         let most = match (self.accumulator.is_flying(), soon.is_zero()) {
             (true, true) => most,
             // Nobody will answer: what waits goes as soon as it may.
-            (false, true) => most.min(self.throttled_for(at)),
+            (false, true) => self.pause_for(at, most),
             (_, false) => most.min(soon),
         };
         at.cluster.wait(self.accumulator.flying(), most);
         self.drive(at, all)
     }
 
-    /// How long nobody takes what waits: zero, unless all who would have a quota that is used up.
-    fn throttled_for(&self, at: &Coordination) -> Duration {
+    /// How long nobody takes what waits, `most` at most: zero, unless each who would has a quota that is used up, or
+    /// is being connected.
+    fn pause_for(&self, at: &Coordination, most: Duration) -> Duration {
         let leaders = self.accumulator.idle_leaders().into_iter();
-        let times = leaders.map(|node| at.cluster.throttled_for(node));
+        let times = leaders.map(|node| match at.cluster.is_connecting(node) {
+            true => most,
+            false => at.cluster.throttled_for(node).min(most),
+        });
         times.min().unwrap_or_default()
     }
 
@@ -376,7 +380,7 @@ impl Sender {
         }
         let transactions_v2 = at.transactions_v2;
         let most = if transactions_v2 { PRODUCE_V2 } else { PRODUCE };
-        let opened = at.cluster.data(node, ASIDE).and_then(|link| {
+        let opened = at.cluster.data(node).and_then(|link| {
             let version = link.api_versions.version::<ProduceRequest>(most);
             let known = |v: &i16| *v == PRODUCE_V2 || !transactions_v2 && *v >= PRODUCE_LEAST;
             let version = version.filter(known);
@@ -386,6 +390,8 @@ impl Sender {
         });
         let version = match opened {
             Ok(version) => version,
+            // It is being made, and nothing was sent: what waits goes once it is there.
+            Err(why) if why.leaves_connection() => return self.patience(&why.to_string()),
             Err(why) => return self.requeue(at, node, &why),
         };
         let owner = at.identity;
@@ -419,7 +425,7 @@ impl Sender {
         flight: &Flight,
     ) -> Result<(), ConnectionError> {
         let timeout = i32::try_from(AT_BROKER.as_millis()).unwrap_or(i32::MAX);
-        let link = at.cluster.data(node, ASIDE)?;
+        let link = at.cluster.data(node)?;
         let head = link.open::<ProduceRequest>(flight.version)?;
         let frame = (self.accumulator).frame(flight, head, &at.id, timeout);
         link.post(&frame.pieces(), TAKES_NOTHING)

@@ -106,6 +106,8 @@ fn a_record_is_there_soon_and_many_need_few_requests() {
     sent(&mut writer, &topic, "first").unwrap();
     let clock = SystemClock::new();
     while broker.committed("left", 0).is_empty() {
+        // The connection is made meanwhile.
+        writer.pursue().unwrap();
         assert!(clock.monotonic() < WAIT, "it was not sent");
     }
     let clock = SystemClock::new();

@@ -1,0 +1,167 @@
+//! A broker that can't be reached holds nobody up.
+
+use super::BrokerLink;
+use crate::kafka::native::NativeConfig;
+use crate::kafka::native::net::address::BrokerAddress;
+use crate::kafka::native::net::cluster::Cluster;
+use crate::kafka::native::net::security::{ClientContext, resolve};
+use crate::kafka::native::net::wait;
+use crate::kafka::native::tests::faults::FaultyBroker;
+use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+use std::io::{self, copy};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, SystemClock};
+
+/// A port where connections are never made: its queue is full, and nobody takes from it.
+struct BlackHole {
+    port: u16,
+    _held: (OwnedFd, TcpStream),
+}
+
+impl BlackHole {
+    fn new() -> Self {
+        let held = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listen(&held, 0).unwrap();
+        let listener = TcpListener::from(held.try_clone().unwrap());
+        let place = listener.local_addr().unwrap();
+        let first = TcpStream::connect(place).unwrap();
+        Self {
+            port: place.port(),
+            _held: (held, first),
+        }
+    }
+}
+
+/// Passes one connection on from IPv6's loopback. `None` where the machine has none.
+fn from_ipv6(to: u16) -> Option<u16> {
+    let listener = TcpListener::bind("[::1]:0").ok()?;
+    let port = listener.local_addr().unwrap().port();
+    std::thread::Builder::new()
+        .spawn(move || {
+            let (client, _) = listener.accept().unwrap();
+            let broker = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| copy(&mut &client, &mut &broker));
+                let _ended = copy(&mut &broker, &mut &client);
+            });
+        })
+        .unwrap();
+    Some(port)
+}
+
+fn at(host: &str, port: u16) -> BrokerAddress {
+    BrokerAddress {
+        host: host.to_owned(),
+        port,
+    }
+}
+
+fn context(resolve: fn(&str, u16) -> io::Result<Vec<SocketAddr>>) -> Arc<ClientContext> {
+    Arc::new(ClientContext {
+        resolve,
+        ..ClientContext::plaintext("test")
+    })
+}
+
+/// Opens the way without waiting, again until it is there; gives how long all of it took, and how long the slowest
+/// look at it.
+fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) -> [Duration; 2] {
+    let clock = SystemClock::new();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let began = clock.monotonic();
+        let opened = link.open(to, by, &clock, (Duration::ZERO, 0)).map(drop);
+        slowest = slowest.max(clock.monotonic() - began);
+        match opened {
+            Ok(()) => return [clock.monotonic(), slowest],
+            Err(why) if clock.monotonic() > Duration::from_secs(10) => panic!("{why}"),
+            Err(_) => wait(
+                &mut link.poll_fd().into_iter().collect::<Vec<_>>(),
+                Duration::from_millis(50),
+            ),
+        }
+    }
+}
+
+const MOMENT: Duration = Duration::from_millis(150);
+
+#[test]
+fn who_is_silent_is_not_waited_for() {
+    let (hole, broker) = (BlackHole::new(), FaultyBroker::start(1, 0, true));
+    let (clock, by) = (SystemClock::new(), context(resolve));
+    let mut silent = BrokerLink::default();
+    let why = silent.open(
+        &at("127.0.0.1", hole.port),
+        &by,
+        &clock,
+        (Duration::ZERO, 0),
+    );
+    assert!(why.unwrap_err().leaves_connection());
+    assert!(clock.monotonic() < MOMENT);
+    let [took, _] = connect(
+        &mut BrokerLink::default(),
+        &at("127.0.0.1", broker.port),
+        &by,
+    );
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(silent.is_connecting(), "it is still tried");
+}
+
+#[test]
+fn a_name_that_is_looked_up_for_long_is_not_waited_for() {
+    #[allow(clippy::disallowed_methods)] // a slow resolver
+    fn slow(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        std::thread::sleep(Duration::from_millis(600));
+        resolve(host, port)
+    }
+    let broker = FaultyBroker::start(2, 0, true);
+    let mut link = BrokerLink::default();
+    let [took, slowest] = connect(&mut link, &at("127.0.0.1", broker.port), &context(slow));
+    assert!(took >= Duration::from_millis(600), "{took:?}");
+    assert!(slowest < MOMENT, "{slowest:?}");
+}
+
+#[test]
+fn all_addresses_of_a_name_are_tried() {
+    fn both(_: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(vec![
+            SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port)),
+            SocketAddr::from(([127, 0, 0, 2], port)),
+            SocketAddr::from(([127, 0, 0, 1], port)),
+        ])
+    }
+    let broker = FaultyBroker::start(3, 0, true);
+    let to = at("several.example", broker.port);
+    connect(&mut BrokerLink::default(), &to, &context(both));
+}
+
+#[test]
+fn ipv6_is_spoken() {
+    let broker = FaultyBroker::start(4, 0, true);
+    if let Some(port) = from_ipv6(broker.port) {
+        connect(
+            &mut BrokerLink::default(),
+            &at("::1", port),
+            &context(resolve),
+        );
+    }
+}
+
+#[test]
+fn the_next_address_of_the_list_is_asked_beside_a_silent_one() {
+    let (hole, broker) = (BlackHole::new(), FaultyBroker::start(5, 0, true));
+    let bootstrap = format!("127.0.0.1:{},127.0.0.1:{}", hole.port, broker.port);
+    let mut cluster = Cluster::new(&NativeConfig::plaintext(&bootstrap));
+    let clock = SystemClock::new();
+    let answer = cluster.metadata(&[], Duration::from_secs(10)).unwrap();
+    assert!(!answer.brokers.is_empty());
+    assert!(
+        clock.monotonic() < Duration::from_secs(1),
+        "{:?}",
+        clock.monotonic()
+    );
+}
