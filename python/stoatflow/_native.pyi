@@ -53,6 +53,7 @@ __all__ = [
     "WindowStore",
     "WorkerClient",
     "__version__",
+    "built_with",
     "check_settings",
     "compile",
     "error_kinds",
@@ -172,6 +173,9 @@ class EmbeddedBroker:
         """Where the next committed record of each partition will stand."""
     def close(self) -> None:
         """Let go of the directory; more than once is allowed."""
+
+def built_with() -> list[tuple[str, str]]:
+    """What the native half is built with: names and versions."""
 
 def exit_after(code: int, seconds: float) -> None:
     """End the process then, whatever happens meanwhile."""

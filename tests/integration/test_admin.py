@@ -23,7 +23,7 @@ from stoatflow import StoatFlow
 
 ENDPOINTS = (
     "/health/live", "/health/ready", "/metrics", "/topology", "/state", "/watermarks", "/debug/threads",
-    "/debug/barriers", "/config", "/",
+    "/debug/barriers", "/config", "/info", "/",
 )  # fmt: skip
 
 BUSY = """
@@ -113,6 +113,10 @@ def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -
             (f"{name}-in", 1): 50,
         }
         assert get_json(f"{base}/config")["application.id"] == name
+        info = get_json(f"{base}/info")
+        assert info["client"] == {"name": "native", "why": "it knows all properties that are set"}
+        assert info["broker"] == kafka.address
+        assert info["uptime_ms"] > 0
         metrics = get(f"{base}/metrics")[1]
         assert metrics.rstrip().endswith("# EOF")
         assert any(line.startswith("stoatflow_") and line.endswith(" 100") for line in metrics.splitlines())

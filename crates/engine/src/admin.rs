@@ -70,6 +70,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
         "open epoch, the commit under way, recent commits by phase",
     ),
     ("/config", "the settings in use, secrets masked"),
+    (
+        "/info",
+        "what runs where: versions, the Kafka client and why that one, host, uptime",
+    ),
 ];
 
 /// How the port is opened.
@@ -83,6 +87,24 @@ pub struct AdminOptions {
     pub version: &'static str,
 }
 
+/// What is shown of an application beside its numbers.
+#[derive(Clone, Debug)]
+pub struct AdminView {
+    /// The settings in use, without secrets.
+    pub settings: Value,
+    /// What runs, where, and what it is built with: an object.
+    pub info: Value,
+}
+
+impl From<Value> for AdminView {
+    fn from(settings: Value) -> Self {
+        Self {
+            settings,
+            info: json!({}),
+        }
+    }
+}
+
 /// What answers are made from.
 #[derive(Debug)]
 struct Shared {
@@ -90,7 +112,10 @@ struct Shared {
     clock: Arc<dyn Clock>,
     stall_after: Duration,
     version: &'static str,
-    settings: Value,
+    view: AdminView,
+    /// By the clock.
+    opened: Duration,
+    opened_at_ms: i64,
     metrics: metrics::Exposition,
 }
 
@@ -103,7 +128,7 @@ pub fn serve(
     options: AdminOptions,
     status: Arc<Status>,
     clock: Arc<dyn Clock>,
-    settings_view: Value,
+    view: AdminView,
     mut stop: tokio::sync::watch::Receiver<bool>,
 ) -> Result<SocketAddr> {
     let listener = bind(&options.listen)?;
@@ -125,11 +150,13 @@ pub fn serve(
         options.version,
     );
     let shared = Shared {
+        opened: clock.monotonic(),
+        opened_at_ms: clock.now().0,
         status,
         clock,
         stall_after: options.stall_after,
         version: options.version,
-        settings: settings_view,
+        view,
         metrics,
     };
     let router = router(Arc::new(shared));
@@ -160,6 +187,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/debug/threads", get(debug::threads))
         .route("/debug/barriers", get(debug::barriers))
         .route("/config", get(config))
+        .route("/info", get(info))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(shared)
@@ -176,7 +204,20 @@ async fn page() -> Response {
 }
 
 async fn config(State(shared): State<Arc<Shared>>) -> Response {
-    answer(StatusCode::OK, &shared.settings)
+    answer(StatusCode::OK, &shared.view.settings)
+}
+
+async fn info(State(shared): State<Arc<Shared>>) -> Response {
+    let mut body = json!({
+        "application_id": shared.status.application_id,
+        "version": shared.version,
+        "started_at_ms": shared.opened_at_ms,
+        "uptime_ms": millis(shared.clock.monotonic().saturating_sub(shared.opened)),
+    });
+    if let (Value::Object(body), Value::Object(more)) = (&mut body, &shared.view.info) {
+        body.extend(more.clone());
+    }
+    answer(StatusCode::OK, &body)
 }
 
 async fn not_found(uri: Uri) -> Response {

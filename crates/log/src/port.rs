@@ -196,6 +196,15 @@ impl ProducerMode {
     }
 }
 
+/// What speaks to a broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientInUse {
+    /// `native`, `librdkafka` or `none`.
+    pub name: &'static str,
+    /// Why that one.
+    pub why: String,
+}
+
 /// The way to a broker. Cheap to share; opens everything else.
 pub trait Broker: Send + Sync + Debug {
     /// Says where this is, for messages (`localhost:9092`, `embedded:/data`).
@@ -205,6 +214,13 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
+    /// What speaks to it, and why that.
+    fn client(&self) -> ClientInUse {
+        ClientInUse {
+            name: "none",
+            why: "topics are kept in this process".to_owned(),
+        }
+    }
     /// For how long in all it has slowed this application down, by a quota.
     fn throttled(&self) -> Duration {
         Duration::ZERO

@@ -4,6 +4,7 @@
 //! `stoatflow.errors`; the one that ended the engine is raised at every `wait`.
 
 use crate::arrow::{StoreBatches, question};
+use crate::build_info::info;
 use crate::embedded::EmbeddedBroker;
 use crate::errors::{as_py_err, to_py_err};
 use crate::parked::{ParkedEntry, entries};
@@ -19,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::settings::{BrokerAddress, is_secret};
 use stoatflow_core::{Offset, Result, Settings, TopicPartition};
+use stoatflow_engine::admin::AdminView;
 use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::runtime::threads::Listener;
 use stoatflow_log::kafka::TokenProvider as _;
@@ -59,7 +61,10 @@ impl Engine {
             Arc::clone(&plan.foreign),
             settings,
             Arc::clone(&broker),
-            view(&values),
+            AdminView {
+                settings: view(&values),
+                info: info(py, broker.as_ref())?,
+            },
             listener.map(hear),
             on_restore.map(hear_restore),
         );

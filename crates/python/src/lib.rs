@@ -5,6 +5,7 @@
 
 mod arrow;
 mod avro;
+mod build_info;
 mod convert;
 mod driver;
 mod embedded;
@@ -42,6 +43,8 @@ mod _native {
     use crate::arrow::{ArrowBatch, StoreBatches};
     #[pymodule_export]
     use crate::avro::AvroFormat;
+    #[pymodule_export]
+    use crate::build_info::built_with;
     #[pymodule_export]
     use crate::driver::Driver;
     #[pymodule_export]

@@ -50,6 +50,7 @@ TimerStore = _native.TimerStore
 JsonObject = _native.JsonObject
 JsonArray = _native.JsonArray
 to_python = _native.to_python
+built_with = _native.built_with
 check_settings = _native.check_settings
 settings_schema = _native.settings_schema
 node_kinds = _native.node_kinds

@@ -453,3 +453,14 @@ fn without_a_host_it_is_loopback() {
         );
     }
 }
+
+#[test]
+fn info_says_what_runs_and_for_how_long() {
+    let (code, body) = Port::open().get("/info");
+    assert_eq!(code, 200);
+    assert_eq!(body["application_id"], "word-count");
+    assert_eq!(body["version"], "1.2.3");
+    assert_eq!(body["started_at_ms"], NOW_MS);
+    assert_eq!(body["uptime_ms"], 0, "this clock stands still");
+    assert_eq!(body["host"], "here");
+}

@@ -8,7 +8,7 @@
 use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
 use crate::admin::thread_activity::lane_thread;
-use crate::admin::{AdminOptions, serve};
+use crate::admin::{AdminOptions, AdminView, serve};
 use crate::query::StoreReaders;
 use crate::restore::{Parallelism, RestoreListener};
 use crate::runtime::failpoint::Failpoints;
@@ -68,7 +68,7 @@ pub struct Engine {
 struct Inner {
     spec: EngineSpec,
     status: Arc<Status>,
-    settings_view: serde_json::Value,
+    view: AdminView,
     listener: Option<Listener>,
     shared: Mutex<Current>,
     admin: Mutex<Option<SocketAddr>>,
@@ -86,7 +86,7 @@ impl Engine {
         foreign: Arc<Foreign>,
         settings: Settings,
         broker: Arc<dyn Broker>,
-        settings_view: serde_json::Value,
+        view: impl Into<AdminView>,
         listener: Option<Listener>,
         on_restore: Option<RestoreListener>,
     ) -> Self {
@@ -105,7 +105,7 @@ impl Engine {
             inner: Arc::new(Inner {
                 spec,
                 status,
-                settings_view,
+                view: view.into(),
                 listener,
                 shared: Mutex::default(),
                 admin: Mutex::new(None),
@@ -376,7 +376,7 @@ impl Inner {
             options,
             Arc::clone(&self.status),
             clock,
-            self.settings_view.clone(),
+            self.view.clone(),
             stop,
         )?;
         *self.admin.lock() = Some(address);

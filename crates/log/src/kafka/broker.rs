@@ -13,8 +13,8 @@ use super::tokens::TokenProvider;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
 use crate::{
-    Broker, Committed, Consumer, Forgetting, NewTopic, OpenTransaction, Producer, ProducerMode,
-    Range, TopicInfo,
+    Broker, ClientInUse, Committed, Consumer, Forgetting, NewTopic, OpenTransaction, Producer,
+    ProducerMode, Range, TopicInfo,
 };
 use rdkafka::config::ClientConfig;
 use std::sync::Arc;
@@ -57,6 +57,18 @@ pub fn connect_with_tokens(
     Ok(Arc::new(KafkaBroker { properties, admin }))
 }
 
+/// What the clients are built with: names and versions.
+#[must_use]
+pub fn built_with() -> Vec<(&'static str, String)> {
+    let (_, librdkafka) = rdkafka::util::get_rdkafka_version();
+    let features = ClientConfig::new().create_native_config();
+    let features = features.and_then(|config| config.get("builtin.features"));
+    vec![
+        ("librdkafka", librdkafka),
+        ("librdkafka features", features.unwrap_or_default()),
+    ]
+}
+
 impl KafkaBroker {
     fn reader(
         &self,
@@ -78,6 +90,10 @@ impl KafkaBroker {
 impl Broker for KafkaBroker {
     fn address(&self) -> String {
         self.properties.bootstrap().to_owned()
+    }
+
+    fn client(&self) -> ClientInUse {
+        self.properties.client().clone()
     }
 
     fn throttled(&self) -> Duration {

@@ -20,5 +20,5 @@ mod tests;
 mod tokens;
 mod transactional_side;
 
-pub use broker::{KafkaBroker, connect, connect_with_tokens};
+pub use broker::{KafkaBroker, built_with, connect, connect_with_tokens};
 pub use tokens::{OauthToken, TokenProvider};

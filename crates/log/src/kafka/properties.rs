@@ -7,6 +7,7 @@
 use super::native::FetchLimits;
 use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
 use super::tokens::TokenProvider;
+use crate::ClientInUse;
 use rdkafka::config::ClientConfig;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -199,6 +200,7 @@ pub(super) struct Properties {
     bootstrap: String,
     user: Vec<(ClientRole, String, String)>,
     chosen: Chosen,
+    client: ClientInUse,
 }
 
 /// Shows names only: values may be secrets.
@@ -251,7 +253,7 @@ impl Properties {
             }
         }
         let has_tokens = tokens.is_some();
-        let chosen = Self::choose((choice, bootstrap), &user, tokens, &mut problems);
+        let (chosen, why) = Self::choose((choice, bootstrap), &user, tokens, &mut problems);
         if has_tokens && problems.is_empty() && matches!(chosen, Chosen::Librdkafka) {
             problems.push(
                 "oauth_cb needs the native client: leave out kafka.client=librdkafka, or what only \
@@ -260,6 +262,11 @@ impl Properties {
             );
         }
         if problems.is_empty() {
+            let name = match chosen {
+                Chosen::Native(_) => "native",
+                Chosen::Librdkafka => "librdkafka",
+            };
+            tracing::info!(target: "stoatflow::kafka", "the client of this application is {name}: {why}");
             if matches!(chosen, Chosen::Native(_)) {
                 // librdkafka may still serve old brokers and workers; it doesn't know every name of Java's.
                 user.retain(|(_, name, value)| is_librdkafkas(name, value).is_ok());
@@ -268,6 +275,7 @@ impl Properties {
                 bootstrap: bootstrap.to_owned(),
                 user,
                 chosen,
+                client: ClientInUse { name, why },
             });
         }
         problems.sort();
@@ -286,7 +294,7 @@ impl Properties {
         user: &[(ClientRole, String, String)],
         tokens: Option<Arc<dyn TokenProvider>>,
         problems: &mut Vec<String>,
-    ) -> Chosen {
+    ) -> (Chosen, String) {
         let is_owned = |name: &str| OWNED.iter().any(|(owned, _)| *owned == name);
         let foreign: Vec<_> = (user.iter())
             .filter(|(_, name, _)| !is_owned(name) && knowledge(name) == Knowledge::Unknown)
@@ -304,7 +312,7 @@ impl Properties {
         }
         if choice == "librdkafka" {
             Self::check_librdkafka(user.iter(), is_owned, problems);
-            return Chosen::Librdkafka;
+            return (Chosen::Librdkafka, format!("{CLIENT} = {choice}"));
         }
         if !foreign.is_empty() {
             Self::check_librdkafka(foreign.iter().copied(), is_owned, problems);
@@ -316,9 +324,8 @@ impl Properties {
                         auto or librdkafka"
                 ));
             } else if problems.is_empty() {
-                tracing::info!(target: "stoatflow::kafka", "librdkafka is the client of this application: only it knows {names}");
                 Self::check_librdkafka(user.iter(), is_owned, problems);
-                return Chosen::Librdkafka;
+                return (Chosen::Librdkafka, format!("only it knows {names}"));
             }
         }
         let mut security = Security::new(tokens);
@@ -327,12 +334,16 @@ impl Properties {
             let read = NativeProperties::read(bootstrap, given, &mut security);
             read.map_err(|mut found| problems.append(&mut found)).ok()
         };
+        let why = match choice {
+            "native" => format!("{CLIENT} = {choice}"),
+            _ => "it knows all properties that are set".to_owned(),
+        };
         match ROLES.map(&mut read) {
             [Some(consumer), Some(producer), Some(admin)] => {
-                Chosen::Native(Box::new([consumer, producer, admin]))
+                (Chosen::Native(Box::new([consumer, producer, admin])), why)
             }
             // There are problems then, and nothing is made of this.
-            _ => Chosen::Librdkafka,
+            _ => (Chosen::Librdkafka, why),
         }
     }
 
@@ -356,6 +367,10 @@ impl Properties {
                 problems.push(format!("'{name}' = '{shown}': {why}"));
             }
         }
+    }
+
+    pub(super) const fn client(&self) -> &ClientInUse {
+        &self.client
     }
 
     pub(super) fn bootstrap(&self) -> &str {

@@ -1,7 +1,7 @@
 //! A running port over a word count that never moves, and a client that speaks HTTP by hand.
 
 use crate::admin::status::{PartitionStatus, Status};
-use crate::admin::{AdminOptions, serve};
+use crate::admin::{AdminOptions, AdminView, serve};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -179,7 +179,10 @@ impl Port {
             options("127.0.0.1:0"),
             Arc::clone(&status),
             Arc::new(Still),
-            settings,
+            AdminView {
+                settings,
+                info: json!({ "host": "here" }),
+            },
             stopped,
         )
         .unwrap();
