@@ -64,8 +64,8 @@ class Topics(Protocol):
 class KafkaTopics:
     """Topics of a real broker, through confluent-kafka."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, bootstrap: str, *, replicas: int = 1) -> None:
+        self._bootstrap, self._replicas = bootstrap, replicas
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     @property
@@ -75,7 +75,7 @@ class KafkaTopics:
 
     def create(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Make a topic and wait until it can be written."""
-        made = self._admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])
+        made = self._admin.create_topics([NewTopic(topic, partitions, self._replicas, config=dict(config or {}))])
         made[topic].result(PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -115,6 +115,16 @@ class KafkaTopics:
             if number % 1000 == 0:
                 producer.poll(0)
         assert producer.flush(PATIENCE_S) == 0
+
+    def delete(self, topics: Iterable[str]) -> None:
+        """Delete those that are there, and wait until they are gone."""
+        gone = [topic for topic in topics if topic in self.topics()]
+        for done in self._admin.delete_topics(gone).values() if gone else ():
+            done.result(PATIENCE_S)
+        deadline = time.monotonic() + PATIENCE_S
+        while self.topics() & set(gone):
+            assert time.monotonic() < deadline, f"{gone} are still there"
+            time.sleep(0.02)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions until there are so many."""

@@ -21,10 +21,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="stoatflow", description="Kafka Streams topologies in Python, on one machine."
     )
     parser.add_argument("--version", action="version", version=f"stoatflow {__version__}")
+    parser.add_argument("--verbose", action="store_true", help="with --version: what it is built with")
+    words = set(sys.argv[1:] if argv is None else argv)
+    if words == {"--version", "--verbose"}:
+        return _built_with()
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    from stoatflow.cli import demo, describe, doctor, reset, word_count, worker
+    from stoatflow.cli import acls, demo, describe, doctor, reset, word_count, worker
 
-    for command in (demo, describe, doctor, reset, word_count, worker):
+    for command in (acls, demo, describe, doctor, reset, word_count, worker):
         command.add_to(commands)
     given = parser.parse_args(argv)
     from stoatflow.errors import StoatFlowError
@@ -37,3 +41,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stoatflow: interrupted", file=sys.stderr)
         return 130
+
+
+def _built_with() -> int:
+    """Print the versions of all parts."""
+    import platform
+
+    from stoatflow._runtime import bridge
+
+    rows = [*bridge.built_with(), ("Python", f"{platform.python_version()} ({platform.python_implementation()})")]
+    rows.append(("platform", platform.platform()))
+    print(f"stoatflow {__version__}")
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name.ljust(width)}  {value}")
+    return 0

@@ -97,7 +97,7 @@ def run(given: argparse.Namespace) -> int:
     from stoatflow.errors import ConfigError
 
     to = given.to if given.shift_by is None else Target("shift", given.shift_by)
-    request = _Request(_topology(given.app), _settings(given), to, given.input_topic)
+    request = _Request(load_topology(given.app), _settings(given), to, given.input_topic)
     if given.yes and not given.dry_run:
         request.make(lambda plan: print(render(plan), flush=True))
         print("done: it may be started")
@@ -140,7 +140,8 @@ class _Request:
         bridge.reset(*self._arguments, agree=lambda plan: agree(json.loads(plan)))
 
 
-def _topology(app: str) -> Topology:
+def load_topology(app: str) -> Topology:
+    """Return the topology of `APP.py[:name]`."""
     from stoatflow.cli.describe import load
 
     file, _, variable = app.rpartition(":")

@@ -146,7 +146,7 @@ pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
     };
     let error = Error::new(kind, format!("{message} ({code:?}: {said})"));
     let error = match kind {
-        ErrorKind::Unauthorized => error.hint(permission(code, topic)),
+        ErrorKind::Unauthorized => error.hint(permission(code, what, topic)),
         ErrorKind::MissingTopic => error.hint(format!(
             "create the topic{of_topic}, or fix its name \
             in the topology"
@@ -175,8 +175,16 @@ pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
     }
 }
 
-fn permission(code: Code, topic: Option<&str>) -> String {
+fn permission(code: Code, what: &str, topic: Option<&str>) -> String {
     match (code, topic) {
+        (Code::TopicAuthorizationFailed, Some(topic)) if what == "making topics" => {
+            format!("grant this user Create on topics that are named like '{topic}'")
+        }
+        (Code::TopicAuthorizationFailed, Some(topic))
+            if what.starts_with("asking for the settings") =>
+        {
+            format!("grant this user DescribeConfigs on the topic '{topic}'")
+        }
         (Code::TopicAuthorizationFailed, Some(topic)) => {
             format!("grant this user Describe, Read and Write on the topic '{topic}'")
         }
@@ -184,8 +192,8 @@ fn permission(code: Code, topic: Option<&str>) -> String {
             "grant this user Read on the group named like application.id".to_owned()
         }
         (Code::TransactionalIdAuthorizationFailed, _) => {
-            "grant this user Describe and Write on the transactional ids that begin with \
-                application.id (there are two)"
+            "grant this user Write on both transactional ids: application.id, and the same with ~2 \
+                behind it"
                 .to_owned()
         }
         (Code::ClusterAuthorizationFailed, _) => {

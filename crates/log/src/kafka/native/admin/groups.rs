@@ -18,9 +18,6 @@ const STABLE: i16 = 7;
 /// The first version that asks for several groups at once.
 const GROUPS: i16 = 8;
 
-/// What is said where the broker gives no text of its own.
-const SAID: &str = "the group's committed offsets are not readable";
-
 /// A partition of the answer, the same in all versions.
 struct Row {
     topic: String,
@@ -37,9 +34,10 @@ impl Call<'_> {
         partitions: &[TopicPartition],
     ) -> Result<Vec<Option<Committed>>> {
         let most = self.left().min(ANSWER);
+        let refused = format!("the committed offsets of group '{group}' are not readable");
         let found = (self.cluster).coordinator(CoordinatorType::Group, group, most);
         let found = found.map_err(|why| self.unanswered(&why))?;
-        let node = found.map_err(|code| self.fail(code, SAID, None))?;
+        let node = found.map_err(|code| self.fail(code, &refused, None))?;
         let mut topics = Topics::new();
         for partition in partitions {
             let of_topic = topics.entry(&*partition.topic).or_default();
@@ -48,7 +46,7 @@ impl Call<'_> {
         let answer = self.ask(node, ANSWER, |version| request(version, group, &topics))?;
         let (code, rows) = rows(answer);
         if code != 0 {
-            return Err(self.fail(code, SAID, None));
+            return Err(self.fail(code, &refused, None));
         }
         let mut found = BTreeMap::new();
         for row in rows {
@@ -58,7 +56,7 @@ impl Call<'_> {
                     metadata: row.metadata,
                 }),
                 0 | UNKNOWN_TOPIC_OR_PARTITION => None,
-                code => return Err(self.fail(code, SAID, Some(&row.topic))),
+                code => return Err(self.fail(code, &refused, Some(&row.topic))),
             };
             found.insert((row.topic, row.partition), committed);
         }

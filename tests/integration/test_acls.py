@@ -1,0 +1,138 @@
+"""What `stoatflow acls` lists is enough, and none of it is too much."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker.cluster import KafkaCluster
+from broker.listeners import DENIED
+from broker.wire_admin import Operation, Resource
+from counting import consume
+from topics import KafkaTopics
+
+import stoatflow as sf
+from stoatflow.cli.describe import load
+
+pytestmark = pytest.mark.xdist_group("secured")
+
+APP = """
+import os
+
+import stoatflow as sf
+
+name = os.environ["NAME"]
+builder = sf.StreamsBuilder()
+words = builder.stream(f"from-{name}", key=str, value=str)
+counts = words.group_by(lambda _, value: value, key=str).count(store=sf.Materialized("counts"))
+counts.to_stream().to(f"to-{name}", key=str, value=int)
+builder.stream(f"from-{name}", key=str, value=str).foreach(lambda key, value: int("" if value == "bad" else "1"),
+                                                           on_error=sf.DLQ(f"dead-{name}"))
+topology = builder.build()
+"""
+LONG = os.environ.get("STOATFLOW_TEST_EACH_PERMISSION")
+"""Set: each permission is taken away in its turn (a minute and a half), not only three of them."""
+
+
+class Application:
+    """One application with a user of its own permissions."""
+
+    def __init__(self, secured: KafkaCluster, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.secured, self.name, self.folder = secured, name, folder
+        monkeypatch.setenv("NAME", name)
+        self.app = folder / "app.py"
+        self.app.write_text(APP)
+        self.kafka = KafkaTopics(secured.bootstrap())
+        for topic in ("from", "to", "dead"):
+            secured.create_topic(f"{topic}-{name}", 2)
+
+    def acls(self) -> list[dict[str, Any]]:
+        """What the command lists."""
+        command = [sys.executable, "-m", "stoatflow", "acls", str(self.app), "--application-id", self.name, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return list(json.loads(done.stdout))
+
+    def change(self, acls: list[dict[str, Any]], *, grant: bool) -> None:
+        """Give them to the user, or take them back."""
+        for acl in acls:
+            change = self.secured.grant if grant else self.secured.revoke
+            operations = [Operation[word] for word in acl["operations"]]
+            change(DENIED, Resource[acl["resource"]], acl["name"], *operations, prefixed=acl["pattern"] == "PREFIXED")
+
+    def run(self, *values: str) -> None:
+        """Read these too."""
+        self.kafka.write(f"from-{self.name}", values)
+        client = self.secured.client("SASL_SSL_SCRAM", DENIED)
+        config = {"application.id": self.name, "state.dir": str(self.folder / "state"), **client}
+        consume(sf.StoatFlow(load(str(self.app), "topology"), {**config, "broker.wait.timeout.ms": 3000}))
+
+    def lose_state(self) -> None:
+        """Another machine."""
+        shutil.rmtree(self.folder / "state", ignore_errors=True)
+
+    def counts(self) -> dict[bytes, int]:
+        """The last of each word."""
+        rows = self.kafka.read(f"to-{self.name}")
+        return {row.key or b"": int.from_bytes(row.value or b"", "big") for row in rows}
+
+
+@pytest.fixture
+def application(secured: KafkaCluster, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Application:
+    return Application(secured, name, tmp_path, monkeypatch)
+
+
+def test_what_is_listed_is_enough_to_begin_and_to_recover(application: Application) -> None:
+    acls = application.acls()
+    application.change(acls, grant=True)
+    try:
+        application.run("a", "b", "bad", "a")
+        application.lose_state()
+        application.run("b", "c")
+    finally:
+        application.change(acls, grant=False)
+    assert application.counts() == {b"a": 2, b"b": 2, b"bad": 1, b"c": 1}
+    assert application.kafka.count(f"dead-{application.name}") == 1
+
+
+def single(acls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One operation each."""
+    return [{**acl, "operations": [operation]} for acl in acls for operation in acl["operations"]]
+
+
+def test_without_one_of_them_it_ends_and_names_it(application: Application) -> None:
+    """Each is taken away before the first start; the state is lost in between, so that all of them are used."""
+    name = application.name
+    all_of_them = single(application.acls())
+    # Without this one there is a default.
+    all_needed = [acl for acl in all_of_them if acl["operations"] != ["DESCRIBE_CONFIGS"]]
+    chosen = all_needed if LONG else [all_of_them[0], all_of_them[1], all_of_them[-1]]
+    missed = []
+    application.change(all_of_them, grant=True)
+    try:
+        for acl in chosen:
+            application.change([acl], grant=False)
+            try:
+                application.run("a", "bad")
+                application.lose_state()
+                application.run("a", "bad")
+            except sf.AuthorizationError as error:
+                # The resource, or the topic of it that was needed.
+                if acl["name"].rstrip("-") not in str(error):
+                    missed.append(f"{acl}: named wrong in: {error}")
+            except sf.StoatFlowError as error:
+                missed.append(f"{acl}: ended otherwise: {error!r}")
+            else:
+                missed.append(f"{acl}: not needed")
+            finally:
+                application.lose_state()
+                application.change([acl], grant=True)
+                application.kafka.delete([f"{name}-counts-changelog", f"{name}-offsets", f"{name}-clocks-changelog"])
+    finally:
+        application.change(all_of_them, grant=False)
+    assert not missed, "\n".join(missed)
