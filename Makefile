@@ -4,6 +4,7 @@
 #   PYTHON=python3.12     the interpreter of the virtual environment
 #   VENV=.venv            where it is
 #   SEED=7                of a run of chaos or a soak (default: a random one, printed)
+#   LISTENER=SASL_SSL_SCRAM  through which the application comes in a run of chaos (default: a broker without security)
 
 SHELL := /bin/bash
 VENV ?= .venv
@@ -17,6 +18,7 @@ ARGS ?=
 KILLS ?= 200
 RECORDS ?= 2100000
 MINUTES ?= 30
+LISTENER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark lint \
@@ -88,11 +90,11 @@ test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a cra
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-sim -- --nocapture
 
-chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000)
+chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER=)
 	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
-	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(ARGS)
+	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(if $(LISTENER),--listener $(LISTENER)) $(ARGS)
 
 soak: ## steady work with kills: memory, file handles and threads stay bounded (MINUTES=30)
 	@scripts/setup.sh java maven build dev

@@ -8,7 +8,10 @@ beside other work.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
 
+from broker.cluster import KafkaCluster
 from broker.kafka_broker import KafkaBroker
 
 # KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS, as the scripts of Kafka 4.1 set them.
@@ -20,6 +23,73 @@ JVM = (
 THREADS = {"num.network.threads": "3", "num.io.threads": "8", "background.threads": "10"}
 
 
-def bench_broker(settings: Mapping[str, str] | None = None) -> KafkaBroker:
+# The listener through which engines come with `--security`.
+LISTENERS = {"sasl_ssl": "SASL_SSL_SCRAM", "ssl": "SSL"}
+
+
+class SecuredBroker:
+    """The same broker with TLS, SASL and ACLs: engines come through one listener, inputs through plaintext."""
+
+    def __init__(self, security: str, settings: Mapping[str, str]) -> None:
+        """Not started yet."""
+        self._listener = LISTENERS[security]
+        self._cluster = KafkaCluster(nodes=1, settings=settings, java_options=JVM)
+
+    def __enter__(self) -> SecuredBroker:
+        """Start it."""
+        self._cluster.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self._cluster.__exit__(kind, error, trace)
+
+    @property
+    def bootstrap(self) -> str:
+        """The plaintext listener."""
+        return self._cluster.bootstrap()
+
+    @property
+    def address(self) -> str:
+        """The listener of the engines."""
+        return self._cluster.bootstrap(self._listener)
+
+    @property
+    def client(self) -> dict[str, str]:
+        """What engines set to come through it, in the names of Java's clients, which both sides read."""
+        found = self._cluster.client(self._listener)
+        client = {"security.protocol": found["security.protocol"], "ssl.truststore.type": "PEM"}
+        client["ssl.truststore.location"] = found["ssl.ca.location"]
+        if "sasl.username" in found:
+            module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+            user, password = found["sasl.username"], found["sasl.password"]
+            client["sasl.mechanism"] = found["sasl.mechanism"]
+            client["sasl.jaas.config"] = f'{module} required username="{user}" password="{password}";'
+        return client
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._cluster.pid(self._cluster.nodes[0])
+
+    @property
+    def folder(self) -> Path:
+        """Its data."""
+        return self._cluster.folder / f"node-{self._cluster.nodes[0]}"
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic."""
+        self._cluster.create_topic(name, partitions)
+
+
+AnyBroker = KafkaBroker | SecuredBroker
+
+
+def bench_broker(settings: Mapping[str, str] | None = None, security: str = "plaintext") -> AnyBroker:
     """Not started yet."""
-    return KafkaBroker(settings={**THREADS, **(settings or {})}, java_options=JVM)
+    all_settings = {**THREADS, **(settings or {})}
+    if security == "plaintext":
+        return KafkaBroker(settings=all_settings, java_options=JVM)
+    return SecuredBroker(security, all_settings)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from broker.kafka_broker import KafkaBroker
+from bench_broker import AnyBroker, SecuredBroker
 from workloads.workload import TABLE_KEYS
 
 
@@ -29,9 +29,17 @@ class Conditions:
     python: str = sys.executable
     # Beyond these conditions, for StoatFlow only; none unless the command line says so.
     settings: tuple[str, ...] = ()
+    # Where engines connect, if not as inputs are written, and with which client properties: for all of them.
+    secured_address: str = ""
+    client: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def address(self) -> str:
+        """Where engines connect."""
+        return self.secured_address or self.bootstrap
 
     @classmethod
-    def of(cls, options: argparse.Namespace, broker: KafkaBroker) -> Conditions:
+    def of(cls, options: argparse.Namespace, broker: AnyBroker) -> Conditions:
         """Those of a command line that `add_arguments` has read, on a broker that runs."""
         return cls(
             bootstrap=broker.bootstrap,
@@ -43,7 +51,16 @@ class Conditions:
             timeout_s=options.timeout,
             python=options.python,
             settings=tuple(options.set),
+            secured_address=broker.address if isinstance(broker, SecuredBroker) else "",
+            client=_client(options, broker),
         )
+
+
+def _client(options: argparse.Namespace, broker: AnyBroker) -> tuple[tuple[str, str], ...]:
+    client = dict(broker.client) if isinstance(broker, SecuredBroker) else {}
+    if getattr(options, "compression", "none") != "none":
+        client["producer.compression.type"] = options.compression
+    return tuple(client.items())
 
 
 def names(of: Collection[str], what: str) -> Callable[[str], list[str]]:

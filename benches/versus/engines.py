@@ -156,13 +156,14 @@ def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> li
     inputs, outputs = ",".join(job.inputs), ",".join(job.outputs)
     if job.engine == KSTREAMS:
         return [
-            str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            str(find_java()), "-Xmx1g",
+            *(f"-Dclient.{key}={value}" for key, value in at.client), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp", kstreams_build.class_path(), kstreams_build.FOLLOW_CLASS if follow else kstreams_build.MAIN_CLASS,
-            job.workload, at.bootstrap, application, inputs, outputs, str(at.commit_interval_ms),
+            job.workload, at.address, application, inputs, outputs, str(at.commit_interval_ms),
             str(at.cache_bytes), at.guarantee, str(at.threads), state,
         ]  # fmt: skip
     shared = [
-        "--bootstrap", at.bootstrap, "--application-id", application, "--inputs", inputs, "--outputs", outputs,
+        "--bootstrap", at.address, "--application-id", application, "--inputs", inputs, "--outputs", outputs,
         "--commit-interval-ms", str(at.commit_interval_ms), "--guarantee", at.guarantee,
     ]  # fmt: skip
     if job.engine in LOOPS:
@@ -177,6 +178,7 @@ def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> li
         at.python, str(_HERE / "stoatflow_run.py"), "--workload", job.workload, "--flavour", job.engine,
         "--cache-bytes", str(at.cache_bytes), "--state-dir", state,
         "--records", str(job.consumed), *shared,
+        *(f"--set={key}={value}" for key, value in at.client),
         *(f"--set={setting}" for setting in at.settings), *(["--follow"] if follow else []),
     ]  # fmt: skip
 

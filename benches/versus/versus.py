@@ -25,12 +25,12 @@ sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import page  # noqa: E402
 import restore  # noqa: E402
 import restore_row  # noqa: E402
-from bench_broker import bench_broker  # noqa: E402
+from bench_broker import LISTENERS, AnyBroker, bench_broker  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from broker_bytes import KEEP_DELETED, bytes_of  # noqa: E402
 from conditions import Conditions, add_arguments, names  # noqa: E402
-from engines import ENGINES, KSTREAMS, USUAL, Available, EngineError, Job, Run, prepare, run_engine  # noqa: E402
+from engines import ENGINES, FLAVOURS, KSTREAMS, USUAL, Available, EngineError, Job, Run, prepare, run_engine  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
 from final_table import TableError, differences, read_final_table, table_hash  # noqa: E402
 from machine import describe  # noqa: E402
@@ -87,7 +87,7 @@ def checked(run: Run, bootstrap: str, sinks: Sequence[str], partitions: int, wan
 class Bench:
     """One workload on a running broker: its inputs are written once, every output is checked."""
 
-    def __init__(self, workload: Workload, load: Load, broker: KafkaBroker, at: Conditions) -> None:
+    def __init__(self, workload: Workload, load: Load, broker: AnyBroker, at: Conditions) -> None:
         """Nothing is written yet."""
         self._workload, self._broker, self._at = workload, broker, at
         self._loads = {"short": replace(load, records=max(1, load.records // 4)), "full": load}
@@ -155,11 +155,11 @@ def measure(options: argparse.Namespace, found: Available) -> list[Results]:
     task = restore.Task(
         options.keys, min(restore.FEED, options.keys), options.repeats, options.threads, options.timeout, options.python
     )
-    with bench_broker(KEEP_DELETED) as broker:
+    with bench_broker(KEEP_DELETED, options.security) as broker:
         say(f"Kafka at {broker.bootstrap}")
         at = Conditions.of(options, broker)
         for name in options.workloads:
-            if name == restore_row.WORKLOAD.name:
+            if name == restore_row.WORKLOAD.name and isinstance(broker, KafkaBroker):
                 all_results.append(restore_row.measure(options.engines, broker, task))
                 continue
             workload = WORKLOADS[name]
@@ -194,8 +194,26 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--keys", type=int, default=restore.KEYS, help="that w6 restores")
     add_arguments(parser, repeats=3)
     parser.add_argument("--json", type=Path, default=cache_dir() / "versus" / "versus.json", help="where JSON goes")
+    parser.add_argument(
+        "--security", choices=["plaintext", *LISTENERS], default="plaintext",
+        help="how engines come to the broker: sasl_ssl is TLS with SCRAM-SHA-512; for Kafka Streams and StoatFlow only",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none",
+        help="of what engines write; for Kafka Streams and StoatFlow only",
+    )  # fmt: skip
     page.add_arguments(parser)
     options = parser.parse_args(given)
+    if (options.security, options.compression) != ("plaintext", "none"):
+        # The others, and restores, connect as they always do: they can't be compared then.
+        both = (KSTREAMS, *FLAVOURS)
+        without = [one for one in options.engines if one not in both]
+        options.engines = [one for one in options.engines if one in both]
+        options.workloads = [one for one in options.workloads if one != restore_row.WORKLOAD.name]
+        if not options.engines or not options.workloads:
+            parser.error("--security and --compression are for Kafka Streams and StoatFlow, and not for w6")
+        if without:
+            say(f"left out, because of --security or --compression: {', '.join(without)}")
     if options.records < 400:
         parser.error("--records must be at least 400")
     if why := restore.refused_keys(options.keys):
@@ -224,6 +242,8 @@ def main() -> int:
         "commit.interval.ms": options.commit_interval_ms,
         "statestore.cache.max.bytes": options.cache_bytes,
         "processing.guarantee": options.guarantee,
+        "security": options.security,
+        "compression": options.compression,
         "stoatflow_settings": options.set or "defaults",
         "kafka_streams": f"4.1.1, {options.threads} threads, -Xmx1g",
         **{name: PEERS[name].version for name in options.engines if name in PEERS},

@@ -8,10 +8,12 @@ import signal
 import struct
 import time
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
+from broker.cluster import KafkaCluster
 from counting import by_hand, check_every_update, check_nothing_lost, lines, table, updates
 from processes import Process, word_count
 from topics import EmbeddedTopics, KafkaTopics, Row, Topics
@@ -27,27 +29,41 @@ SLOW = {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL
 
 
 def run_and_kill(
-    topics: Topics, name: str, state: Path, seed: int, guarantee: str, flavour: str, count: int = LINES
+    topics: Topics,
+    name: str,
+    state: Path,
+    seed: int,
+    guarantee: str,
+    flavour: str,
+    count: int = LINES,
+    *,
+    kills: int = KILLS,
+    client: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Kill it again and again, then let it finish. Gives the lines.
+
+    `client` has the properties with which it connects, if not those of the topics.
 
     Machines differ in speed: the moments move towards the middle of the work, and more rounds are run until
     enough kills have met it.
     """
     rng = random.Random(seed)
+    address = topics.address if client is None else client["bootstrap.servers"]
+    settings = {f"STOATFLOW_{key.replace('.', '_').upper()}": value for key, value in (client or {}).items()}
+    settings.pop("STOATFLOW_BOOTSTRAP_SERVERS", None)
     topics.create(f"{name}-in", PARTITIONS)
     topics.create(f"{name}-out", PARTITIONS)
     given: list[str] = []
     met: Counter[str] = Counter()
     written, window = 0, 1.0
     for attempt in range(MOST_KILLS):
-        if attempt >= KILLS and met["the middle"] >= 2:
+        if attempt >= kills and met["the middle"] >= 2:
             break
         given += append(topics, name, seed * 100 + attempt, count)
         if attempt and rng.random() < 0.4:
             shutil.rmtree(state, ignore_errors=True)
         options = ["--lanes", rng.choice([1, 2, 4, 16]), "--flavour", flavour, "--guarantee", guarantee, "--follow"]
-        with Process(word_count(topics.address, name, state, *options), SLOW) as child:
+        with Process(word_count(address, name, state, *options), SLOW | settings) as child:
             if rng.random() < 0.2:
                 time.sleep(rng.uniform(0.1, 0.8))
             elif isinstance(topics, EmbeddedTopics):
@@ -66,7 +82,7 @@ def run_and_kill(
     assert met["the middle"] >= 1, f"no kill met work under way: {met}"
     given += append(topics, name, seed * 100 + 99, 500)
     last = ["--lanes", 3, "--flavour", flavour, "--guarantee", guarantee]
-    with Process(word_count(topics.address, name, state, *last)) as child:
+    with Process(word_count(address, name, state, *last), settings) as child:
         assert child.wait() == 0, child.told()
     return given
 
@@ -117,6 +133,15 @@ def test_at_least_once_on_kafka(kafka: KafkaTopics, name: str, tmp_path: Path) -
 def test_exactly_once_embedded(name: str, tmp_path: Path, seed: int, flavour: str) -> None:
     topics = EmbeddedTopics(tmp_path / "broker")
     given = run_and_kill(topics, name, tmp_path / "state", seed, "exactly_once_v2", flavour, EMBEDDED_LINES)
+    check_every_update(topics.read(f"{name}-out"), given)
+    assert table(topics.read(f"{name}-counts-changelog")) == by_hand(given)
+
+
+@pytest.mark.xdist_group("secured")
+def test_exactly_once_through_tls_and_scram(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+    topics = KafkaTopics(secured.bootstrap(), replicas=3)
+    client = secured.client("SASL_SSL_SCRAM")
+    given = run_and_kill(topics, name, tmp_path, 7, "exactly_once_v2", "native", kills=3, client=client)
     check_every_update(topics.read(f"{name}-out"), given)
     assert table(topics.read(f"{name}-counts-changelog")) == by_hand(given)
 

@@ -19,7 +19,7 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -59,7 +59,7 @@ class KafkaCluster:
     """`with KafkaCluster() as cluster: connect(cluster.client("SASL_SSL_SCRAM"))`.
 
     `version` is one of Kafka that Maven Central has, without it that of the other tests. `settings` are added to
-    server.properties of every node.
+    server.properties of every node; `java_options` stand in place of those that keep a node small.
     """
 
     def __init__(
@@ -69,10 +69,11 @@ class KafkaCluster:
         version: str | None = None,
         settings: Mapping[str, str] | None = None,
         heap_mb: int = 256,
+        java_options: Sequence[str] | None = None,
         start_timeout: float = 120.0,
     ) -> None:
         self._count, self._version, self._settings = nodes, version, dict(settings or {})
-        self._heap_mb, self._start_timeout = heap_mb, start_timeout
+        self._heap_mb, self._start_timeout, self._java_options = heap_mb, start_timeout, java_options
         self._folder: Path | None = None
         self._java: list[str] = []
         self._nodes: list[Node] = []
@@ -158,9 +159,13 @@ class KafkaCluster:
         """Ends a node with SIGKILL, as a crash would."""
         self._end(node, signal.SIGKILL, 10.0)
 
-    def restart(self, node: int) -> None:
-        """Ends a node in order, so that others lead its partitions, and starts it again."""
+    def end(self, node: int) -> None:
+        """Ends a node in order, so that others lead its partitions."""
         self._end(node, signal.SIGTERM, 30.0)
+
+    def restart(self, node: int) -> None:
+        """Ends a node in order and starts it again."""
+        self.end(node)
         self.start(node)
 
     def pause(self, node: int) -> None:
@@ -219,7 +224,7 @@ class KafkaCluster:
         self._wait_for_acls(acls, known=False)
 
     def limit(self, client_id: str, **quotas: float | None) -> None:
-        """Sets quotas of a `client.id`, such as `producer_byte_rate`; None takes one away. Nodes learn it a bit later."""
+        """Sets quotas of a `client.id`, such as `producer_byte_rate`; None takes one away."""
         wire_admin.alter_quotas(HOST, self._any_port(), _LOGIN, client_id, quotas)
 
     def renew_certificates(self) -> None:
@@ -264,7 +269,8 @@ class KafkaCluster:
         key_set.write_text(self.tokens.key_set())
         self._tokens = Tokens(key_set, self.tokens.issuer)
         self._nodes = make_nodes(self._count, self._folder)
-        self._java = [str(java), *java_options(self._tokens, self._heap_mb), "-cp", f"{jars}/*"]
+        options = java_options(self._tokens, self._heap_mb, self._java_options)
+        self._java = [str(java), *options, "-cp", f"{jars}/*"]
         cluster = cluster_id()
 
         def prepare(node: Node) -> None:

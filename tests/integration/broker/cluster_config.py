@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,12 +112,11 @@ def _token_settings(tokens: Tokens) -> dict[str, str]:
     }
 
 
-def java_options(tokens: Tokens, heap_mb: int) -> list[str]:
-    """Small and quick to start: several run side by side on a small machine."""
+def java_options(tokens: Tokens, heap_mb: int, others: Sequence[str] | None = None) -> list[str]:
+    """Small and quick to start: several run side by side on a small machine. Others stand in place of that."""
+    small = (f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     return [
-        f"-Xmx{heap_mb}m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *(small if others is None else others),
         # Kafka 4 reads a key set only from places that are allowed by name.
         f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.key_set.as_uri()}",
     ]

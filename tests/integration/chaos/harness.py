@@ -15,10 +15,10 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
-from broker.kafka_broker import KafkaBroker
 from processes import Process
 from topics import KafkaTopics
 
@@ -42,8 +42,27 @@ SLOW = {
 SENTENCE = re.compile(r"^(?:stoatflow\.)?(?:errors\.)?(\w+Error): .{20,}", re.MULTILINE)
 
 
+class Stoppable(Protocol):
+    """What the harness does to a broker."""
+
+    def start(self) -> object:
+        """Start it, on the data that it has."""
+
+    def stop(self) -> None:
+        """End it in order."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+
+
 class Chaos:
-    """One application on one broker; `broker` is needed for what is done to the broker itself."""
+    """One application on one broker; `broker` is needed for what is done to the broker itself.
+
+    `client` has the properties with which the application connects; without it, it does as the harness.
+    """
 
     def __init__(
         self,
@@ -57,9 +76,10 @@ class Chaos:
         records: int = 0,
         rounds: int = 0,
         others: bool = False,
-        broker: KafkaBroker | None = None,
+        broker: Stoppable | None = None,
         keep: bool = True,
         say: bool = False,
+        client: Mapping[str, str] | None = None,
     ) -> None:
         self.faults = schedule(seed, kills, others=others, broker=broker is not None)
         # A round each, unless they would be more than event time has room for.
@@ -74,6 +94,13 @@ class Chaos:
         self.kafka, self.name, self.broker = kafka, name, broker
         self.seed, self.guarantee = seed, guarantee
         self._rng, self._state, self._say = random.Random(seed), state, say
+        # How the application comes to the broker, if not as the harness does: it reads its settings from variables.
+        self._address = kafka.address if client is None else client["bootstrap.servers"]
+        self._client = {
+            f"STOATFLOW_{key.replace('.', '_').upper()}": value
+            for key, value in (client or {}).items()
+            if key != "bootstrap.servers"
+        }
         # A long run has much to restore: it loses its disk less often.
         self._wipes = 0.4 if kills <= 40 else 0.15
         for topic, partitions in INPUTS.items() | OUTPUTS.items():
@@ -351,11 +378,11 @@ class Chaos:
         """The application, with another number of lanes each time."""
         lanes = self._rng.choice([4, 4, 4, 1, 16, 3])
         application = Path(__file__).with_name("application.py")
-        given = [application, self.kafka.address, self.name, state or self._state, lanes, self.guarantee, *more]
+        given = [application, self._address, self.name, state or self._state, lanes, self.guarantee, *more]
         variables = (SLOW if environ is None else environ) | (
             {"STOATFLOW_FAILPOINTS": failpoints} if failpoints else {}
         )
-        return Process(given, variables, under=under or ())
+        return Process(given, self._client | variables, under=under or ())
 
     def _tell(self, what: str, began: float) -> None:
         if self._say:

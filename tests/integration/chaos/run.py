@@ -1,6 +1,7 @@
 """Run the application, do everything to it, let it finish, and say what is wrong: nothing, one hopes.
 
-`python tests/integration/chaos/run.py --seed 7 --kills 20` starts a broker of its own. What happens in which order is
+`python tests/integration/chaos/run.py --seed 7 --kills 20` starts a broker of its own; with `--listener SASL_SSL_SCRAM`
+one with TLS, SASL and ACLs, to which the application comes through that listener. What happens in which order is
 drawn from the seed; the machine decides what a kill at a random moment meets. With `--records` it is a long run, and
 PySpark recomputes everything from the topics; without, plain Python compares with what was generated.
 """
@@ -18,12 +19,14 @@ if __package__ in {None, ""}:  # run as a script: the packages are in the folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from broker.kafka_broker import KafkaBroker
+from broker.listeners import LISTENERS
 from topics import KafkaTopics
 
 from chaos import bank
 from chaos.checks import Found, at_least, describe, exact
 from chaos.faults import PLACES
 from chaos.harness import BROKER, Chaos
+from chaos.secured import SecuredBroker
 
 EXACTLY = "exactly_once_v2"
 
@@ -63,12 +66,17 @@ def main() -> int:
     parser.add_argument("--guarantee", default=EXACTLY)
     parser.add_argument("--only-kills", action="store_true", help="kills at random moments and nothing else")
     parser.add_argument("--keep", help="a folder to keep the broker's data in")
+    parser.add_argument(
+        "--listener",
+        choices=[listener.name for listener in LISTENERS if listener.certificate in {"", "server"}],
+        help="how the application comes to the broker (default: plaintext, to a broker without security)",
+    )
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)
     sys.stderr.write(f"seed {seed}\n")
     began = time.monotonic()
     with (
-        KafkaBroker(given.keep, settings=BROKER) as broker,
+        SecuredBroker(given.listener, BROKER) if given.listener else KafkaBroker(given.keep, settings=BROKER) as broker,
         tempfile.TemporaryDirectory(prefix="stoatflow-chaos-") as folder,
     ):
         kafka = KafkaTopics(broker.bootstrap)
@@ -76,6 +84,7 @@ def main() -> int:
         chaos = Chaos(
             kafka, f"chaos-{seed}", Path(folder) / "state", seed, given.guarantee,
             kills=given.kills, records=given.records, others=others, broker=broker, keep=not given.records, say=True,
+            client=broker.client if isinstance(broker, SecuredBroker) else None,
         )  # fmt: skip
         chaos.run()
         sys.stdout.write(report(chaos))

@@ -6,6 +6,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -56,7 +57,9 @@ public final class Versus {
             failure.compareAndSet(null, error);
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+        Map<String, Object> asking = new HashMap<>(client());
+        asking.put("bootstrap.servers", bootstrap);
+        try (Admin admin = Admin.create(asking)) {
             Progress progress = new Progress(admin, applicationId, inputs);
             long start = System.nanoTime();
             streams.start();
@@ -89,7 +92,19 @@ public final class Versus {
         config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, args[7]);
         config.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, args[8]);
         config.put(StreamsConfig.STATE_DIR_CONFIG, args[9]);
+        config.putAll(client());
         return config;
+    }
+
+    /** How clients connect and what they write with: system properties that begin with {@code client.}. */
+    private static Map<String, String> client() {
+        Map<String, String> found = new HashMap<>();
+        for (String name : System.getProperties().stringPropertyNames()) {
+            if (name.startsWith("client.")) {
+                found.put(name.substring("client.".length()), System.getProperty(name));
+            }
+        }
+        return found;
     }
 
     private static void refuse(Throwable failure, KafkaStreams streams) {
