@@ -426,3 +426,24 @@ def test_duplicates_are_seen_for_what_they_are(broker: KafkaBroker) -> None:
         read_final_table(broker.bootstrap, "ids", 2, object_by_id, updates=False)
     with pytest.raises(TableError, match="not a long"):
         read_final_table(broker.bootstrap, "ids", 2)
+
+
+def test_both_sides_come_through_the_same_listener() -> None:
+    client = (("security.protocol", "SASL_SSL"), ("producer.compression.type", "lz4"))
+    at = Conditions("plain:1", 1, 100, 0, "exactly_once_v2", 2, 60.0, secured_address="secured:2", client=client)
+    job = Job("w1", KSTREAMS, "run", ("orders",), ("out",), 10, 10)
+    java, python = command(job, at, "state"), command(replace(job, engine="native"), at, "state")
+    for begun in (java, python):
+        assert "secured:2" in begun
+        assert "plain:1" not in begun
+    assert {"-Dclient.security.protocol=SASL_SSL", "-Dclient.producer.compression.type=lz4"} <= set(java)
+    assert {"--set=security.protocol=SASL_SSL", "--set=producer.compression.type=lz4"} <= set(python)
+
+
+def test_who_connects_otherwise_is_left_out() -> None:
+    options = arguments(["--security", "sasl_ssl"])
+    assert set(options.engines) == {KSTREAMS, *FLAVOURS}
+    assert "w6" not in options.workloads
+    with pytest.raises(SystemExit):
+        arguments(["--compression", "lz4", "--engines", "handwritten"])
+    assert "w6" in arguments([]).workloads
