@@ -57,7 +57,11 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::ConcurrentTransactions
         | Code::UnstableOffsetCommit
         | Code::KafkaStorageError
+        // The transaction is lost, as after an answer that never came: the next instance does it again.
         | Code::InvalidProducerIdMapping
+        | Code::InvalidTransactionalState
+        | Code::OutOfOrderSequenceNumber
+        | Code::UnknownProducerId
         | Code::UnknownLeaderEpoch
         // A new leader doesn't know the end yet; a broker that is being started has no such listener yet.
         | Code::OffsetNotAvailable
@@ -99,6 +103,17 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
     }
 }
 
+/// Does the broker answer that there is no such transaction, or not as the client knows it?
+const fn is_lost(code: Code) -> bool {
+    matches!(
+        code,
+        Code::InvalidProducerIdMapping
+            | Code::InvalidTransactionalState
+            | Code::OutOfOrderSequenceNumber
+            | Code::UnknownProducerId
+    )
+}
+
 /// What was being done when it failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ErrorContext<'a> {
@@ -131,6 +146,9 @@ pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
         ),
         ErrorKind::MissingTopic => {
             format!("{what}: topic{of_topic} (or a partition of it) does not exist at {address}")
+        }
+        ErrorKind::Unavailable if is_lost(code) => {
+            format!("{what}: the broker at {address} knows nothing of this transaction any more")
         }
         ErrorKind::Unavailable => format!("{what}: the broker at {address} doesn't answer"),
         ErrorKind::Serde => {
@@ -167,6 +185,9 @@ pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
             "records were deleted before they were read, or the topic was made anew: raise its \
                 retention, then reset the application's offsets and state",
         ),
+        ErrorKind::Unavailable if is_lost(code) => {
+            error.hint("start again: nothing of it is visible, and its records are read again")
+        }
         _ => error,
     };
     match topic {

@@ -43,7 +43,9 @@ const TABLE: &[(Code, ErrorKind)] = &[
     (Code::AutoOffsetReset, ErrorKind::Incompatible),
     (Code::OffsetOutOfRange, ErrorKind::Incompatible),
     (Code::State, ErrorKind::Internal),
-    (Code::InvalidTransactionalState, ErrorKind::Internal),
+    (Code::InvalidTransactionalState, ErrorKind::Unavailable),
+    (Code::OutOfOrderSequenceNumber, ErrorKind::Unavailable),
+    (Code::UnknownProducerId, ErrorKind::Unavailable),
 ];
 
 #[test]
@@ -89,4 +91,6 @@ fn errors_name_address_topic_and_permission() {
     );
     let missing = error(Code::UnknownTopic, "", doing).to_string();
     assert!(missing.contains("create the topic 'orders'"), "{missing}");
+    let lost = error(Code::OutOfOrderSequenceNumber, "skipped", doing).to_string();
+    assert!(lost.contains("nothing of it is visible"), "{lost}");
 }

@@ -222,7 +222,7 @@ unsafe extern "C" fn on_error(
     let events = unsafe { &*opaque.cast::<Events>() };
     // SAFETY: librdkafka gives a text that lives as long as the call.
     let reason = unsafe { text(reason) };
-    let code = sys::rd_kafka_resp_err_t::try_from(code).map_or(Code::Unknown, Code::from);
+    let code = numbered(code);
     tracing::debug!(target: "stoatflow::kafka", ?code, "{reason}");
     if code == Code::AllBrokersDown {
         events.alone.store(true, Relaxed);
@@ -239,10 +239,12 @@ unsafe extern "C" fn on_delivery(
     message: *const sys::rd_kafka_message_t,
     opaque: *mut c_void,
 ) {
+    // SAFETY: `message` lives as long as the call.
+    let code = numbered(unsafe { (&raw const (*message).err).cast::<c_int>().read() });
+    let ok = code == Code::NoError;
+    let failed = (!ok).then_some(code);
     // SAFETY: `opaque` is the `Events` that was set in `Client::new`; `message` lives as long as the call.
     let (events, message) = unsafe { (&*opaque.cast::<Events>(), &*message) };
-    let ok = message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
-    let failed = (!ok).then(|| Code::from(message.err));
     let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
     // SAFETY: the message is alive, and `kind` is written to.
     let time = unsafe { sys::rd_kafka_message_timestamp(message, &raw mut kind) };
@@ -255,6 +257,26 @@ unsafe extern "C" fn on_delivery(
         message.offset,
         failed,
     );
+}
+
+/// TRANSACTION_ABORTABLE (KIP-890), which librdkafka has no name for.
+const ABORTABLE: c_int = 120;
+
+/// The code with this number. A broker's number goes through librdkafka as it is, also one that is no value of
+/// its enumeration: it must not be read as one.
+pub(in crate::kafka) fn numbered(number: c_int) -> Code {
+    match sys::rd_kafka_resp_err_t::try_from(number) {
+        Ok(code) => Code::from(code),
+        Err(_) if number == ABORTABLE => Code::InvalidTransactionalState,
+        Err(_) => Code::Unknown,
+    }
+}
+
+unsafe extern "C" {
+    /// As `sys` declares it, but for the type of what it gives.
+    #[link_name = "rd_kafka_error_code"]
+    #[allow(clashing_extern_declarations)] // an enumeration of C is an `int`
+    fn rd_kafka_error_number(error: *const sys::rd_kafka_error_t) -> c_int;
 }
 
 /// An error object of librdkafka, taken apart.
@@ -292,7 +314,7 @@ impl Fault {
         // SAFETY: the caller's promise.
         unsafe {
             Self {
-                code: sys::rd_kafka_error_code(error).into(),
+                code: numbered(rd_kafka_error_number(error)),
                 said: text(sys::rd_kafka_error_string(error)),
                 fatal: sys::rd_kafka_error_is_fatal(error) != 0,
                 retriable: sys::rd_kafka_error_is_retriable(error) != 0,

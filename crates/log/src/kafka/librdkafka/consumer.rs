@@ -9,7 +9,7 @@
 //! is full librdkafka fetches no more of it. (librdkafka's own pause throws that away, and goes on at the
 //! position that its batch call keeps, which counts an end-of-partition event as a record.)
 
-use super::client::{Client, list, text};
+use super::client::{Client, list, numbered, text};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::blocks::Blocks;
 use crate::kafka::errors::{ErrorContext, error, kind_of};
@@ -20,7 +20,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CString, c_int};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -220,7 +220,8 @@ impl KafkaConsumer {
 
     /// An error in place of a record.
     fn trouble(&self, message: &sys::rd_kafka_message_t) -> Result<()> {
-        let code = Code::from(message.err);
+        // SAFETY: the message is alive.
+        let code = numbered(unsafe { (&raw const message.err).cast::<c_int>().read() });
         // SAFETY: the message is alive; an error message's payload is its text, the topic may be null.
         let (said, topic) = unsafe {
             let said = text(sys::rd_kafka_message_errstr(message));
