@@ -68,6 +68,9 @@ step_kafka() {
     wait "$broker" || true
     rm -rf "$folder"
     ((code == 0)) || return "$code"
+    # The contract again, by both clients, while requests are lost, late and refused.
+    "$PY" tests/integration/broker/through_proxy.py 7 \
+        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_
     # The contract again, encrypted and with users.
     "$PY" tests/integration/broker/through_listeners.py SASL_SSL_SCRAM,MTLS \
         cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_on_kafka

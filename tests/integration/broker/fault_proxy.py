@@ -2,7 +2,7 @@
 
 Takes: the port of a broker's listener, and rules: which request (by API), what happens to it, and when.
 Gives: an address to connect to. What no rule is about passes unchanged.
-Owns: its connections and one thread. Never: looks into a request beyond its header.
+Owns: its connections and one thread. Never: looks into a request beyond its header, unless it refuses it.
 
 `FaultProxy` opens its port at once, so that a broker can be told to advertise it; `connect` says where the broker is.
 """
@@ -15,31 +15,18 @@ import random
 import struct
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from broker.broker_config import HOST
+from broker.fault_answers import Api, refusal
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-
-class Api(IntEnum):
-    """Kafka's numbers of requests."""
-
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    INIT_PRODUCER_ID = 22
-    ADD_PARTITIONS_TO_TXN = 24
-    ADD_OFFSETS_TO_TXN = 25
-    END_TXN = 26
-    TXN_OFFSET_COMMIT = 28
+LINGER_S = 0.5
+"""So long a broker has for a request whose client is gone."""
 
 
 @dataclass
@@ -49,7 +36,8 @@ class Rule:
     api: Api | None
     """None: whichever."""
     action: str
-    """`disconnect before` or `disconnect after` it reaches the broker, `delay` of the answer, `black hole`, `error`."""
+    """`disconnect before` or `disconnect after` it reaches the broker, `delay` of the answer, `black hole`, `error`,
+    `late`: a disconnect, and the request reaches the broker afterwards."""
     at: int = 1
     """At which call from now on; only then."""
     probability: float = 0.0
@@ -79,9 +67,12 @@ class FaultProxy:
         self._upstream = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="fault-proxy")
+        self._open: set[_Connection] = set()
         self.port = 0
         self.passed: Counter[int] = Counter()
         """Requests by API."""
+        self.connections = 0
+        """How many were opened."""
 
     def __enter__(self) -> FaultProxy:
         """Listen."""
@@ -100,7 +91,9 @@ class FaultProxy:
             self._server.close()
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
-            await asyncio.sleep(0.05)
+            for connection in list(self._open):
+                connection.close()
+            await asyncio.sleep(0.1)
 
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
@@ -127,6 +120,15 @@ class FaultProxy:
         """No more damage."""
         self._rules.clear()
 
+    def cut(self) -> None:
+        """End all connections; new ones are taken."""
+
+        async def end() -> None:
+            for connection in list(self._open):
+                connection.close()
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+
     def rule_for(self, api: int) -> Rule | None:
         """What is to happen to a request that comes now."""
         self.passed[api] += 1
@@ -138,15 +140,17 @@ class FaultProxy:
         except OSError:
             to_client.close()
             return
+        self.connections += 1
         connection = _Connection(self, to_client, to_broker)
+        self._open.add(connection)
         tasks = [asyncio.ensure_future(connection.answers(broker)), asyncio.ensure_future(connection.requests(client))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
-            to_client.close()
-            to_broker.close()
+            self._open.discard(connection)
+            connection.close()
 
 
 class _Connection:
@@ -160,6 +164,11 @@ class _Connection:
         self._lost: set[int] = set()
         self._cut: set[int] = set()
 
+    def close(self) -> None:
+        """Hang up on both."""
+        self._to_client.close()
+        self._to_broker.close()
+
     async def answers(self, broker: asyncio.StreamReader) -> None:
         async for frame in _frames(broker):
             (number,) = struct.unpack_from(">i", frame)
@@ -171,13 +180,19 @@ class _Connection:
 
     async def requests(self, client: asyncio.StreamReader) -> None:
         async for frame in _frames(client):
-            api, version, number = struct.unpack_from(">hhi", frame)
+            api, _, number = struct.unpack_from(">hhi", frame)
             rule = self._proxy.rule_for(api)
             if rule is not None:
                 if rule.action == "disconnect before":
                     return
+                if rule.action == "late":
+                    self._to_client.transport.abort()
+                    await asyncio.sleep(rule.delay_s)
+                    await _send(self._to_broker, frame)
+                    await asyncio.sleep(LINGER_S)
+                    return
                 if rule.action == "error":
-                    await _send(self._to_client, _ERRORS[Api(api)](version, number, rule.code))
+                    await _send(self._to_client, refusal(frame, rule.code))
                     continue
                 self._note(rule, number)
             await _send(self._to_broker, frame)
@@ -205,30 +220,3 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         while True:
             (size,) = struct.unpack(">i", await reader.readexactly(4))
             yield await reader.readexactly(size)
-
-
-def _flexible(version: int, since: int, number: int, body: bytes) -> bytes:
-    """With the empty tags that newer versions have, in header and body."""
-    if version >= since:
-        return struct.pack(">ib", number, 0) + body + b"\0"
-    return struct.pack(">i", number) + body
-
-
-def _end_txn(version: int, number: int, code: int) -> bytes:
-    newer = struct.pack(">qh", -1, -1) if version >= 5 else b""
-    return _flexible(version, 3, number, struct.pack(">ih", 0, code) + newer)
-
-
-def _init_producer_id(version: int, number: int, code: int) -> bytes:
-    return _flexible(version, 2, number, struct.pack(">ihqh", 0, code, -1, -1))
-
-
-def _add_offsets_to_txn(version: int, number: int, code: int) -> bytes:
-    return _flexible(version, 3, number, struct.pack(">ih", 0, code))
-
-
-_ERRORS: dict[Api, Callable[[int, int, int], bytes]] = {
-    Api.END_TXN: _end_txn,
-    Api.INIT_PRODUCER_ID: _init_producer_id,
-    Api.ADD_OFFSETS_TO_TXN: _add_offsets_to_txn,
-}

@@ -250,6 +250,7 @@ def main() -> int:
     for argument in ("address", "name", "state", "lanes", "guarantee"):
         parser.add_argument(argument)
     parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--client", default="native")
     given = parser.parse_args()
     config = {
         "application.id": given.name,
@@ -261,7 +262,10 @@ def main() -> int:
         "metadata.max.age.ms": 300,
         "emit.interval.ms.kstreams.windowed.aggregation": 0,
         "emit.interval.ms.kstreams.outer.join.spurious.results.fix": 0,
+        "kafka.client": given.client,
     }
+    if given.client == "librdkafka":
+        config |= {"producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50}
     app = sf.StoatFlow(topology(given.name), config)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -10,6 +10,8 @@ import random
 from enum import Enum
 from typing import NamedTuple
 
+from broker.noise import ACTIONS
+
 PLACES = (
     "start.fenced", "restore.batch", "epoch.send", "lane.barrier", "lane.seal", "commit.before-changelog",
     "commit.before-flush", "commit.before-offsets", "commit.before-commit", "commit.before-apply",
@@ -41,6 +43,7 @@ class Kind(Enum):
     CORRUPTED = "bytes of the local state flipped"
     SECOND = "a second instance started"
     PARTITIONS = "partitions added while running"
+    WIRE = "many requests damaged"
 
 
 OF_BROKER = (Kind.BROKER_STOPPED, Kind.BROKER_KILLED, Kind.BROKER_PAUSED)
@@ -48,7 +51,7 @@ OTHERS = (Kind.ERROR_AT, Kind.FREEZE, Kind.DISK_FULL, Kind.CORRUPTED, Kind.SECON
 
 
 class Fault(NamedTuple):
-    """One of them; `where` is a moment or a place."""
+    """One of them; `where` is a moment, a place, or what happens to requests."""
 
     kind: Kind
     where: str = ""
@@ -59,8 +62,11 @@ class Fault(NamedTuple):
         return self.kind in {Kind.KILL, Kind.KILL_AT}
 
 
-def schedule(seed: int, kills: int, *, others: bool, broker: bool) -> list[Fault]:
-    """So many kills, half of what is left over after the places at random, and other faults between them."""
+def schedule(seed: int, kills: int, *, others: bool, broker: bool, wire: bool = False) -> list[Fault]:
+    """So many kills, half of what is left over after the places at random, and other faults between them.
+
+    With `wire` some of these damage requests: each action before any of them comes again.
+    """
     rng = random.Random(f"faults {seed}")
     places = list(PLACES)
     rng.shuffle(places)
@@ -81,6 +87,8 @@ def schedule(seed: int, kills: int, *, others: bool, broker: bool) -> list[Fault
         where = {Kind.ERROR_AT: PLACES[3:-1], Kind.FREEZE: FREEZABLE}.get(kind)
         faults.append(Fault(kind, rng.choice(where) if where else ""))
     faults.append(Fault(Kind.PARTITIONS))
+    if wire:
+        faults += [Fault(Kind.WIRE, ACTIONS[number % len(ACTIONS)]) for number in range(max(2, kills // 8))]
     rng.shuffle(faults)
     return faults
 

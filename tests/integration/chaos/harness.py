@@ -15,10 +15,11 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from broker.noise import Noise
 from processes import Process
 from topics import KafkaTopics
 
@@ -39,7 +40,16 @@ SLOW = {
     "STOATFLOW_TRANSACTION_TIMEOUT_MS": str(int(TRANSACTION_TIMEOUT_S * 1000)),
     "STOATFLOW_COMMIT_TIMEOUT_MS": "30000",
 }
+NATIVE, LIBRDKAFKA = "native", "librdkafka"
+WIRE_S = 3.0
+"""So long requests are damaged in a life of its own."""
+ATTEMPTS = 5
+"""Of a fault whose life was ended by damaged requests before it came."""
 SENTENCE = re.compile(r"^(?:stoatflow\.)?(?:errors\.)?(\w+Error): .{20,}", re.MULTILINE)
+
+
+class EndedEarlyError(Exception):
+    """Damaged requests ended the application, with a sentence, before its fault came."""
 
 
 class Stoppable(Protocol):
@@ -62,6 +72,8 @@ class Chaos:
     """One application on one broker; `broker` is needed for what is done to the broker itself.
 
     `client` has the properties with which the application connects; without it, it does as the harness.
+    With `noise` the application connects through a proxy that damages a few requests all the time. `clients` are those
+    that it may talk to the broker with; each life draws one.
     """
 
     def __init__(
@@ -77,11 +89,16 @@ class Chaos:
         rounds: int = 0,
         others: bool = False,
         broker: Stoppable | None = None,
+        noise: Noise | None = None,
+        clients: Sequence[str] = (NATIVE,),
         keep: bool = True,
         say: bool = False,
         client: Mapping[str, str] | None = None,
     ) -> None:
-        self.faults = schedule(seed, kills, others=others, broker=broker is not None)
+        self.faults = schedule(seed, kills, others=others, broker=broker is not None, wire=noise is not None)
+        self.noise, self._clients = noise, clients
+        self.clients: Counter[str] = Counter()
+        """Lives by client."""
         # A round each, unless they would be more than event time has room for.
         self._every = 1 + len(self.faults) // MOST_ROUNDS
         rounds = rounds or 1 + (len(self.faults) + self._every - 1) // self._every
@@ -115,7 +132,7 @@ class Chaos:
                 self.feed()
             began = time.monotonic()
             try:
-                self.suffer(fault)
+                self._suffer_through_noise(fault)
             except AssertionError as broken:  # the run goes on: what it finds further on is worth knowing
                 self.violations.append(f"{fault.kind.value} {fault.where}: {broken}")
             self._tell(f"{number + 1}/{len(self.faults)} {fault.kind.value} {fault.where}", began)
@@ -149,6 +166,16 @@ class Chaos:
         """Lose the local state."""
         shutil.rmtree(self._state, ignore_errors=True)
 
+    def _suffer_through_noise(self, fault: Fault) -> None:
+        """Once more, as long as damaged requests end the life before its fault comes."""
+        for _ in range(ATTEMPTS):
+            try:
+                self.suffer(fault)
+            except EndedEarlyError:
+                continue
+            return
+        raise AssertionError(f"damaged requests ended {ATTEMPTS} lives in turn before their fault came")
+
     def suffer(self, fault: Fault) -> None:
         """One life, with this fault in it."""
         kind = fault.kind
@@ -167,6 +194,8 @@ class Chaos:
             self._second()
         elif kind is Kind.PARTITIONS:
             self._partitions()
+        elif kind is Kind.WIRE:
+            self._wire(fault.where)
         else:
             self._broker(kind)
 
@@ -179,14 +208,15 @@ class Chaos:
                 time.sleep(0.2 + pause)
             else:
                 goal = {"RESTORING", "RUNNING"} if moment == "restoring" else {"RUNNING"}
-                child.until(lambda: told(child).get("state") in goal, f"it is {moment}", PATIENCE_S)
+                self._until(child, lambda: told(child).get("state") in goal, f"it is {moment}")
                 time.sleep(pause * (0.1 if moment == "restoring" else 0.8))
             if moment == "stopping":
                 child.signal(signal.SIGTERM)
                 time.sleep(pause * 0.2)
             last = told(child)
             child.signal(signal.SIGKILL)
-            assert child.wait() in {0, -signal.SIGKILL}, child.told()
+            if child.wait() not in {0, -signal.SIGKILL}:
+                self._ended_early(child)
         self.kills += 1
         work = "work left" if last.get("lag") else "no work"
         self.met[f"killed while {moment}: {last.get('state', 'not yet told')}, {work}"] += 1
@@ -209,7 +239,9 @@ class Chaos:
                 if ended and child.code == -signal.SIGKILL:
                     self.kills += 1
                 elif ended and child.code != 0:
-                    self._sentence(child, f"{fault.kind.value}")
+                    if word != "error":
+                        self._ended_early(child)
+                    self._sentence(child, fault.kind.value)
                 elif not ended and word == "error" and restarts(child):
                     self.met[f"{fault.kind.value}: began anew"] += 1
                     child.signal(signal.SIGKILL)
@@ -229,7 +261,7 @@ class Chaos:
     def _meet(self, child: Process, *, stop: bool) -> bool:
         """Wait until it ends by itself, or has nothing left to do."""
         if stop:
-            child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
+            self._until_running(child)
             time.sleep(self._rng.random() * 0.4)
             # It may have caught up: then there would be nothing to put a barrier behind. What comes first after a
             # silence is committed at once, what follows waits for that commit.
@@ -251,7 +283,7 @@ class Chaos:
     def _freeze(self, place: str) -> None:
         armed = f"{place}=stop@{self._rng.randint(1, 5)}"
         with self.process("--follow", failpoints=armed) as child:
-            child.until(lambda: child.is_stopped, f"it stops at {place}", PATIENCE_S)
+            self._until(child, lambda: child.is_stopped, f"it stops at {place}")
             self.places[place] += 1
             time.sleep(TRANSACTION_TIMEOUT_S + 1.5 + self._rng.random())
             child.signal(signal.SIGCONT)
@@ -261,7 +293,7 @@ class Chaos:
         assert self.broker is not None
         pause = self._rng.random()
         with self.process("--follow") as child:
-            child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
+            self._until_running(child)
             time.sleep(pause * 0.5)
             if kind is Kind.BROKER_PAUSED:
                 self.broker.send(signal.SIGSTOP)
@@ -301,22 +333,50 @@ class Chaos:
         other = self._state if same else self._state.with_name("other")
         where = "the same directory" if same else "another directory"
         with self.process("--follow") as first:
-            first.until(lambda: told(first).get("state") == "RUNNING", "the first runs", PATIENCE_S)
+            self._until_running(first)
             time.sleep(self._rng.random())
             with self.process("--follow", state=other) as second:
                 first.until(lambda: first.code is not None, "the first is fenced", PATIENCE_S)
                 assert first.wait() > 0, first.told()
-                assert "FencedError: " in first.errors, first.told()
+                if "FencedError: " not in first.errors:
+                    self._ended_early(first)
                 self._outcome(second, f"{Kind.SECOND.value} ({where}), the first is fenced")
         shutil.rmtree(self._state.with_name("other"), ignore_errors=True)
 
     def _partitions(self) -> None:
         with self.process("--follow") as child:
-            child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
+            self._until_running(child)
             self.kafka.grow(f"{self.name}-lines", INPUTS["lines"] + 2)
             self._outcome(child, Kind.PARTITIONS.value)
 
+    def _wire(self, action: str) -> None:
+        assert self.noise is not None
+        with self.process("--follow") as child:
+            self._until_running(child)
+            self.noise.heavy(action)
+            began = time.monotonic()
+            while child.code is None and time.monotonic() - began < WIRE_S:
+                self.feed_a_little()
+                time.sleep(0.1)
+            self._outcome(child, f"{Kind.WIRE.value} ({action})")
+
     # -- what becomes of it
+
+    def _until(self, child: Process, what: Callable[[], bool], why: str) -> None:
+        """Wait for it in a life that damaged requests may end before."""
+        child.until(lambda: what() or child.code is not None, why, PATIENCE_S)
+        if not what():
+            child.wait()
+            self._ended_early(child)
+
+    def _until_running(self, child: Process) -> None:
+        self._until(child, lambda: told(child).get("state") == "RUNNING", "it runs")
+
+    def _ended_early(self, child: Process) -> None:
+        """Only damaged requests may do it, and only with a sentence."""
+        assert self.noise is not None, f"it ended with {child.code}. {child.told()}"
+        self._sentence(child, "damaged requests, a few")
+        raise EndedEarlyError
 
     def _outcome(self, child: Process, what: str) -> None:
         """It goes on (and is killed then), or it has ended with a sentence."""
@@ -378,7 +438,15 @@ class Chaos:
         """The application, with another number of lanes each time."""
         lanes = self._rng.choice([4, 4, 4, 1, 16, 3])
         application = Path(__file__).with_name("application.py")
-        given = [application, self._address, self.name, state or self._state, lanes, self.guarantee, *more]
+        client = self._rng.choice(self._clients)
+        self.clients[client] += 1
+        address = self._address
+        if self.noise is not None:
+            address = self.noise.address
+            # An environment that is given is that of a life that is to end undisturbed.
+            (self.noise.light if environ is None else self.noise.off)()
+        given = [application, address, self.name, state or self._state, lanes, self.guarantee]
+        given += ["--client", client, *more]
         variables = (SLOW if environ is None else environ) | (
             {"STOATFLOW_FAILPOINTS": failpoints} if failpoints else {}
         )

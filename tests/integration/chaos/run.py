@@ -18,14 +18,16 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a script: the packages are in the folder above
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from broker.fault_proxy import FaultProxy
 from broker.kafka_broker import KafkaBroker
 from broker.listeners import LISTENERS
+from broker.noise import Noise
 from topics import KafkaTopics
 
 from chaos import bank
 from chaos.checks import Found, at_least, describe, exact
 from chaos.faults import PLACES
-from chaos.harness import BROKER, Chaos
+from chaos.harness import BROKER, LIBRDKAFKA, NATIVE, Chaos
 from chaos.secured import SecuredBroker
 
 EXACTLY = "exactly_once_v2"
@@ -40,6 +42,8 @@ def report(chaos: Chaos) -> str:
         *(f"  {place:<26}{chaos.places[place]:>4}" for place in PLACES if chaos.places[place]),
         "what happened:",
         *(f"  {count:>4}  {what}" for what, count in sorted(chaos.met.items())),
+        f"lives by client: {dict(chaos.clients)}",
+        *(chaos.noise.report() if chaos.noise is not None else ()),
         *(f"VIOLATION: {violation}" for violation in chaos.violations),
     ]
     return "\n".join(lines) + "\n"
@@ -65,6 +69,8 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=0, help="about so many; PySpark reconciles")
     parser.add_argument("--guarantee", default=EXACTLY)
     parser.add_argument("--only-kills", action="store_true", help="kills at random moments and nothing else")
+    parser.add_argument("--clients", default=f"{NATIVE},{LIBRDKAFKA}", help="each life draws one of them")
+    parser.add_argument("--no-proxy", action="store_true", help="no damage to single requests")
     parser.add_argument("--keep", help="a folder to keep the broker's data in")
     parser.add_argument(
         "--listener",
@@ -76,15 +82,25 @@ def main() -> int:
     sys.stderr.write(f"seed {seed}\n")
     began = time.monotonic()
     with (
-        SecuredBroker(given.listener, BROKER) if given.listener else KafkaBroker(given.keep, settings=BROKER) as broker,
+        FaultProxy(seed) as proxy,
+        SecuredBroker(given.listener, BROKER)
+        if given.listener
+        else KafkaBroker(given.keep, settings=BROKER, proxied=proxy.port) as broker,
         tempfile.TemporaryDirectory(prefix="stoatflow-chaos-") as folder,
     ):
         kafka = KafkaTopics(broker.bootstrap)
         others = not given.only_kills
+        noise, clients = None, given.clients.split(",")
+        if isinstance(broker, SecuredBroker):
+            # The proxy reads no TLS, and librdkafka has none.
+            clients = [NATIVE]
+        elif not given.only_kills and not given.no_proxy:
+            proxy.connect(broker.behind_proxy)
+            noise = Noise(proxy)
         chaos = Chaos(
             kafka, f"chaos-{seed}", Path(folder) / "state", seed, given.guarantee,
             kills=given.kills, records=given.records, others=others, broker=broker, keep=not given.records, say=True,
-            client=broker.client if isinstance(broker, SecuredBroker) else None,
+            client=broker.client if isinstance(broker, SecuredBroker) else None, noise=noise, clients=clients,
         )  # fmt: skip
         chaos.run()
         sys.stdout.write(report(chaos))

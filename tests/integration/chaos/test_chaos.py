@@ -10,9 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from broker.fault_proxy import FaultProxy
 from broker.kafka_broker import KafkaBroker
+from broker.noise import ACTIONS, Noise
 from topics import KafkaTopics, Row
 from transactions import CONTROL, HEAD, TRANSACTIONAL, Transaction, committed, mixed
 
@@ -20,7 +23,7 @@ from chaos import alarms, bank
 from chaos.application import INPUTS, OUTPUTS
 from chaos.checks import Found, at_least, describe, exact, same, same_counts, steps
 from chaos.faults import OTHERS, PLACES, Kind, schedule
-from chaos.harness import BROKER, SENTENCE, Chaos
+from chaos.harness import BROKER, LIBRDKAFKA, NATIVE, SENTENCE, Chaos
 from chaos.inputs import Inputs, long
 from chaos.run import report
 
@@ -32,11 +35,18 @@ INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals",
 WINDOWED = ("sums", "closed", "sessions", "readings")
 
 
+class Stand(NamedTuple):
+    """A broker that may be stopped, behind a proxy that damages requests."""
+
+    broker: KafkaBroker
+    noise: Noise
+
+
 @pytest.fixture(scope="module")
-def own() -> Iterator[KafkaBroker]:
-    """A broker that may be stopped."""
-    with KafkaBroker(settings=BROKER) as broker:
-        yield broker
+def own() -> Iterator[Stand]:
+    with FaultProxy(SEED) as proxy, KafkaBroker(settings=BROKER, proxied=proxy.port) as broker:
+        proxy.connect(broker.behind_proxy)
+        yield Stand(broker, Noise(proxy))
 
 
 def told(chaos: Chaos, kills: int) -> str:
@@ -77,14 +87,23 @@ def is_windowed(store: str) -> bool:
     return store in WINDOWED or (store.startswith(("pairs", "meetings")) and "shared" not in store)
 
 
-def test_exactly_once(own: KafkaBroker, name: str, tmp_path: Path) -> None:
-    """Kills at every named place and at random moments, and every other fault, those of the broker included."""
-    kafka = KafkaTopics(own.bootstrap)
-    chaos = Chaos(kafka, name, tmp_path / "state", SEED, "exactly_once_v2", kills=KILLS, others=True, broker=own)
+def test_exactly_once(own: Stand, name: str, tmp_path: Path) -> None:
+    """Kills at every named place and at random moments, and every other fault, those of the broker included.
+
+    All of it through a proxy that damages requests, by both clients in turn.
+    """
+    broker, noise = own
+    chaos = Chaos(
+        KafkaTopics(broker.bootstrap), name, tmp_path / "state", SEED, "exactly_once_v2", kills=KILLS, others=True,
+        broker=broker, noise=noise, clients=[NATIVE, LIBRDKAFKA],
+    )  # fmt: skip
     chaos.run()
-    wrong = [*chaos.violations, *exact(Found(kafka, name), chaos.inputs)]
+    wrong = [*chaos.violations, *exact(Found(chaos.kafka, name), chaos.inputs)]
     assert not wrong, describe(wrong) + told(chaos, KILLS)
     assert chaos.kills >= KILLS
+    assert chaos.clients.keys() == {NATIVE, LIBRDKAFKA}
+    noise.off()
+    assert sum(noise.struck.values()) > 50, noise.struck
     assert chaos.places.keys() == set(PLACES), told(chaos, KILLS)
 
 
@@ -194,7 +213,8 @@ def test_the_schedule_has_everything_and_is_that_of_its_seed() -> None:
         met = {fault.where for fault in faults if fault.kind in {Kind.KILL_AT, Kind.ERROR_AT}}
         assert met == set(PLACES)
         assert {fault.kind for fault in faults} >= set(OTHERS)
-    many = schedule(1, 200, others=True, broker=True)
+    many = schedule(1, 200, others=True, broker=True, wire=True)
+    assert {fault.where for fault in many if fault.kind is Kind.WIRE} == set(ACTIONS)
     assert sum(fault.is_kill for fault in many) == 200
     assert {fault.where for fault in many if fault.kind is Kind.KILL_AT} == set(PLACES)
     assert any(fault.kind is Kind.KILL for fault in many)
