@@ -167,6 +167,11 @@ impl SimBroker {
         }
     }
 
+    /// Has it forgotten offsets of a group?
+    pub(crate) fn has_forgotten(&self) -> bool {
+        !self.lock().expired.is_empty()
+    }
+
     /// What a group had committed last, also if it has expired.
     pub(crate) fn committed_last(
         &self,

@@ -21,9 +21,7 @@ use crate::workload::offloads::{
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use stoatflow_core::{Offset, TopicPartition};
-use stoatflow_log::Broker;
 use stoatflow_operators::offload::{ATTEMPT, CORRELATION, ERROR};
 
 /// How a record has left.
@@ -304,10 +302,10 @@ pub(super) fn nothing_parked(broker: &SimBroker) -> Verdict {
     Ok(())
 }
 
-fn position(broker: &SimBroker, partition: TopicPartition) -> Result<Offset, String> {
-    let found = broker.committed(APPLICATION, &[partition], Duration::ZERO);
-    let found = found.map_err(|e| e.to_string())?.pop().flatten();
-    Ok(found.map_or(Offset(0), |committed| committed.offset))
+/// Up to where a partition was read, also if the group's offsets have expired: the offsets topic knows it.
+fn position(broker: &SimBroker, partition: TopicPartition) -> Offset {
+    let found = broker.committed_last(APPLICATION, &[partition]).pop();
+    found.map_or(Offset(0), |committed| committed.offset)
 }
 
 /// How many records are parked, and the correlations of those that wait for an answer which is
@@ -317,7 +315,7 @@ pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), 
     for (partition, records) in (0..).zip(broker.visible(ANSWERS)) {
         // What was read before has had its effect: if its record had been given up, and waited for
         // its turn, none.
-        let read = position(broker, TopicPartition::new(ANSWERS, partition))?;
+        let read = position(broker, TopicPartition::new(ANSWERS, partition));
         for (_, kept) in records.into_iter().filter(|(offset, _)| *offset >= read) {
             let readable = kept.value.as_ref().is_none_or(|value| value != GARBLED);
             let said = |name| header(&kept.headers, name);
