@@ -60,6 +60,7 @@ __all__ = [
     "evaluate",
     "exit_after",
     "node_kinds",
+    "open_transactions",
     "reset",
     "settings_schema",
     "to_python",
@@ -97,6 +98,9 @@ def node_kinds() -> list[str]:
 
 def error_kinds() -> list[tuple[str, str]]:
     """The name of every error kind and the action it asks for."""
+
+def open_transactions(plan: Plan, pairs: list[tuple[str, object]], broker: EmbeddedBroker | None = None) -> str:
+    """Give the open transactions in the topics that a plan reads, as JSON; ask the broker once."""
 
 def reset(
     plan: Plan,

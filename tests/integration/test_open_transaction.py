@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import urllib.request
@@ -54,5 +55,23 @@ def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: 
         assert '"producer_id":' in told, told
         held = re.findall(r'^stoatflow_partition_held_back_records\{.*partition="(\d)"\} (\d+)$', metrics, re.MULTILINE)
         assert dict(held) == {"0": "0", "1": "3"}
+        (open_one,) = asked(script, kafka, name)
+        assert open_one["kind"] == "open transaction"
+        assert f"abort {where}" in str(open_one["next_step"])
+        producer = re.findall(r'"producer_id":"?(\d+)', told)[0]
+        assert f"partition 1 is held back: producer {producer} " in str(open_one["message"])
         stranger.abort_transaction(30)
         child.until(lambda: kafka.count(f"{name}-out") == 4, "the rest is read")
+    assert asked(script, kafka, name) == []
+
+
+def asked(script: Path, kafka: KafkaTopics, name: str) -> list[dict[str, object]]:
+    """What the doctor says of the same topology."""
+    loaded = script.with_name("topology.py")
+    loaded.write_text(
+        APP.split("config =", maxsplit=1)[0].replace("sys.argv[1]", repr(name)) + "topology = builder.build()\n"
+    )
+    with Process(["-m", "stoatflow", "doctor", loaded, "--bootstrap", kafka.address, "--json"]) as doctor:
+        assert doctor.wait() == 0, doctor.told()
+        found: list[dict[str, object]] = json.loads("\n".join(doctor.lines))
+        return found

@@ -20,6 +20,7 @@
 
 pub mod admin;
 pub mod commit;
+pub mod doctor;
 pub mod intake;
 pub mod lane;
 pub mod query;

@@ -7,6 +7,7 @@ mod arrow;
 mod avro;
 mod build_info;
 mod convert;
+mod doctor;
 mod driver;
 mod embedded;
 mod engine;
@@ -45,6 +46,7 @@ mod _native {
     use crate::avro::AvroFormat;
     #[pymodule_export]
     use crate::build_info::built_with;
+    use crate::doctor::open_transactions;
     #[pymodule_export]
     use crate::driver::Driver;
     #[pymodule_export]

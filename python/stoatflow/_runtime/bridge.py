@@ -56,6 +56,7 @@ settings_schema = _native.settings_schema
 node_kinds = _native.node_kinds
 error_kinds = _native.error_kinds
 evaluate = _native.evaluate
+open_transactions = _native.open_transactions
 reset = _native.reset
 
 Pairs = list[tuple[str, object]]

@@ -1,4 +1,4 @@
-"""`stoatflow doctor app.py`: what can be said about a topology before it runs."""
+"""`stoatflow doctor app.py`: what can be said about a topology before it runs, and of its sources on a broker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from stoatflow.cli.describe import add_target, target
 if TYPE_CHECKING:
     from typing import Any
 
+    from stoatflow.doctor.finding import Finding
+    from stoatflow.topology import Topology
+
 _FOUND = 1
 
 
@@ -21,9 +24,12 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="say which functions an expression could replace, and what will go wrong",
         description="Load the topology of a file without running it. Say, function by function, which expression does "
         "the same without the interpreter and where it differs, and what is certain to go wrong. A line with "
-        "`# doctor: ok` in the function is silent.",
+        "`# doctor: ok` in the function is silent. With the application's settings, also say which open transactions "
+        "hold back its sources.",
     )
     add_target(parser)
+    parser.add_argument("--config", metavar="FILE", help="the application's settings, TOML or JSON: ask its broker too")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="ask this broker about the topics that are read")
     parser.add_argument("--strict", action="store_true", help="end with exit code 1 if there is anything to say")
     parser.add_argument("--json", action="store_true", help="print a JSON array of findings")
     parser.set_defaults(run=run)
@@ -33,7 +39,8 @@ def run(given: argparse.Namespace) -> int:
     """Load the file, examine, print."""
     from stoatflow.doctor.examination import examine
 
-    findings = examine(target(given))
+    topology = target(given)
+    findings = [*examine(topology), *_on_the_broker(given, topology)]
     if given.json:
         print(json.dumps([finding.to_json() for finding in findings], ensure_ascii=False, indent=2))
     else:
@@ -41,6 +48,22 @@ def run(given: argparse.Namespace) -> int:
             print(finding, end="\n\n")
         print(_summary(len(findings)))
     return _FOUND if given.strict and findings else 0
+
+
+def _on_the_broker(given: argparse.Namespace, topology: Topology) -> list[Finding]:
+    if given.config is None and given.bootstrap is None:
+        return []
+    from stoatflow.doctor.broker import open_transactions
+    from stoatflow.settings import Settings
+
+    named = {"bootstrap.servers": given.bootstrap} if given.bootstrap else {}
+    settings = (
+        Settings({"application.id": "stoatflow-doctor", **named})
+        if given.config is None
+        else Settings.from_file(given.config, named)
+    )
+    settings.check()
+    return open_transactions(topology, settings)
 
 
 def _summary(count: int) -> str:

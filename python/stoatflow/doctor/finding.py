@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["expression", "blocking call", "own state", "changed view", "late binding", "store names"]
+Kind: TypeAlias = Literal[
+    "expression", "blocking call", "own state", "changed view", "late binding", "store names", "open transaction"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,8 @@ class Finding:
     def __str__(self) -> str:
         """Give it as the report shows it."""
         node = f" '{self.node}'" if self.node else ""
-        lines = [f"{self.line or 'the topology'}: {self.op}{node}: {self.message}"]
+        where = self.line or ("the broker" if self.kind == "open transaction" else "the topology")
+        lines = [f"{where}: {self.op}{node}: {self.message}"]
         if self.function:
             lines.append(f"    {self.function}")
         lines += [f"    Next: {self.next_step}", *(f"      - {each}" for each in self.differences)]

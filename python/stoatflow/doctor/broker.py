@@ -1,0 +1,56 @@
+"""What the broker says of the sources of a topology: transactions of others that hold them back.
+
+Takes a topology and settings, gives findings. A `read_committed` reader gets nothing from behind the first record of an
+open transaction. One of a few seconds is normal, so only those that are still there in a while are reported.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+from stoatflow._runtime import bridge
+from stoatflow.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoatflow.settings import Settings
+    from stoatflow.topology import Topology
+
+AGAIN_AFTER_S = 5.0
+
+
+def open_transactions(topology: Topology, settings: Settings) -> list[Finding]:
+    """Ask, and once more in a while if there are any."""
+    before = _ask(topology, settings)
+    if not before:
+        return []
+    time.sleep(AGAIN_AFTER_S)
+    known = {_which(row) for row in before}
+    return [_finding(row) for row in _ask(topology, settings) if _which(row) in known]
+
+
+def _ask(topology: Topology, settings: Settings) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(bridge.open_transactions(topology.plan, settings.pairs()))
+    return rows
+
+
+def _which(row: dict[str, Any]) -> tuple[object, ...]:
+    return row["topic"], row["partition"], row["producer_id"], row["start_offset"]
+
+
+def _finding(row: dict[str, Any]) -> Finding:
+    silent = max(0, round(time.time() - row["last_ms"] / 1000))
+    return Finding(
+        kind="open transaction",
+        line="",
+        node=row["topic"],
+        op="source",
+        function="",
+        message=f"partition {row['partition']} is held back: producer {row['producer_id']} (epoch "
+        f"{row['producer_epoch']}) has had a transaction open since offset {row['start_offset']}, and wrote last "
+        f"{silent} s ago; {row['records']} offsets from there on are not read",
+        next_step=f"have its application commit, or end it: {row['command']}",
+    )
