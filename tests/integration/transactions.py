@@ -36,19 +36,35 @@ class Batch(NamedTuple):
     producer: int
     attributes: int
     records: bytes
+    epoch: int
+    """Of the producer."""
 
 
 def batches(data: bytes) -> Iterator[Batch]:
     """Those that are whole."""
     at = 0
     while at + HEAD.size <= len(data):
-        offset, length, _, version, _, attributes, last, _, _, producer, *_ = HEAD.unpack_from(data, at)
+        offset, length, _, version, _, attributes, last, _, _, producer, epoch, *_ = HEAD.unpack_from(data, at)
         end = at + BEHIND_LENGTH + length
         if end > len(data):
             return
         assert version == 2, f"a batch of format {version}"
-        yield Batch(offset, offset + last, producer, attributes, data[at + HEAD.size : end])
+        yield Batch(offset, offset + last, producer, attributes, data[at + HEAD.size : end], epoch)
         at = end
+
+
+def batches_of(bootstrap: str, topic: str, partition: int = 0) -> list[Batch]:
+    """All of a partition, those of open transactions and markers too."""
+    host, port = bootstrap.rsplit(":", 1)
+    found: list[Batch] = []
+    while some := [
+        batch
+        for at in [found[-1].last + 1 if found else 0]
+        for batch in batches(wire.fetch(host, int(port), topic, partition, at))
+        if batch.last >= at
+    ]:
+        found += some
+    return found
 
 
 def is_commit(marker: bytes) -> bool:

@@ -46,6 +46,7 @@ mod _native {
     use crate::avro::AvroFormat;
     #[pymodule_export]
     use crate::build_info::built_with;
+    #[pymodule_export]
     use crate::doctor::open_transactions;
     #[pymodule_export]
     use crate::driver::Driver;

@@ -1,6 +1,6 @@
-"""Kafka's administrative requests that a secured cluster needs: ACLs, quotas and dynamic settings of a broker.
+"""Kafka's administrative requests that tests need: ACLs, quotas, settings of a broker, the version of transactions.
 
-Like wire.py: the standard library only, one connection per request, versions without compact encoding.
+Like wire.py: the standard library only, one connection per request, versions without compact encoding where there are.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from enum import IntEnum
 from broker.wire import Login, WireError, ask, nullable_string
 
 _DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS, _ALTER_CLIENT_QUOTAS = 29, 30, 31, 44, 49
+_UPDATE_FEATURES = 57
+_UPGRADE, _SAFE_DOWNGRADE, _NEWEST_TRANSACTIONS = 1, 2, 2
 _BROKER = 4
 _SET = 0
 _ALLOW = 3
@@ -153,3 +155,17 @@ def alter_quotas(host: str, port: int, login: Login, client_id: str, quotas: Map
         for _ in range(answer.number("i")):
             answer.string()
             answer.string()
+
+
+def transaction_version(host: str, port: int, version: int) -> None:
+    """Changes the version of transactions of a running cluster, as `kafka-features.sh` does (KIP-890)."""
+    name, step = b"transaction.version", _UPGRADE if version == _NEWEST_TRANSACTIONS else _SAFE_DOWNGRADE
+    # Compact: lengths are one more than they are, and tags follow.
+    feature = bytes([len(name) + 1]) + name + struct.pack(">hb", version, step) + b"\0"
+    body = b"\0" + struct.pack(">i", int(_TIMEOUT_S * 1000)) + b"\2" + feature + struct.pack(">?", False) + b"\0"
+    answer = ask(host, port, _UPDATE_FEATURES, 1, body, _TIMEOUT_S)
+    answer.number("b")  # tags of the header
+    answer.number("i")  # throttle time
+    error = answer.number("h")
+    if error != 0:
+        raise WireError(f"Kafka refused transaction.version {version} (error {error})")

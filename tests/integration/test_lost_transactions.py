@@ -1,0 +1,300 @@
+"""Transactions that the broker gives up, or treats by other rules, under a running application; for both clients.
+
+Whatever ends a transaction, the application goes on by itself or ends with an error that has a name, and a new start
+goes on: every update comes once. `STOATFLOW_TRANSACTION_FAULTS=all` tries all of it (4 minutes).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker import wire_admin
+from broker.fault_proxy import Api, FaultProxy
+from broker.kafka_broker import KafkaBroker
+from confluent_kafka import Producer
+from counting import PATIENCE_S, by_hand, check_every_update, lines, make, table, until_consumed, until_running
+from processes import Process
+from topics import KafkaTopics
+from transactions import CONTROL, batches_of
+
+import stoatflow as sf
+
+CLIENTS = {
+    "native": {},
+    "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50},
+}
+TIMEOUT_S = 1.5
+EXPIRY_S = 4.0
+BROKER = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transactional.id.expiration.ms": str(int(EXPIRY_S * 1000)),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+    "producer.id.expiration.ms": str(int(EXPIRY_S * 1000)),
+    "producer.id.expiration.check.interval.ms": "200",
+}
+LATE_ENDS = 6
+ALL = os.environ.get("STOATFLOW_TRANSACTION_FAULTS") == "all"
+STALLS = ("epoch.send", "commit.before-commit") if ALL else ("commit.before-commit",)
+TRIED = ["native", "librdkafka"] if ALL else ["native"]
+BOTH = [(client, version) for client in CLIENTS for version in (1, 2)]
+SENTENCE = re.compile(r"errors\.(Fenced|UnknownOutcome)Error: .{20,}")
+SEQUENCE, EPOCH, STATE, MAPPING, UNKNOWN_PRODUCER, FENCED, ABORTABLE = 45, 47, 48, 49, 59, 90, 120
+OVER = {
+    Api.PRODUCE: (SEQUENCE, EPOCH, STATE, UNKNOWN_PRODUCER, ABORTABLE),
+    Api.TXN_OFFSET_COMMIT: (EPOCH, STATE, MAPPING, ABORTABLE),
+    Api.END_TXN: (EPOCH, STATE, MAPPING, FENCED, ABORTABLE),
+}
+APP = """
+import json, sys
+from pathlib import Path
+from counting import make
+
+make(sys.argv[1], sys.argv[2], Path(sys.argv[3]), **json.loads(sys.argv[4])).run()
+"""
+
+
+class Stand:
+    """A broker that gives things up quickly, behind a proxy."""
+
+    def __init__(self, proxy: FaultProxy, broker: KafkaBroker) -> None:
+        self.proxy, self.broker = proxy, broker
+        self.kafka = KafkaTopics(broker.bootstrap)
+
+    def version(self, number: int) -> None:
+        """From now on, transactions have this version."""
+        host, port = self.broker.bootstrap.rsplit(":", 1)
+        wire_admin.transaction_version(host, int(port), number)
+
+
+@pytest.fixture(scope="module")
+def stand() -> Iterator[Stand]:
+    with FaultProxy() as proxy, KafkaBroker(settings=BROKER, proxied=proxy.port) as broker:
+        proxy.connect(broker.behind_proxy)
+        yield Stand(proxy, broker)
+
+
+@pytest.fixture
+def kafka(stand: Stand, name: str) -> Iterator[KafkaTopics]:
+    for topic in ("in", "out"):
+        stand.kafka.create(f"{name}-{topic}", 2)
+    yield stand.kafka
+    stand.proxy.clear()
+
+
+def app(stand: Stand, name: str, state: Path, client: str, **more: object) -> sf.StoatFlow:
+    return make(stand.proxy.address, name, state, **CLIENTS[client], **more)
+
+
+def is_done(kafka: KafkaTopics, name: str, feed: Feed) -> bool:
+    """Is the last count of each word there?"""
+    return table(kafka.read(f"{name}-out")) == by_hand(feed.given)
+
+
+class Feed:
+    """Writes lines, and knows all of them."""
+
+    def __init__(self, kafka: KafkaTopics, name: str) -> None:
+        self._kafka, self._name = kafka, name
+        self.given: list[str] = []
+
+    def more(self, count: int = 20) -> None:
+        some = lines(len(self.given), count)
+        self._kafka.write(f"{self._name}-in", some)
+        self.given += some
+
+    @contextlib.contextmanager
+    def steady(self) -> Iterator[None]:
+        """A line every few milliseconds, so that one transaction follows the other."""
+        over = threading.Event()
+        producer = Producer({"bootstrap.servers": self._kafka.address, "linger.ms": 0, "log_level": 0})
+
+        def write() -> None:
+            while not over.wait(0.002):
+                (line,) = lines(len(self.given), 1)
+                producer.produce(f"{self._name}-in", line.encode())
+                producer.poll(0)
+                self.given.append(line)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            assert producer.flush(30) == 0
+
+    def check(self) -> None:
+        check_every_update(self._kafka.read(f"{self._name}-out"), self.given)
+
+    def writers(self) -> list[tuple[int, int]]:
+        """Producer and epoch of each batch of the output, in order."""
+        found = batches_of(self._kafka.address, f"{self._name}-out")
+        return [(batch.producer, batch.epoch) for batch in found if not batch.attributes & CONTROL]
+
+
+def work_until_it_stops(child: Process, feed: Feed) -> None:
+    began = time.monotonic()
+    while not child.is_stopped:
+        assert child.code is None and time.monotonic() - began < 30, child.told()  # noqa: PT018
+        feed.more(2)
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("client", "version"), BOTH if ALL else [("native", 2), ("librdkafka", 1)])
+def test_a_process_that_stood_still_beyond_the_transaction_timeout(
+    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
+) -> None:
+    """KAFKA-19690, 20785: what the broker says of the transaction that it has ended depends on its version."""
+    stand.version(version)
+    feed, settings = Feed(kafka, name), {**CLIENTS[client], "transaction.timeout.ms": int(TIMEOUT_S * 1000)}
+    feed.more(60)
+    arguments = ["-c", APP, stand.proxy.address, name, tmp_path, json.dumps(settings)]
+    for place in STALLS:
+        with Process(arguments, {"STOATFLOW_FAILPOINTS": f"{place}=stop@2"}) as child:
+            work_until_it_stops(child, feed)
+            time.sleep(TIMEOUT_S + 1.0)
+            child.signal(signal.SIGCONT)
+            feed.more()
+            child.until(lambda: child.code is not None or is_done(kafka, name, feed), "it goes on or ends")
+            if child.code is None:
+                child.signal(signal.SIGTERM)
+                assert child.wait() == 0, child.told()
+            else:
+                assert SENTENCE.search(child.errors), child.told()
+    with app(stand, name, tmp_path, client) as last:
+        until_consumed(last)
+    feed.check()
+
+
+@pytest.mark.parametrize(("client", "version"), BOTH if ALL else [("native", 1), ("native", 2), ("librdkafka", 1)])
+def test_the_end_of_a_transaction_that_arrives_late(
+    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
+) -> None:
+    """Its client has hung up and asked again, and may be in the middle of the next one (Jepsen 2024, KIP-890)."""
+    stand.version(version)
+    feed = Feed(kafka, name)
+    ends: Counter[str] = Counter()
+    began = time.monotonic()
+
+    def is_enough() -> bool:
+        return ends["late"] >= LATE_ENDS or time.monotonic() - began > PATIENCE_S
+
+    with feed.steady():
+        while not is_enough():
+            try:
+                with app(stand, name, tmp_path, client) as running:
+                    until_running(running)
+                    while not is_enough():
+                        rule = stand.proxy.inject(Api.END_TXN, "late", delay_s=0.03)
+                        running.wait(0.15)
+                        ends["late"] += rule.struck
+                        stand.proxy.clear()
+            except (sf.FencedError, sf.UnknownOutcomeError, sf.BrokerUnavailableError) as error:  # noqa: PERF203
+                ends[type(error).__name__] += 1
+    with app(stand, name, tmp_path, client) as last:
+        until_consumed(last)
+    feed.check()
+    assert ends["late"] >= LATE_ENDS, ends
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
+    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
+) -> None:
+    """Each code that means that it is over, in answer to each request of a transaction."""
+    stand.version(2)
+    feed = Feed(kafka, name)
+    ended = []
+    for api, codes in OVER.items():
+        for code in codes if ALL else codes[1:3]:
+            try:
+                with app(stand, name, tmp_path, client) as running:
+                    until_running(running)
+                    rule = stand.proxy.inject(api, "error", code=code)
+                    feed.more()
+                    until_consumed(running)
+            except (sf.FencedError, sf.UnknownOutcomeError, sf.BrokerUnavailableError) as error:
+                # The last of them: its positions wait for the transaction that it has left open.
+                ended.append((api.name, code, type(error).__name__))
+            assert rule.struck, (api, code)
+            stand.proxy.clear()
+    with app(stand, name, tmp_path, client) as last:
+        until_consumed(last)
+    feed.check()
+    if client == "native":
+        # It asks whether it is still the one, and goes on.
+        assert not ended
+
+
+@pytest.mark.parametrize("client", TRIED)
+def test_the_version_of_transactions_changes_under_a_running_application(
+    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
+) -> None:
+    """KAFKA-18227. A client hears of it when it connects: in the middle of each kind of request."""
+    stand.version(1)
+    feed = Feed(kafka, name)
+    feed.more()
+    used = {}
+    with app(stand, name, tmp_path, client) as running:
+        until_consumed(running)
+        for version in (2, 1, 2):
+            stand.version(version)
+            for api in (Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN):
+                stand.proxy.inject(api, "disconnect after")
+            feed.more()
+            until_consumed(running)
+            feed.more()
+            stand.proxy.cut()
+            until_consumed(running)
+            before = len(feed.writers())
+            for _ in range(6):
+                feed.more(5)
+                until_consumed(running)
+            used[version] = feed.writers()[before:]
+        assert not running.metrics()["restarts"], "nothing of it ends a transaction"
+    feed.check()
+    if client == "native":
+        # Each transaction has an epoch of its own in the second version only.
+        assert len(set(used[1])) <= 2, used
+        assert len(set(used[2])) >= 6, used
+
+
+@pytest.mark.parametrize("client", TRIED)
+def test_transactional_ids_that_expired(
+    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
+) -> None:
+    """While the application idles, and while it is away."""
+    stand.version(2)
+    feed = Feed(kafka, name)
+    seen: set[int] = set()
+
+    def new_writers() -> set[int]:
+        fresh = {producer for producer, _ in feed.writers()} - seen
+        seen.update(fresh)
+        return fresh
+
+    with app(stand, name, tmp_path, client) as running:
+        feed.more()
+        until_consumed(running)
+        assert new_writers()
+        time.sleep(EXPIRY_S + 2.0)
+        feed.more()
+        until_consumed(running)
+        assert new_writers(), "the broker has forgotten nothing"
+    time.sleep(EXPIRY_S + 2.0)
+    feed.more()
+    with app(stand, name, tmp_path, client) as again:
+        until_consumed(again)
+    assert new_writers(), "the broker has forgotten nothing"
+    feed.check()
