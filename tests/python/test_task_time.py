@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
+from at_once import until
 from stoatflow import EmbeddedBroker, Record, StoatFlow
-from tests.at_once import until
 
 PARTITIONS = 4
 BEHIND = 600_000
@@ -34,7 +34,7 @@ class SaysTime(sf.ContextualProcessor[str, str, str, int]):
 
 def inputs(seed: int) -> list[Input]:
     """Keys that stay in their partition; times that mostly rise, from partition to partition ten minutes apart."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311
     made = []
     for at in range(400):
         partition = chance.randrange(PARTITIONS)
@@ -135,17 +135,16 @@ class KeepsWindows(sf.ContextualProcessor[str, str, str, int]):
         self.windows: sf.WindowStore[str, str] = context.state_store("windows")
 
     def process(self, record: Record[str, str]) -> None:
-        self.windows.put(record.key, record.value, record.timestamp)
-        found = self.windows.fetch(record.key, frm=record.timestamp, to=record.timestamp)
+        key = record.key or ""
+        self.windows.put(key, record.value, record.timestamp)
+        found = self.windows.fetch(key, frm=record.timestamp, to=record.timestamp)
         self.context.forward(record.replace(value=len(list(found))))
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_partition_that_is_behind_keeps_its_windows(tmp_path: Path, lanes: int) -> None:
     def topology(builder: sf.StreamsBuilder) -> None:
-        builder.add_state_store(
-            sf.Stores.persistent_window("windows", "1m", "1s", key=str, value=str)
-        )
+        builder.add_state_store(sf.Stores.persistent_window("windows", "1m", "1s", key=str, value=str))
         stream = builder.stream("in", key=str, value=str)
         stream.process(KeepsWindows, stores=["windows"]).to("out", key=str, value=int)
 
@@ -161,7 +160,9 @@ def test_time_survives_a_restart(tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).process(SaysTime).to("out", key=str, value=int)
     topology = builder.build()
-    config = sf.Settings({"application.id": "times", "state.dir": str(tmp_path / "state"), "lanes.count": 4}, environ={})
+    config = sf.Settings(
+        {"application.id": "times", "state.dir": str(tmp_path / "state"), "lanes.count": 4}, environ={}
+    )
     first = [("a", 5_000, 0), ("b", 900_000, 1)]
     for records in (first, [("c", 1_000, 0), ("d", 1_000, 1)]):
         for key, timestamp, partition in records:
