@@ -8,6 +8,7 @@ mod await_transactions;
 mod committed_offsets;
 pub mod components;
 mod handlers;
+mod orphans;
 pub mod partition_counts;
 mod sources;
 pub mod spec;

@@ -134,6 +134,7 @@ impl EngineSpec {
             .collect::<Result<_>>()?;
         let in_memory = |s: &Store| s.in_memory;
         if self.settings.store_backend == StoreBackend::Memory || specs.iter().all(in_memory) {
+            self.name_orphans(&[], specs);
             return Ok(Some(Arc::new(MemoryBackend::new(false))));
         }
         let (memory, layouts): (Vec<StoreLayout>, Vec<StoreLayout>) = layouts
@@ -164,8 +165,12 @@ impl EngineSpec {
             });
             match opened {
                 Ok(None) => {}
-                Ok(Some(backend)) if memory.is_empty() => return Ok(Some(Arc::new(*backend))),
+                Ok(Some(backend)) if memory.is_empty() => {
+                    self.name_orphans(backend.orphans(), specs);
+                    return Ok(Some(Arc::new(*backend)));
+                }
                 Ok(Some(backend)) => {
+                    self.name_orphans(backend.orphans(), specs);
                     let memory = memory.iter().map(|l| l.id);
                     return Ok(Some(Arc::new(SplitBackend::new(
                         Arc::new(*backend),

@@ -1,0 +1,63 @@
+//! Names stores that the topology no longer has: those in the local state, and changelog topics.
+//!
+//! Only tells. A topic that is named alike may belong to an application whose id begins with this one's,
+//! so nothing is removed by itself.
+
+use super::EngineSpec;
+use stoatflow_plan::Store;
+
+/// The store of a changelog topic of an application.
+fn store_of<'t>(application: &str, topic: &'t str) -> Option<&'t str> {
+    let rest = topic.strip_prefix(application)?.strip_prefix('-')?;
+    rest.strip_suffix("-changelog")
+}
+
+/// Changelog topics of stores that are none of these, in the order of their names.
+fn left_over<'t>(
+    application: &str,
+    topics: impl Iterator<Item = &'t str>,
+    stores: &[&str],
+) -> Vec<&'t str> {
+    let mut found: Vec<&str> = topics
+        .filter(|topic| store_of(application, topic).is_some_and(|store| !stores.contains(&store)))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+impl EngineSpec {
+    /// Logs what the topology doesn't have, if there is anything. `disk`: stores of the local state.
+    pub(super) fn name_orphans(&self, disk: &[String], specs: &[Store]) {
+        let settings = &self.settings;
+        let own: Vec<&str> = specs.iter().map(|store| store.name.as_str()).collect();
+        let kept = disk.iter().map(String::as_str);
+        let disk: Vec<&str> = kept.filter(|name| !own.contains(name)).collect();
+        // A broker that doesn't say keeps nobody from starting.
+        let names = self.components.broker.topic_names(settings.broker_wait);
+        let names = names.unwrap_or_default();
+        let topics = left_over(
+            &settings.application_id,
+            names.iter().map(AsRef::as_ref),
+            &own,
+        );
+        let (stores, topics) = (disk.join(", "), topics.join(", "));
+        if !stores.is_empty() {
+            tracing::warn!(
+                stores,
+                topics,
+                "the local state has stores that the topology doesn't have (any more), and there may be topics \
+                 that are named like their changelogs. Next: when no release needs them, delete the topics with \
+                 Kafka's tools; StoatFlow.clean_up() removes the local state, of which what has a changelog is \
+                 restored"
+            );
+        } else if !topics.is_empty() {
+            // They may be another application's: no reason to warn at each start.
+            tracing::info!(
+                topics,
+                "there are topics that are named like changelogs of this application, of stores that the topology \
+                 doesn't have. Next: if they are this application's and no release needs them, delete them with \
+                 Kafka's tools"
+            );
+        }
+    }
+}
