@@ -80,19 +80,28 @@ def test_a_source(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) ->
 
 
 def test_a_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """It goes on from its local state; no start takes the new topic for the old one, with local state or without."""
+    """It ends, and no start takes the new topic for the old one, with local state or without."""
     changelog = f"{name}-counts-changelog"
     for topic in (f"{name}-in", f"{name}-out"):
         kafka.create(topic)
-    with counting(kafka, name, tmp_path) as app:
-        kafka.write(f"{name}-in", ["word"] * 10)
-        until_consumed(app)
-        make_anew(kafka, changelog, {"cleanup.policy": "compact"})
-        kafka.write(f"{name}-in", ["word"] * 5)
-        until_consumed(app)
-    assert counts(kafka, name) == list(range(1, 16))
+
+    def work() -> None:
+        with counting(kafka, name, tmp_path) as app:
+            kafka.write(f"{name}-in", ["word"] * 10)
+            until_consumed(app)
+            make_anew(kafka, changelog, {"cleanup.policy": "compact"})
+            began = time.monotonic()
+            while not app.wait(0.05):
+                kafka.write(f"{name}-in", ["word"])
+                assert time.monotonic() - began < PATIENCE_S, "it goes on"
+
+    refusal = f"'{changelog}' was deleted and created again"
+    with pytest.raises(sf.IncompatibleStateError, match=refusal):
+        work()
+    found = counts(kafka, name)
+    assert found == list(range(1, len(found) + 1))
     for state in (tmp_path, tmp_path / "elsewhere"):
-        with pytest.raises(sf.IncompatibleStateError, match=f"'{changelog}' was deleted and created again"):
+        with pytest.raises(sf.IncompatibleStateError, match=refusal):
             counting(kafka, name, state).run()
 
 

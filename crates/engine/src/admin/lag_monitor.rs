@@ -5,14 +5,16 @@
 
 use crate::admin::open_transactions::{HeldBack, OpenTransactionWatch, owner};
 use crate::admin::status::PartitionStatus;
+use crate::commit::offsets_topic::changelog_recreated;
 use crate::intake::source_partitions::{SourcePartition, SourcePartitions};
 use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
 use crate::startup::EngineSpec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{ErrorKind, TopicPartition};
+use stoatflow_core::{ErrorKind, Result, TopicPartition};
 use stoatflow_log::{Broker, Range};
 
 /// How often end offsets are requested.
@@ -47,6 +49,9 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
     let (clock, broker) = (&shared.clock, spec.components.broker.as_ref());
     let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
     let mut looked = clock.monotonic();
+    let mut changelogs = BTreeMap::new();
+    // What follows is compared with it.
+    let _ = watch_changelogs(spec, &mut changelogs);
     let (mut watch, mut watched) = (OpenTransactionWatch::new(partitions.len()), Duration::ZERO);
     while !shared.is_aborting() && !shared.is_drained() {
         let asked = clock.monotonic();
@@ -76,6 +81,9 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
         shared.status.broker_throttle_ms.store(throttled, Relaxed);
         if asked.saturating_sub(looked) >= spec.settings.metadata_max_age {
             looked = asked;
+            if let Err(error) = watch_changelogs(spec, &mut changelogs) {
+                shared.fail(error);
+            }
             let grown = spec.has_new_partitions(slots).unwrap_or_else(|error| {
                 // Tried again, but errors that outlast an outage are logged.
                 if error.kind() != ErrorKind::Unavailable {
@@ -93,6 +101,25 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
         }
         shared.wait_for_drain(OBSERVE_EVERY);
     }
+}
+
+/// Fails if a changelog topic was deleted and created again: what is written goes into the new one, which
+/// lacks what the state was before, and a start without local state would restore only that.
+fn watch_changelogs(spec: &EngineSpec, known: &mut BTreeMap<Arc<str>, Arc<str>>) -> Result<()> {
+    let ids = spec.changelog_ids().unwrap_or_else(|error| {
+        tracing::debug!(%error, "can't look for the changelog topics");
+        BTreeMap::new()
+    });
+    for (name, id) in ids {
+        let then = known
+            .entry(Arc::clone(&name))
+            .or_insert_with(|| Arc::clone(&id));
+        if *then != id {
+            let topic = [&name, &*then, &id];
+            return Err(changelog_recreated(&spec.settings.application_id, topic));
+        }
+    }
+    Ok(())
 }
 
 /// Shows which partitions an open transaction holds back, and logs those that are held for long.

@@ -190,30 +190,35 @@ impl OffsetRows {
         let Some([name, then, id]) = self.recreated(now) else {
             return Ok(());
         };
-        let (lost, next) = if changelogs.iter().flatten().any(|c| c == name) {
-            (
-                "it lacks what the application's state was",
-                format!(
-                    "restore the old topic from a copy, or recompute everything: stoatflow reset \
-                        (application '{application}')"
-                ),
-            )
-        } else {
-            (
-                "the committed offsets belong to the old one",
-                format!(
-                    "if that was on purpose, start over with it: stoatflow reset --input-topic {name} \
-                        (application '{application}')"
-                ),
-            )
-        };
-        Err(Error::incompatible(format!(
-            "the topic '{name}' was deleted and created again since the last commit (its id was {then}, \
-                and is {id}): {lost}"
-        ))
-        .hint(next)
-        .at(|at| at.topic = Some(name.to_string())))
+        if changelogs.iter().flatten().any(|c| c == name) {
+            return Err(changelog_recreated(application, [name, then, id]));
+        }
+        let next = format!(
+            "if that was on purpose, start over with it: stoatflow reset --input-topic {name} \
+                (application '{application}')"
+        );
+        let lost = "the committed offsets belong to the old one";
+        Err(recreated([name, then, id], lost, next))
     }
+}
+
+/// A changelog topic (name, old id, new id) was deleted and created again.
+pub(crate) fn changelog_recreated(application: &str, topic: [&Arc<str>; 3]) -> Error {
+    let lost = "it lacks what the application's state was";
+    let next = format!(
+        "restore the old topic from a copy, or recompute everything: stoatflow reset \
+            (application '{application}')"
+    );
+    recreated(topic, lost, next)
+}
+
+fn recreated([name, then, id]: [&Arc<str>; 3], lost: &str, next: String) -> Error {
+    Error::incompatible(format!(
+        "the topic '{name}' was deleted and created again since the last commit (its id was {then}, \
+            and is {id}): {lost}"
+    ))
+    .hint(next)
+    .at(|at| at.topic = Some(name.to_string()))
 }
 
 /// What the application writes into the topic.

@@ -101,6 +101,20 @@ impl EngineSpec {
         }))
     }
 
+    /// The ids of the changelog topics that are there, by name.
+    ///
+    /// # Errors
+    /// What the broker fails with.
+    pub(crate) fn changelog_ids(&self) -> Result<BTreeMap<Arc<str>, Arc<str>>> {
+        let stores = self.specs(&self.timing())?;
+        let logged = stores.iter().filter(|store| store.logged);
+        let names: Vec<String> = logged.map(|store| self.changelog_of(store)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let found = self.components.broker.topics(&names, ASK)?;
+        let id = |topic: TopicInfo| Some((topic.name, topic.id?));
+        Ok(found.into_iter().flatten().filter_map(id).collect())
+    }
+
     /// The source topics; waits for the broker at most `broker_wait`.
     pub(crate) fn reach_topics(
         &self,
