@@ -104,11 +104,7 @@ impl Timing {
                     || ops()
                         .any(|op| op.clock().is_some() || op.stores().into_iter().any(of_store)),
                 punctuates,
-                dispatched: stage.id.0 == 0
-                    && ops().any(|op| {
-                        groups::is_straight(op)
-                            || matches!(op, Op::Process { .. } | Op::TransformValues { .. })
-                    }),
+                dispatched: groups::goes_by_noted_times(plan, stage.id),
             }
         };
         let count = u16::try_from(plan.stores.len()).unwrap_or(u16::MAX);

@@ -7,11 +7,11 @@ use super::stalled_watermark::StalledWatermark;
 use crate::admin::status::PartitionStatus;
 use crate::intake::source_partitions::SourcePartitions;
 use crate::intake::watermarks::Progress;
-use crate::lane::stream_time::groups::source_tasks;
+use crate::lane::stream_time::groups::{goes_by_noted_times, source_tasks};
 use crate::runtime::shared::Shared;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use stoatflow_core::{Offset, Timestamp};
+use stoatflow_core::{Offset, StageId, Timestamp};
 use stoatflow_log::ConsumerRecord;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Strategy, Watermarks};
@@ -30,6 +30,8 @@ pub struct EventTimes {
     /// Only of this run: operators know what was before.
     keyed: Vec<i64>,
     keyed_at: Vec<usize>,
+    /// Does the first stage go by these times?
+    noted: bool,
     /// Per slot: watermarks from user functions, for records that are not admitted yet.
     announced: Vec<VecDeque<(Offset, i64)>>,
     by_watermark: bool,
@@ -80,6 +82,7 @@ impl EventTimes {
             })
             .collect();
         Self {
+            noted: goes_by_noted_times(plan, StageId(0)),
             keyed: vec![-1; known.len()],
             keyed_at,
             of_tasks,
@@ -101,6 +104,9 @@ impl EventTimes {
         let timestamp = record.timestamp;
         let highest = &mut self.stream_time[slot];
         *highest = (*highest).max(timestamp);
+        if !self.noted {
+            return;
+        }
         if let Some(task) = self.tasks[slot] {
             let time = &mut self.of_tasks[task];
             *time = timestamp.0.max(*time);

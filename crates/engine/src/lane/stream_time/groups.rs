@@ -184,6 +184,19 @@ pub const fn is_straight(op: &Op) -> bool {
     }
 }
 
+/// Does a stage go by the times that dispatch notes at records? Only the first one may.
+#[must_use]
+pub fn goes_by_noted_times(plan: &PhysicalPlan, stage: StageId) -> bool {
+    let goes = |node: &Node| {
+        is_straight(&node.op) || matches!(node.op, Op::Process { .. } | Op::TransformValues { .. })
+    };
+    stage == StageId(0)
+        && plan
+            .nodes
+            .iter()
+            .any(|node| node.stage == stage && goes(node))
+}
+
 /// Do its results carry the headers of the record that made them due?
 const fn gives_by_name(op: &Op) -> bool {
     match op {
