@@ -32,7 +32,7 @@ impl EngineSpec {
         let own: Vec<&str> = specs.iter().map(|store| store.name.as_str()).collect();
         let kept = disk.iter().map(String::as_str);
         let disk: Vec<&str> = kept.filter(|name| !own.contains(name)).collect();
-        // A broker that doesn't say keeps nobody from starting.
+        // The application starts also if the broker doesn't answer.
         let names = self.components.broker.topic_names(settings.broker_wait);
         let names = names.unwrap_or_default();
         let topics = left_over(

@@ -179,10 +179,10 @@ pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
         )),
         ErrorKind::Config if code == Code::InvalidTransactionTimeout => error.hint(
             "transaction.timeout.ms is more than the broker's transaction.max.timeout.ms (15 \
-                minutes, if nobody has changed it): lower the one, or raise the other",
+                minutes by default): lower transaction.timeout.ms, or raise the broker's setting",
         ),
         ErrorKind::Incompatible => error.hint(
-            "records were deleted before they were read, or the topic was made anew: raise its \
+            "records were deleted before they were read, or the topic was created again: raise the topic's \
                 retention, then reset the application's offsets and state",
         ),
         ErrorKind::Unavailable if is_lost(code) => {

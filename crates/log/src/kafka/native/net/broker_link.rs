@@ -1,8 +1,8 @@
 //! The way to one broker: a connection, or one that is being made.
 //!
 //! Takes an address, gives a connection as soon as there is one. Names are looked up, connections made and logins done
-//! on a thread of their own, so that whoever asks serves other brokers meanwhile. Owns the pause before a connection
-//! that failed is made again.
+//! on a thread of their own, so that the client's thread serves other brokers meanwhile. Owns the pause
+//! before a connection that failed is made again.
 
 use super::address::BrokerAddress;
 use super::connection::Connection;
@@ -36,7 +36,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    #[allow(clippy::disallowed_methods)] // ends with its time-out; only a name that nobody answers for takes longer
+    #[allow(clippy::disallowed_methods)] // ends with its time-out; only a DNS query without an answer takes longer
     fn start(
         since: Duration,
         make: impl FnOnce() -> Result<Connection, ConnectionError> + Send + 'static,
@@ -46,7 +46,7 @@ impl Attempt {
         let (sender, outcome) = channel();
         let thread = std::thread::Builder::new().name("kafka-connect".to_owned());
         let work = move || {
-            // Whoever asked may be gone.
+            // The client may have closed meanwhile.
             let _gone = sender.send(make());
             drop(open);
         };
