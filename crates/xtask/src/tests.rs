@@ -465,9 +465,8 @@ fn a_broken_list_of_layers_is_an_error() {
 /// The house itself.
 #[test]
 fn the_layers_of_this_workspace_are_readable() {
-    let layers =
-        super::layers::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../layers.toml"))
-            .expect("readable");
+    // Clones may share what was built; a test runs in the folder of its crate.
+    let layers = super::layers::read(Path::new("../../layers.toml")).expect("readable");
     assert_eq!(layers.may_use["plan"], ["core", "formats"]);
     assert!(layers.never["tokio"].contains(&"protocol".to_owned()));
 }
