@@ -308,6 +308,13 @@ impl Error {
         self
     }
 
+    /// The same about a part of a whole: `the key: ...`.
+    #[must_use]
+    pub fn of_the(mut self, part: &str) -> Self {
+        self.0.message = format!("the {part}: {}", self.0.message);
+        self
+    }
+
     /// The kind.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -13,6 +13,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 mod find;
+#[cfg(test)]
+mod fuzz;
 mod scan;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,11 @@
 //! No threads, files or sockets, and nothing that waits. A record, an epoch or an error looks the
 //! same from the broker port to the Python border.
 
+/// Fuzzing looks at what is asked of it.
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;
+
 pub mod datum;
 pub mod error;
 pub mod fields;
@@ -12,8 +17,10 @@ pub mod json;
 pub mod late;
 pub mod murmur2;
 pub mod order;
+pub mod ordered;
 pub mod ports;
 pub mod record;
+pub mod schemas;
 pub mod serde;
 pub mod settings;
 pub mod short;
@@ -31,6 +38,7 @@ pub use late::Late;
 pub use order::{End, Order, Task};
 pub use ports::{Clock, ManualClock, Rng, SystemClock};
 pub use record::{Header, Headers, Origin, Record};
+pub use schemas::{SchemaPlace, SchemaRegistry};
 pub use serde::{CustomSerde, Serde};
 pub use settings::{Guarantee, Settings};
 pub use short::Short;

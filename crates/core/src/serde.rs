@@ -3,7 +3,7 @@
 //! `Json` stays undecoded text: fields are parsed when they are read. JSON from a topic is
 //! validated once.
 
-use crate::{Datum, Error, PlainJson, Result, Text, json};
+use crate::{Datum, Error, PlainJson, Result, SchemaRegistry, Text, json};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +22,14 @@ pub trait CustomSerde: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Serde` if the user's deserializer raises.
     fn decode(&self, bytes: &Bytes) -> Result<Datum>;
+    /// Does it work without the runtime of the user's functions?
+    fn is_native(&self) -> bool {
+        false
+    }
+    /// Who knows the ids of schemas, if it asks a registry.
+    fn registry(&self) -> Option<Arc<dyn SchemaRegistry>> {
+        None
+    }
 }
 
 /// How a key or a value is written.

@@ -5,18 +5,30 @@
 //! same table. Files and the environment are read by Python, which passes the origin.
 
 mod clients;
+mod kinds;
+mod nearest;
 mod parse;
 mod read;
+mod state_dir;
+mod streams;
+#[cfg(test)]
+mod streams_tests;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use clients::OWNED;
 pub use read::is_secret;
+pub use streams::{Effect, STREAMS_CONFIG, STREAMS_PREFIXES, streams_markdown};
 pub use table::{KEYS, KeySpec, KeyType, docs_markdown};
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// A shorter token for the admin port could be guessed.
+const SHORTEST_TOKEN: usize = 16;
 
 /// What a commit promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +64,36 @@ pub struct WatermarkDefault {
     pub delay_ms: Option<i64>,
     /// A partition without records for this long is idle and holds no other back.
     pub idle_after: Option<Duration>,
+}
+
+/// Who may use the admin port: `admin.token`, `admin.ssl.*`, `admin.open`, `admin.max.connections`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct AdminAccess {
+    /// `admin.token`; `file:PATH` is not read yet.
+    pub token: Option<String>,
+    /// `admin.ssl.certificate`.
+    pub certificate: Option<PathBuf>,
+    /// `admin.ssl.key`.
+    pub key: Option<PathBuf>,
+    /// `admin.ssl.ca`.
+    pub client_ca: Option<PathBuf>,
+    /// `admin.open`.
+    pub open: bool,
+    /// `admin.max.connections`; 0: the default.
+    pub max_connections: usize,
+}
+
+/// Never prints the token.
+impl fmt::Debug for AdminAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminAccess")
+            .field("has_token", &self.token.is_some())
+            .field("certificate", &self.certificate)
+            .field("client_ca", &self.client_ca)
+            .field("open", &self.open)
+            .field("max_connections", &self.max_connections)
+            .finish_non_exhaustive()
+    }
 }
 
 /// All settings, checked.
@@ -110,7 +152,7 @@ pub struct Settings {
     pub replication_factor: i32,
     /// `broker.wait.timeout.ms`: how long to keep trying to reach the broker at start.
     pub broker_wait: Duration,
-    /// How often it begins anew by itself when the broker was away, within `restart_window`.
+    /// How often it restarts by itself after the broker was unreachable, within `restart_window`.
     pub restart_max: u32,
     /// See `restart_max`.
     pub restart_window: Duration,
@@ -124,10 +166,22 @@ pub struct Settings {
     pub stall_timeout: Option<Duration>,
     /// `admin.listen`: `host:port` of the admin port; `None` is off. Port 0 takes a free one.
     pub admin_listen: Option<String>,
+    /// Who may use the admin port.
+    pub admin: AdminAccess,
     /// `processing.exception.handler`, `deserialization.exception.handler`, `production.exception.handler`.
     pub handlers: crate::Handlers,
     /// `ensure.explicit.naming`: refuse generated names on disk.
     pub ensure_explicit_naming: bool,
+    /// `default.key.serde`, if it was given: the name of a serde, or `custom` for one of the user's code.
+    pub default_key_serde: Option<&'static str>,
+    /// `default.value.serde`, if it was given.
+    pub default_value_serde: Option<&'static str>,
+    /// `default.timestamp.extractor`, if it was given.
+    pub default_timestamp: Option<&'static str>,
+    /// `topic.*`: configuration of the changelog topics that are created, by name.
+    pub changelog_config: BTreeMap<String, String>,
+    /// Sentences about what was given and has no effect.
+    pub notes: Vec<String>,
     /// Client properties with Kafka's prefixes (`consumer.`, `producer.`, `admin.`, none): passed through.
     pub client_properties: Vec<(ClientRole, String, String)>,
 }
@@ -143,6 +197,45 @@ pub enum ClientRole {
     Producer,
     /// The admin client.
     Admin,
+}
+
+/// Is a token for the admin port good enough?
+///
+/// # Errors
+/// Why not.
+pub fn check_token(token: &str) -> std::result::Result<(), String> {
+    let make = "make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'";
+    if token.len() < SHORTEST_TOKEN {
+        return Err(format!(
+            "the token has {} characters, {SHORTEST_TOKEN} are the least; {make}",
+            token.len()
+        ));
+    }
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!(
+            "the token has characters that no header can have; {make}"
+        ));
+    }
+    Ok(())
+}
+
+impl ClientRole {
+    /// What stands before the name of a property.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::Consumer => "consumer.",
+            Self::Producer => "producer.",
+            Self::Admin => "admin.",
+        }
+    }
+}
+
+/// Every setting with its value in force and whether it was given (milliseconds and bytes as numbers), then the
+/// properties of the clients. Not masked.
+#[must_use]
+pub fn in_force(pairs: &[(String, serde_json::Value)]) -> Vec<(String, serde_json::Value, bool)> {
+    parse::in_force(pairs)
 }
 
 impl Settings {

@@ -12,14 +12,6 @@ pub const OWNED: &[(&str, &str)] = &[
         "nothing may be lost: every write waits for all in-sync replicas",
     ),
     (
-        "allow.auto.create.topics",
-        "a missing source topic is an error, not a new empty topic",
-    ),
-    (
-        "auto.commit.interval.ms",
-        "offsets are committed with the results, see commit.interval.ms",
-    ),
-    (
         "auto.offset.reset",
         "set auto.offset.reset without a prefix, or reset at the source",
     ),
@@ -40,26 +32,109 @@ pub const OWNED: &[(&str, &str)] = &[
         "it is always on: without it a retry could write a record twice",
     ),
     ("group.id", "it is application.id"),
-    (
-        "group.instance.id",
-        "one process reads all partitions and joins no group",
-    ),
-    ("interceptor.classes", "Java classes can't run here"),
     ("isolation.level", "only committed records are read"),
-    ("key.deserializer", "give the source its serde"),
-    ("key.serializer", "give the sink its serde"),
-    (
-        "partition.assignment.strategy",
-        "one process reads all partitions and joins no group",
-    ),
     (
         "transaction.timeout.ms",
         "set transaction.timeout.ms without a prefix",
     ),
     ("transactional.id", "it is made of application.id"),
-    ("value.deserializer", "give the source its serde"),
-    ("value.serializer", "give the sink its serde"),
 ];
+
+const NO_GROUP: &str = "one process reads all partitions and joins no group";
+const METRICS: &str = "metrics are at /metrics of admin.listen";
+const NO_JAVA: &str = "Java classes can't run here";
+
+/// Properties that change nothing in this engine, and why. They are not passed on.
+pub(super) const IDLE: &[(&str, &str)] = &[
+    (
+        "allow.auto.create.topics",
+        "a missing source topic is an error, not a new empty topic",
+    ),
+    (
+        "auto.commit.interval.ms",
+        "offsets are committed with the results, see commit.interval.ms",
+    ),
+    ("auto.include.jmx.reporter", METRICS),
+    (
+        "default.api.timeout.ms",
+        "broker.wait.timeout.ms bounds how long a broker is waited for",
+    ),
+    ("enable.metrics.push", METRICS),
+    (
+        "exclude.internal.topics",
+        "only the topology's topics are read",
+    ),
+    ("group.instance.id", NO_GROUP),
+    ("group.protocol", NO_GROUP),
+    ("group.remote.assignor", NO_GROUP),
+    ("heartbeat.interval.ms", NO_GROUP),
+    ("interceptor.classes", NO_JAVA),
+    ("key.deserializer", "the source says its serde"),
+    ("key.serializer", "the sink says its serde"),
+    (
+        "max.block.ms",
+        "in.flight.max.bytes bounds what is in memory",
+    ),
+    (
+        "max.poll.interval.ms",
+        "reading goes on while functions work; stall.timeout.ms bounds how long one may take",
+    ),
+    (
+        "metadata.max.idle.ms",
+        "topics are looked up when a leader has moved",
+    ),
+    ("metric.reporters", METRICS),
+    ("metrics.num.samples", METRICS),
+    ("metrics.recording.level", METRICS),
+    ("metrics.sample.window.ms", METRICS),
+    ("partition.assignment.strategy", NO_GROUP),
+    ("session.timeout.ms", NO_GROUP),
+    ("value.deserializer", "the source says its serde"),
+    ("value.serializer", "the sink says its serde"),
+];
+
+/// Owned properties with the values that the engine sets itself: giving them changes nothing.
+const SAME: &[(&str, &[&str])] = &[
+    ("acks", &["all", "-1"]),
+    ("enable.auto.commit", &["false"]),
+    ("enable.auto.offset.store", &["false"]),
+    ("enable.idempotence", &["true"]),
+    ("isolation.level", &["read_committed"]),
+];
+
+/// Is this what the engine sets itself?
+pub(super) fn is_own_value(name: &str, value: &str) -> bool {
+    let property = PREFIXES
+        .iter()
+        .find_map(|(prefix, _)| name.strip_prefix(prefix))
+        .unwrap_or(name);
+    SAME.iter()
+        .any(|(same, values)| *same == property && values.contains(&value.trim()))
+}
+
+/// Is it a property of this name, of whatever client? For the nearest name of a mistyped one.
+pub(super) fn bare_names() -> impl Iterator<Item = &'static str> {
+    const OTHERS: [&str; 6] = [
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "sasl.password",
+        "sasl.username",
+        "ssl.ca.location",
+        "ssl.truststore.location",
+    ];
+    BARE.iter().map(|(name, _)| *name).chain(OTHERS)
+}
+
+/// Properties with a prefix that are settings of the engine.
+pub(super) fn own_setting(name: &str) -> Option<&'static str> {
+    match name {
+        "consumer.auto.offset.reset" | "main.consumer.auto.offset.reset" => {
+            Some("auto.offset.reset")
+        }
+        "producer.transaction.timeout.ms" => Some("transaction.timeout.ms"),
+        _ => None,
+    }
+}
 
 const PREFIXES: &[(&str, ClientRole)] = &[
     ("main.consumer.", ClientRole::Consumer),
@@ -131,6 +206,8 @@ pub(super) enum Client<'a> {
     Passed(ClientRole, &'a str),
     /// Can't be set, and why.
     Refused(&'static str),
+    /// Changes nothing, and why.
+    Idle(&'static str),
     /// Not a client property.
     No,
 }
@@ -144,8 +221,8 @@ pub(super) fn client(name: &str) -> Client<'_> {
         .iter()
         .find(|(bare, _)| *bare == name)
         .map(|(_, role)| *role);
-    let is_client =
-        FAMILIES.iter().any(|f| name.starts_with(f)) || OWNED.iter().any(|(n, _)| *n == name);
+    let is_client = FAMILIES.iter().any(|f| name.starts_with(f))
+        || OWNED.iter().chain(IDLE).any(|(n, _)| *n == name);
     match bare.or(is_client.then_some(ClientRole::All)) {
         Some(role) => known(role, name),
         None => Client::No,
@@ -155,6 +232,9 @@ pub(super) fn client(name: &str) -> Client<'_> {
 fn known(role: ClientRole, name: &str) -> Client<'_> {
     if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| *owned == name) {
         return Client::Refused(reason);
+    }
+    if let Some((_, reason)) = IDLE.iter().find(|(idle, _)| *idle == name) {
+        return Client::Idle(reason);
     }
     Client::Passed(role, name)
 }

@@ -3,13 +3,19 @@
 //! Takes names with dots or underscores and values as JSON scalars. Contains the checks that
 //! involve several settings, and those of names that become topics.
 
-use super::clients::{Client, client};
-use super::read::{Value, bool_of, duration_of, number_of, shown, size_of, text_of};
-use super::table::{FOREIGN, KEYS, KeySpec, KeyType};
-use super::{BrokerAddress, ClientRole, Guarantee, Settings, StoreBackend, WatermarkDefault};
+use super::clients::{self, Client, client};
+use super::kinds::{default_lanes, is_address, of_table, read, watermark_of};
+use super::nearest::nearest;
+use super::read::{Value, shown, text_of};
+use super::state_dir::default_state_dir;
+use super::streams::{self, Effect};
+use super::table::{KEYS, KeySpec};
+use super::{
+    AdminAccess, BrokerAddress, ClientRole, Guarantee, Settings, StoreBackend, WatermarkDefault,
+};
 use crate::{Error, Handler, Handlers, Result};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +27,12 @@ const MAX_APPLICATION_ID: usize = 150;
 struct Reading {
     values: BTreeMap<&'static str, Value>,
     clients: Vec<(ClientRole, String, String)>,
+    /// Of changelog topics: the names behind `topic.`.
+    topics: BTreeMap<String, String>,
+    /// What was given, of the names in the table.
+    given: BTreeSet<&'static str>,
+    /// What was given and changes nothing: what it is, and why.
+    idle: Vec<(String, String)>,
     problems: Vec<String>,
 }
 
@@ -32,7 +44,17 @@ pub(super) fn parse(pairs: &[(String, Json)]) -> Result<Settings> {
     for key in KEYS {
         reading.fill(key);
     }
-    let settings = reading.settings();
+    let mut settings = reading.settings();
+    let idle = std::mem::take(&mut reading.idle);
+    if matches!(reading.values["config.strict"], Value::Bool(true)) {
+        let refused = idle.into_iter();
+        let refused = refused.map(|(what, why)| format!("{what}: has no meaning here: {why}"));
+        reading.problems.extend(refused);
+    } else {
+        let accepted = idle.into_iter();
+        let accepted = accepted.map(|(what, why)| format!("{what} has no effect here: {why}"));
+        settings.notes = accepted.collect();
+    }
     if reading.problems.is_empty() {
         return Ok(settings);
     }
@@ -46,55 +68,123 @@ pub(super) fn parse(pairs: &[(String, Json)]) -> Result<Settings> {
     )
 }
 
+/// Every setting with its value and whether it was given, then the properties of the clients.
+pub(super) fn in_force(pairs: &[(String, Json)]) -> Vec<(String, Json, bool)> {
+    let mut reading = Reading::default();
+    for (name, value) in pairs {
+        reading.pair(name, value);
+    }
+    let given: Vec<&str> = reading.values.keys().copied().collect();
+    for key in KEYS {
+        reading.fill(key);
+    }
+    let settings = KEYS.iter().map(|key| {
+        let value = match &reading.values[key.name] {
+            Value::Text(text) => Json::from(text.as_str()),
+            Value::Number(number) => Json::from(*number),
+            Value::Bool(is) => Json::from(*is),
+            Value::Wrong => Json::Null,
+        };
+        (key.name.to_owned(), value, given.contains(&key.name))
+    });
+    let clients = reading.clients.iter().map(|(role, property, value)| {
+        let name = format!("{}{property}", role.prefix());
+        (name, Json::from(value.as_str()), true)
+    });
+    settings.chain(clients).collect()
+}
+
 impl Reading {
     fn problem(&mut self, name: &str, value: &Json, why: &str) {
         self.problems
             .push(format!("{name} = {}: {why}", shown(name, value)));
     }
 
+    /// Accepted, and a line of the log says why it doesn't matter; or refused, if that is asked for.
+    fn idle(&mut self, name: &str, value: &Json, why: &str) {
+        let what = format!("{name} = {}", shown(name, value));
+        self.idle.push((what, why.to_owned()));
+    }
+
     fn pair(&mut self, given: &str, value: &Json) {
         // Kafka Streams' internal settings stand between underscores: __emit.interval.ms...__
         let name = given.trim().trim_matches('_').replace('_', ".");
-        if let Some(key) = KEYS
-            .iter()
-            .find(|k| k.name == name || k.alias == Some(name.as_str()))
+        let own = clients::own_setting(&name).unwrap_or(&name);
+        if let Some(key) = KEYS.iter().find(|k| k.name == own || k.alias == Some(own)) {
+            return self.key(key, given, value);
+        }
+        if let Some(effect) = streams::effect(&name)
+            && self.of_kafka_streams(effect, given, value)
         {
-            if self.values.contains_key(key.name) {
-                return self.problem(
+            return;
+        }
+        if streams::is_of_registry(&name) {
+            return self.idle(given, value, streams::REGISTRY);
+        }
+        if let Some(property) = name.strip_prefix("topic.")
+            && name != "topic.metadata.refresh.interval.ms"
+        {
+            match text_of(value) {
+                Some(text) if !property.is_empty() => {
+                    self.topics.insert(property.to_owned(), text);
+                }
+                _ => self.problem(
                     given,
                     value,
-                    &format!("{} is given twice; keep one of the two", key.name),
-                );
-            }
-            match read(key, value) {
-                Ok(read) => drop(self.values.insert(key.name, read)),
-                Err(why) => {
-                    self.problem(key.name, value, &why);
-                    // Known to be given, so that it isn't reported as missing too.
-                    self.values.insert(key.name, Value::Wrong);
-                }
+                    "a configuration of topics is text or a number",
+                ),
             }
             return;
         }
-        if let Some((_, instead)) = FOREIGN.iter().find(|(n, _)| n.replace('_', ".") == name) {
-            return self.problem(given, value, &format!("has no meaning here: {instead}"));
-        }
-        if name.starts_with("topic.") && name != "topic.metadata.refresh.interval.ms" {
+        self.client_property(&name, given, value);
+    }
+
+    fn key(&mut self, key: &'static KeySpec, given: &str, value: &Json) {
+        if self.values.contains_key(key.name) {
             return self.problem(
                 given,
                 value,
-                "settings of changelog topics are given at the store, not here",
+                &format!("{} is given twice; keep one of the two", key.name),
             );
         }
-        if name.starts_with("global.consumer.") {
-            return self.problem(
-                given,
-                value,
-                "there is one consumer; use the prefix consumer.",
-            );
+        self.given.insert(key.name);
+        let newer = streams::older_value(key.name, value).map(|(newer, why)| {
+            self.idle(given, value, why);
+            Json::from(newer)
+        });
+        match read(key, newer.as_ref().unwrap_or(value)) {
+            Ok(read) => drop(self.values.insert(key.name, read)),
+            Err(why) => {
+                self.problem(key.name, value, &why);
+                // Known to be given, so that it isn't reported as missing too.
+                self.values.insert(key.name, Value::Wrong);
+            }
         }
+    }
+
+    /// A name of Kafka Streams that is no setting here; false if the clients know it.
+    fn of_kafka_streams(&mut self, effect: Effect, given: &str, value: &Json) -> bool {
+        match effect {
+            Effect::None(why) => match streams::impossible(given, value) {
+                Some(why) => self.problem(given, value, why),
+                None => self.idle(given, value, why),
+            },
+            Effect::Becomes(other) => {
+                let key = KEYS.iter().find(|key| key.name == other);
+                let key = key.expect("the table names settings (tested)");
+                match streams::store_suppliers(&text_of(value).unwrap_or_default()) {
+                    Ok(word) => self.key(key, given, &Json::from(word)),
+                    Err(why) => self.problem(given, value, &why),
+                }
+            }
+            Effect::Taken | Effect::Client => return false,
+        }
+        true
+    }
+
+    fn client_property(&mut self, name: &str, given: &str, value: &Json) {
         // librdkafka has names with underscores (log_level): those stay as they are.
-        let (dotted, raw) = (client(&name), client(given));
+        let (dotted, raw) = (client(name), client(given));
         match if raw == Client::No { dotted } else { raw } {
             Client::Passed(role, property) if !value.is_null() => match text_of(value) {
                 Some(text) => self.clients.push((role, property.to_owned(), text)),
@@ -105,16 +195,20 @@ impl Reading {
                 ),
             },
             Client::Passed(..) => {}
+            Client::Idle(why) => self.idle(given, value, why),
             Client::Refused(reason) => {
-                self.problem(given, value, &format!("can't be set: {reason}"))
+                let same = text_of(value).is_some_and(|text| clients::is_own_value(name, &text));
+                if !same {
+                    self.problem(given, value, &format!("can't be set: {reason}"));
+                }
             }
             Client::No => {
-                let near = nearest(&name);
-                self.problem(
-                    given,
-                    value,
-                    &format!("there is no such setting; the nearest is {near}"),
+                let near = nearest(name).map_or_else(
+                    || "docs/reference/settings.md lists all".to_owned(),
+                    |near| format!("the nearest is {near}"),
                 );
+                let why = format!("there is no such setting; {near}");
+                self.problem(given, value, &why);
             }
         }
     }
@@ -125,12 +219,7 @@ impl Reading {
         }
         let value = match (key.name, key.default) {
             ("lanes.count", _) => Value::Number(default_lanes()),
-            ("state.dir", _) => Value::Text(
-                std::env::temp_dir()
-                    .join("stoatflow")
-                    .to_string_lossy()
-                    .into_owned(),
-            ),
+            ("state.dir", _) => Value::Text(default_state_dir().to_string_lossy().into_owned()),
             // With a shorter interval the minimum needn't be set too.
             ("commit.min.interval.ms", Some(default)) => {
                 match (of_table(key, default), &self.values["commit.interval.ms"]) {
@@ -216,11 +305,17 @@ impl Reading {
             shutdown_timeout: self.duration("shutdown.timeout.ms"),
             stall_timeout: Some(self.duration("stall.timeout.ms")).filter(|limit| !limit.is_zero()),
             admin_listen: self.admin(),
+            admin: self.admin_access(),
             handlers: Handlers {
                 processing: self.handler("processing.exception.handler"),
                 deserialization: self.handler("deserialization.exception.handler"),
                 production: self.handler("production.exception.handler"),
             },
+            default_key_serde: self.word("default.key.serde", streams::serde),
+            default_value_serde: self.word("default.value.serde", streams::serde),
+            default_timestamp: self.word("default.timestamp.extractor", streams::extractor),
+            changelog_config: std::mem::take(&mut self.topics),
+            notes: Vec::new(),
             ensure_explicit_naming: matches!(
                 self.values["ensure.explicit.naming"],
                 Value::Bool(true)
@@ -308,9 +403,33 @@ impl Reading {
         BrokerAddress::Kafka(text)
     }
 
+    /// A word of a setting, if it was given.
+    fn word(
+        &mut self,
+        name: &'static str,
+        of: fn(&str) -> std::result::Result<&'static str, String>,
+    ) -> Option<&'static str> {
+        if !self.given.contains(name) || matches!(self.values[name], Value::Wrong) {
+            return None;
+        }
+        let text = self.text(name);
+        match of(&text) {
+            Ok(word) => Some(word),
+            Err(why) => {
+                self.problem(name, &Json::from(text), &why);
+                None
+            }
+        }
+    }
+
+    /// As the setting says; `log_and_continue` writes a dead letter, if there is a topic for them.
     fn handler(&mut self, name: &str) -> Option<Handler> {
         let text = self.text(name);
-        let handler = Handler::of_setting(&text);
+        let letters = self.text("errors.dead.letter.queue.topic.name");
+        let handler = match Handler::of_setting(&text) {
+            Some(Handler::Continue) if letters != "off" => Some(Handler::Dlq(letters)),
+            other => other,
+        };
         if handler.is_none() && !matches!(self.values[name], Value::Wrong) {
             self.problem(
                 name,
@@ -354,6 +473,44 @@ impl Reading {
         Some(text)
     }
 
+    fn admin_access(&mut self) -> AdminAccess {
+        let file = |text: Option<String>| text.map(PathBuf::from);
+        let access = AdminAccess {
+            token: self.unless_off("admin.token"),
+            certificate: file(self.unless_off("admin.ssl.certificate")),
+            key: file(self.unless_off("admin.ssl.key")),
+            client_ca: file(self.unless_off("admin.ssl.ca")),
+            open: matches!(self.values["admin.open"], Value::Bool(true)),
+            max_connections: self.size("admin.max.connections"),
+        };
+        if let Some(token) = &access.token
+            && !token.starts_with("file:")
+            && let Err(why) = super::check_token(token)
+        {
+            self.problem("admin.token", &Json::from(""), &why);
+        }
+        let has = |name: &str| !matches!(&self.values[name], Value::Text(text) if text == "off");
+        let missing = [
+            ("admin.ssl.certificate", "admin.ssl.key"),
+            ("admin.ssl.key", "admin.ssl.certificate"),
+            ("admin.ssl.ca", "admin.ssl.certificate"),
+        ];
+        let missing = missing
+            .iter()
+            .find(|(given, other)| has(given) && !has(other));
+        if let Some((given, other)) = missing {
+            self.problems.push(format!(
+                "{given} needs {other} beside it: set both, or neither"
+            ));
+        }
+        access
+    }
+
+    /// Text, unless it is `off`.
+    fn unless_off(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !matches!(text.as_str(), "off" | ""))
+    }
+
     fn text(&self, name: &str) -> String {
         if let Value::Text(text) = &self.values[name] {
             text.clone()
@@ -384,96 +541,4 @@ impl Reading {
     fn duration(&self, name: &str) -> Duration {
         Duration::from_millis(u64::try_from(self.number(name)).unwrap_or(0))
     }
-}
-
-fn of_table(key: &KeySpec, default: &str) -> Value {
-    read(key, &Json::from(default)).expect("defaults in the table are valid (tested)")
-}
-
-/// A value of the kind that the row asks for, or what is allowed instead.
-fn read(key: &KeySpec, value: &Json) -> std::result::Result<Value, String> {
-    let text = text_of(value);
-    let bounded = |n: Option<i64>, what: &str| match n {
-        Some(n) if (key.min..=key.max).contains(&n) => Ok(Value::Number(n)),
-        Some(_) if key.max == i64::MAX => Err(format!("must be at least {}", key.min)),
-        Some(_) => Err(format!("must be between {} and {}", key.min, key.max)),
-        None => Err(what.to_owned()),
-    };
-    match key.kind {
-        KeyType::Text | KeyType::Path => text
-            .filter(|t| !t.trim().is_empty())
-            .map(Value::Text)
-            .ok_or_else(|| "must be text".to_owned()),
-        KeyType::Choice => {
-            let words = || format!("must be {}", key.allowed.join(" or "));
-            let text = text.ok_or_else(words)?;
-            let found = key
-                .allowed
-                .iter()
-                .find(|w| w.eq_ignore_ascii_case(text.trim()));
-            found
-                .map(|w| Value::Text((*w).to_owned()))
-                .ok_or_else(words)
-        }
-        KeyType::Bool => bool_of(value)
-            .map(Value::Bool)
-            .ok_or_else(|| "must be true or false".to_owned()),
-        KeyType::Count => bounded(number_of(value), "must be a whole number"),
-        KeyType::Duration => bounded(
-            duration_of(value),
-            "must be milliseconds, or a duration such as 100ms, 5s, 2m",
-        ),
-        KeyType::Size => bounded(
-            size_of(value),
-            "must be bytes, or a size such as 64MiB, 10MB, 512KiB",
-        ),
-    }
-}
-
-/// `bounded:10s`, `monotonic` or `none`, and perhaps `,idle:5m`.
-fn watermark_of(text: &str) -> Option<WatermarkDefault> {
-    let ms = |text: &str| duration_of(&Json::from(text.trim())).filter(|ms| *ms >= 0);
-    let (strategy, idle) = match text.split_once(',') {
-        Some((strategy, idle)) => {
-            let idle = ms(idle.trim().strip_prefix("idle:")?).filter(|ms| *ms > 0)?;
-            (strategy, Some(idle))
-        }
-        None => (text, None),
-    };
-    let delay_ms = match strategy.trim() {
-        "none" => None,
-        "monotonic" => Some(0),
-        bounded => Some(ms(bounded.strip_prefix("bounded:")?)?),
-    };
-    let idle = idle.and_then(|ms| u64::try_from(ms).ok());
-    Some(WatermarkDefault {
-        delay_ms,
-        idle_after: idle.map(Duration::from_millis),
-    })
-}
-
-fn is_address(part: &str) -> bool {
-    // PLAINTEXT://host:port is accepted by librdkafka too.
-    let rest = part.split_once("://").map_or(part, |(_, rest)| rest);
-    rest.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty()
-            && !host.contains(char::is_whitespace)
-            && port.parse::<u16>().is_ok_and(|p| p > 0)
-    })
-}
-
-fn default_lanes() -> i64 {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    i64::try_from(cores * 4).unwrap_or(4).min(4_096)
-}
-
-/// The valid name that looks most like this one.
-fn nearest(name: &str) -> &'static str {
-    let score = |key: &&KeySpec| {
-        strsim::jaro_winkler(name, key.name)
-            .max(key.alias.map_or(0.0, |a| strsim::jaro_winkler(name, a)))
-    };
-    KEYS.iter()
-        .max_by(|a, b| score(a).total_cmp(&score(b)))
-        .map_or("application.id", |k| k.name)
 }

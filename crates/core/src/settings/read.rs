@@ -97,7 +97,7 @@ fn with_unit(value: &Json, units: &[(&str, f64)]) -> Option<i64> {
 /// May the value of a setting or property with this name be a secret? Mistyped names too.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
-    const WORDS: [&str; 8] = [
+    const WORDS: [&str; 10] = [
         "pass",
         "pasw",
         "pwd",
@@ -106,6 +106,9 @@ pub fn is_secret(name: &str) -> bool {
         "token",
         "private",
         "credential",
+        // Those of schema registries: addresses may hold a password.
+        "user.info",
+        "registry.url",
     ];
     let name = name.to_ascii_lowercase().replace('_', ".");
     let is_key = name.ends_with(".key") || name.ends_with("key.pem");

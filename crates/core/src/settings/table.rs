@@ -107,7 +107,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("watermark.default", Text, "bounded:10s", "The watermark of sources without one of their own: `bounded:10s` (their records are at most so late), `monotonic` or `none`. With `,idle:5m` behind it, partitions that are silent for so long hold nobody back."),
     KeySpec::new("max.timestamp.ahead.ms", Duration, "-1", "The furthest that a record's time may be ahead of this machine's clock. One that is further moves no time: the deserialization handler of its source decides about it, and it is counted as `timestamp_ahead`. -1: however far.").between(-1, i64::MAX),
     KeySpec::new("auto.offset.reset", Choice, "earliest", "Where a source starts that has no committed offset.").words(&["earliest", "latest"]),
-    KeySpec::new("state.dir", Path, "<temporary directory>/stoatflow", "Where local state lives, in a directory named after application.id. Losing it costs a restore, and what is in stores without a changelog."),
+    KeySpec::new("state.dir", Path, "one that survives a reboot", "Where local state lives, in a directory named after application.id. Losing it costs a restore, and what is in stores without a changelog. The default is the first that can be written of: what systemd gives (`STATE_DIRECTORY`), `$XDG_STATE_HOME/stoatflow`, `/var/lib/stoatflow`, `~/.local/state/stoatflow`, the temporary directory. The line of the log at the start names it."),
     KeySpec::new("state.memory.max.bytes", Size, "256MiB", "Memory for the block cache and the write buffers of all stores together.").between(8 << 20, i64::MAX),
     KeySpec::new("state.damaged", Choice, "refuse", "What becomes of local state that is damaged or of another format: the application doesn't start, or it is thrown away and restored from the changelogs. It is never used.").words(&["refuse", "rebuild"]),
     KeySpec::new("default.dsl.store", Choice, "rocksDB", "What keeps stores that don't choose: disk, or memory that is rebuilt at every start.").words(&["rocksDB", "in_memory"]),
@@ -120,153 +120,26 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("replication.factor", Count, "-1", "Replicas of topics that are created; -1 is the broker's default.").between(-1, 100),
     KeySpec::new("broker.wait.timeout.ms", Duration, "30000", "How long to keep trying to reach the broker, at the start and each time it begins anew.").between(0, DAY_MS),
     KeySpec::new("metadata.max.age.ms", Duration, "60000", "How often to look for new partitions of the source topics, and for new topics that match a pattern: they are read from their beginning, without a restart. The clients of Kafka have their own, under a prefix.").between(100, DAY_MS),
-    KeySpec::new("restart.max.attempts", Count, "10", "How often an application that was running begins anew by itself, from the last commit, when the broker was away: within restart.window.ms. Beyond that it stops. 0 stops at once.").between(0, 1_000_000),
+    KeySpec::new("restart.max.attempts", Count, "10", "How often a running application restarts by itself from the last commit after the broker or a schema registry was unreachable, within restart.window.ms. After that it stops. 0: it stops at once.").between(0, 1_000_000),
     KeySpec::new("restart.window.ms", Duration, "600000", "See restart.max.attempts.").between(1, DAY_MS),
     KeySpec::new("shutdown.timeout.ms", Duration, "30000", "How long a shutdown may take to drain and commit: `close()`, and the first SIGINT or SIGTERM of `run()`. Then the last commit is given up, and a function that does not come back is left behind two seconds later.").between(0, DAY_MS),
     KeySpec::new("stall.timeout.ms", Duration, "300000", "How long nothing may be committed although records wait. Then the application writes what every lane does to the log and to `stalled-<ms>.txt` beside its state, and ends with `StalledError`: one function that does not come back stops all commits, and a restart is all that helps. More than the longest function takes. 0 is off.").between(0, DAY_MS),
-    KeySpec::new("admin.listen", Text, "127.0.0.1:0", "Where health, metrics and the live page answer: `host:port`, port 0 for a free one, or `off`."),
+    KeySpec::new("admin.listen", Text, "127.0.0.1:0", "Where health, metrics and the live page answer: `host:port`, port 0 for a free one, or `off`. An address that others can reach needs admin.token, admin.ssl.ca or admin.open."),
+    KeySpec::new("admin.token", Text, "off", "What a request to the admin port must have as `Authorization: Bearer ...`, or as the password of a browser: 16 characters or more, or `file:PATH`. `off`: on loopback nothing is asked for."),
+    KeySpec::new("admin.ssl.certificate", Text, "off", "A PEM file with the certificate of the admin port, followed by those that signed it: the port then speaks HTTPS only."),
+    KeySpec::new("admin.ssl.key", Text, "off", "A PEM file with the key of that certificate, not encrypted."),
+    KeySpec::new("admin.ssl.ca", Text, "off", "A PEM file with the certificates that sign those of clients: a client with one of them needs no token."),
+    KeySpec::new("admin.open", Bool, "false", "Allows an address in admin.listen that other machines can reach although neither admin.token nor admin.ssl.ca is set: every client that reaches the port may then use it."),
+    KeySpec::new("admin.max.connections", Count, "128", "The most connections to the admin port at a time; one more is answered with 503.").between(4, 10_000),
     KeySpec::new("deserialization.exception.handler", Text, "log_and_fail", "What becomes of an input record that can't be decoded: `log_and_fail`, `log_and_continue`, or `dlq:TOPIC` for a dead letter in the same transaction. Handlers in code are nearer than this one.").also("default.deserialization.exception.handler"),
     KeySpec::new("processing.exception.handler", Text, "log_and_fail", "What becomes of a record for which a function fails: as above."),
     KeySpec::new("production.exception.handler", Text, "log_and_fail", "What becomes of an output record that can't be encoded, or is too large to be sent: as above.").also("default.production.exception.handler"),
+    KeySpec::new("default.key.serde", Text, "bytes", "The serde of keys where neither source, store nor sink says one: `bytes`, `string`, `int32`, `int64`, `double`, `json`, the name of Kafka's class for it, or, in code, a serde or a type such as `str`."),
+    KeySpec::new("default.value.serde", Text, "bytes", "The serde of values, as above."),
+    KeySpec::new("default.timestamp.extractor", Text, "fail_on_invalid", "Where the time of a record comes from, for sources that don't say it: `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wallclock`, or the name of Kafka Streams' class for it."),
+    KeySpec::new("errors.dead.letter.queue.topic.name", Text, "off", "A topic for dead letters: the handlers above that are `log_and_continue` become `dlq:TOPIC`. `off`: none."),
+    KeySpec::new("config.strict", Bool, "false", "Refuses settings that have no effect here. Otherwise each is accepted, and a line of the log says why it doesn't matter.").also("strict"),
     KeySpec::new("ensure.explicit.naming", Bool, "true", "Refuses topologies in which a generated name would reach disk or a topic.").also("ensure.explicit.internal.resource.naming"),
-];
-
-/// Names of Kafka Streams that mean nothing in one process, and what to do instead.
-pub(super) const FOREIGN: &[(&str, &str)] = &[
-    (
-        "acceptable.recovery.lag",
-        "there are no standbys to choose from; remove it",
-    ),
-    (
-        "application.server",
-        "all state is in this process; the address of queries is admin.listen",
-    ),
-    (
-        "buffered.records.per.partition",
-        "memory is bounded in bytes for all partitions together: in.flight.max.bytes",
-    ),
-    (
-        "built.in.metrics.version",
-        "there is one version of metrics; remove it",
-    ),
-    (
-        "default.client.supplier",
-        "the clients are part of the engine; set their properties with consumer., producer. or admin.",
-    ),
-    (
-        "default.key.serde",
-        "give each source, store and sink its serde (Serdes.string())",
-    ),
-    (
-        "default.timestamp.extractor",
-        "give the source its timestamp extractor",
-    ),
-    (
-        "default.value.serde",
-        "give each source, store and sink its serde (Serdes.string())",
-    ),
-    (
-        "dsl.store.suppliers.class",
-        "use default.dsl.store, or a back end per store",
-    ),
-    (
-        "enable.metrics.push",
-        "metrics are at /metrics of admin.listen; remove it",
-    ),
-    (
-        "group.protocol",
-        "one process reads all partitions and joins no group; remove it",
-    ),
-    (
-        "log.summary.interval.ms",
-        "see /metrics of admin.listen; remove it",
-    ),
-    (
-        "max.warmup.replicas",
-        "there are no replicas to warm up: state is restored before work starts; remove it",
-    ),
-    (
-        "metric.reporters",
-        "metrics are at /metrics of admin.listen; remove it",
-    ),
-    (
-        "metrics.num.samples",
-        "metrics are at /metrics of admin.listen; remove it",
-    ),
-    (
-        "metrics.recording.level",
-        "all metrics are always recorded; remove it",
-    ),
-    (
-        "metrics.sample.window.ms",
-        "metrics are at /metrics of admin.listen; remove it",
-    ),
-    (
-        "num.standby.replicas",
-        "one process holds all state, and restores it from the changelogs; remove it",
-    ),
-    (
-        "num.stream.threads",
-        "use lanes.count: keys are spread over lanes, not partitions over threads",
-    ),
-    ("poll.ms", "reading never waits for processing; remove it"),
-    (
-        "probing.rebalance.interval.ms",
-        "there is nothing to rebalance; remove it",
-    ),
-    (
-        "processor.wrapper.class",
-        "wrap the function where the topology is built",
-    ),
-    (
-        "rack.aware.assignment.non_overlap_cost",
-        "there is nothing to assign; remove it",
-    ),
-    (
-        "rack.aware.assignment.strategy",
-        "there is nothing to assign; remove it",
-    ),
-    (
-        "rack.aware.assignment.tags",
-        "there is nothing to assign; remove it",
-    ),
-    (
-        "rack.aware.assignment.traffic_cost",
-        "there is nothing to assign; remove it",
-    ),
-    (
-        "repartition.purge.interval.ms",
-        "there are no repartition topics; remove it",
-    ),
-    (
-        "rocksdb.config.setter",
-        "use state.memory.max.bytes: one budget for all stores",
-    ),
-    (
-        "state.cleanup.delay.ms",
-        "state of removed stores stays until it is deleted by hand; remove it",
-    ),
-    (
-        "task.assignor.class",
-        "there is nothing to assign; remove it",
-    ),
-    (
-        "task.timeout.ms",
-        "use commit.timeout.ms and broker.wait.timeout.ms",
-    ),
-    (
-        "topology.optimization",
-        "the plan is always optimised; a table's changelog is a topic of its own, also where its source is compacted; remove it",
-    ),
-    (
-        "upgrade.from",
-        "there is no rolling upgrade of one process; remove it",
-    ),
-    ("window.size.ms", "the window is part of the topology"),
-    (
-        "windowed.inner.class.serde",
-        "give the windowed source its serde",
-    ),
 ];
 
 /// Every setting as a Markdown table, in the order of [`KEYS`].

@@ -83,7 +83,7 @@ fn defaults_are_those_of_the_table() {
     );
     assert_eq!(
         s.state_dir,
-        std::env::temp_dir().join("stoatflow").join("app")
+        super::state_dir::default_state_dir().join("app")
     );
     assert_eq!(s.store_backend, StoreBackend::RocksDb);
     assert!(s.reset_to_earliest && s.ensure_explicit_naming && !s.emit_at_barrier);
@@ -177,16 +177,17 @@ fn time_is_that_of_streams_or_the_watermark() {
 #[test]
 fn all_problems_come_in_one_message() {
     let found = problems(&json!({
-        "application.id": "my app", "processing.guarantee": "exactly_once", "comit.interval.ms": 5, "lanes.count": 0,
+        "strict": true, "application.id": "my app", "processing.guarantee": "exactly_twice",
+        "comit.interval.ms": 5, "lanes.count": 0,
         "num.stream.threads": 4, "consumer.group.id": "mine", "state.memory.max.bytes": "lots", "ensure.explicit.naming": "maybe",
     }));
     assert_eq!(found.len(), 8, "{found:#?}");
     let expected = [
         "application.id = \"my app\": ' ' can't be part of a topic's name",
-        "processing.guarantee = \"exactly_once\": must be exactly_once_v2 or at_least_once",
+        "processing.guarantee = \"exactly_twice\": must be exactly_once_v2 or at_least_once",
         "comit.interval.ms = 5: there is no such setting; the nearest is commit.interval.ms",
         "lanes.count = 0: must be between 1 and 4096",
-        "num.stream.threads = 4: has no meaning here: use lanes.count",
+        "num.stream.threads = 4: has no meaning here: keys are spread over lanes (lanes.count)",
         "consumer.group.id = \"mine\": can't be set: it is application.id",
         "state.memory.max.bytes = \"lots\": must be bytes, or a size such as 64MiB",
         "ensure.explicit.naming = \"maybe\": must be true or false",
@@ -292,7 +293,8 @@ fn every_owned_property_is_refused_with_every_prefix() {
             "restore.consumer.",
             "admin.",
         ] {
-            if !(prefix.is_empty() && own) {
+            let setting = super::clients::own_setting(&format!("{prefix}{owned}"));
+            if !(prefix.is_empty() && own) && setting.is_none() {
                 let name = format!("{prefix}{owned}");
                 let found = only_problem(&json!({ name.as_str(): "x" }));
                 assert!(found.contains("can't be set: "), "{found}");
@@ -302,13 +304,12 @@ fn every_owned_property_is_refused_with_every_prefix() {
 }
 
 #[test]
-fn names_of_kafka_streams_without_meaning_say_what_to_do() {
-    for (name, instead) in super::table::FOREIGN {
-        let found = only_problem(&json!({ *name: "x" }));
-        assert!(found.contains(instead), "{found}");
-    }
-    assert!(only_problem(&json!({"topic.retention.ms": 1})).contains("at the store"));
-    assert!(only_problem(&json!({"global.consumer.x": 1})).contains("prefix consumer."));
+fn mistyped_names_get_a_neighbour_only_if_one_is_near() {
+    let near = |name: &str| only_problem(&json!({ name: "x" }));
+    assert!(near("securty.protocol").contains("the nearest is security.protocol"));
+    assert!(near("sesion.timeout.ms").contains("there is no such setting"));
+    assert!(near("pasword").contains("docs/reference/settings.md lists all"));
+    assert!(near("num.stream.thread").contains("the nearest is num.stream.threads"));
 }
 
 #[test]
@@ -407,4 +408,68 @@ fn the_table_is_sound_and_documented() {
     assert_eq!(docs.lines().count(), KEYS.len() + 2);
     assert!(KEYS.iter().all(|k| docs.contains(&format!("`{}`", k.name))));
     assert!(docs.contains("| `application.id` | text | required |"));
+}
+
+#[test]
+fn the_admin_port_is_guarded_as_it_is_told() {
+    let s = with(&json!({})).unwrap();
+    assert_eq!(
+        s.admin,
+        AdminAccess {
+            max_connections: 128,
+            ..AdminAccess::default()
+        }
+    );
+    let s = with(&json!({
+        "admin.token": "file:/t", "admin.ssl.certificate": "c", "admin.ssl.key": "k", "admin.ssl.ca": "a",
+        "admin.open": true, "admin.max.connections": 4,
+    }));
+    let file = |name: &str| Some(PathBuf::from(name));
+    assert_eq!(
+        s.unwrap().admin,
+        AdminAccess {
+            token: Some("file:/t".to_owned()),
+            certificate: file("c"),
+            key: file("k"),
+            client_ca: file("a"),
+            open: true,
+            max_connections: 4,
+        }
+    );
+    let short = only_problem(&json!({"admin.token": "swordfish"}));
+    assert!(
+        short.contains("admin.token = ***") && !short.contains("swordfish"),
+        "{short}"
+    );
+    assert!(only_problem(&json!({"admin.ssl.key": "k"})).contains("admin.ssl.certificate"));
+    // Still a property of the admin client.
+    let s = with(&json!({"admin.ssl.ca.location": "x"})).unwrap();
+    assert_eq!(
+        s.client_properties[0],
+        (ClientRole::Admin, "ssl.ca.location".into(), "x".into())
+    );
+}
+
+#[test]
+fn values_in_force_are_the_given_ones_and_the_defaults() {
+    let pairs = [
+        ("application.id".to_owned(), json!("a")),
+        ("commit_interval_ms".to_owned(), json!("2s")),
+        ("consumer.fetch.min.bytes".to_owned(), json!(7)),
+    ];
+    let all = in_force(&pairs);
+    assert_eq!(all.len(), KEYS.len() + 1);
+    let row = |name: &str| all.iter().find(|row| row.0 == name).unwrap().clone();
+    let of = |name: &str, value: serde_json::Value, given| (name.to_owned(), value, given);
+    assert_eq!(
+        row("commit.interval.ms"),
+        of("commit.interval.ms", json!(2000), true)
+    );
+    assert_eq!(
+        row("commit.timeout.ms"),
+        of("commit.timeout.ms", json!(60_000), false)
+    );
+    assert_eq!(row("admin.open"), of("admin.open", json!(false), false));
+    let client = of("consumer.fetch.min.bytes", json!("7"), true);
+    assert_eq!(row("consumer.fetch.min.bytes"), client);
 }

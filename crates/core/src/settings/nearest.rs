@@ -1,0 +1,21 @@
+//! The valid name that a mistyped one looks most like.
+
+use super::clients::bare_names;
+use super::streams::STREAMS_CONFIG;
+use super::table::KEYS;
+
+/// Names that are less alike than this have nothing to do with each other.
+const ALIKE: f64 = 0.9;
+
+/// The nearest name of a setting or of a client property, if one is near.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let keys = KEYS.iter().flat_map(|key| [Some(key.name), key.alias]);
+    let streams = STREAMS_CONFIG.iter().map(|(name, _)| *name);
+    keys.flatten()
+        .chain(streams)
+        .chain(bare_names())
+        .map(|known| (strsim::jaro_winkler(name, known), known))
+        .filter(|(alike, _)| *alike >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}

@@ -1,0 +1,80 @@
+//! Where local state lives if `state.dir` isn't set: in a directory that survives a reboot, if there is one.
+//!
+//! The choice is pure; [`default_state_dir`] asks the machine.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the choice depends on.
+struct Machine<'a> {
+    variable: &'a dyn Fn(&str) -> Option<String>,
+    can_write: &'a dyn Fn(&Path) -> bool,
+    temporary: PathBuf,
+    user: u32,
+}
+
+/// The first of these that can be written: what systemd gives a unit with `StateDirectory=`, the XDG state
+/// home if it is set, `/var/lib`, the XDG state home's usual place, the temporary directory.
+fn choose(machine: &Machine<'_>) -> PathBuf {
+    let named = |name: &str| {
+        (machine.variable)(name)
+            .filter(|value| value.starts_with('/'))
+            .map(PathBuf::from)
+    };
+    let of_systemd = (machine.variable)("STATE_DIRECTORY")
+        .and_then(|all| all.split(':').next().map(str::to_owned))
+        .filter(|first| first.starts_with('/'))
+        .map(PathBuf::from);
+    let places = [
+        of_systemd,
+        named("XDG_STATE_HOME").map(|home| home.join("stoatflow")),
+        Some(PathBuf::from("/var/lib/stoatflow")),
+        named("HOME").map(|home| home.join(".local/state/stoatflow")),
+    ];
+    let mut places = places.into_iter().flatten();
+    places
+        .find(|place| (machine.can_write)(place))
+        .unwrap_or_else(|| {
+            // One directory for each user: the first would keep the others out.
+            machine
+                .temporary
+                .join(format!("stoatflow-{}", machine.user))
+        })
+}
+
+/// Whose process this is, as the system shows it; 0 where it doesn't.
+fn user() -> u32 {
+    std::fs::metadata("/proc/self").map_or(0, |own| own.uid())
+}
+
+/// May this user write into a directory of these permissions?
+const fn may_write(user: u32, (owner, mode): (u32, u32)) -> bool {
+    const OWNER_MAY: u32 = 0o300;
+    const ALL_MAY: u32 = 0o003;
+    let (wanted, by_user) = if owner == user {
+        (OWNER_MAY, mode & OWNER_MAY)
+    } else {
+        (ALL_MAY, mode & ALL_MAY)
+    };
+    user == 0 || by_user == wanted
+}
+
+/// Can a directory be made, or written, there?
+fn can_write(place: &Path) -> bool {
+    let existing = place.ancestors().find_map(|above| above.metadata().ok());
+    existing.is_some_and(|above| above.is_dir() && may_write(user(), (above.uid(), above.mode())))
+}
+
+/// The default of `state.dir` on this machine.
+#[allow(clippy::disallowed_methods)] // these variables are those of the machine, and part of the settings
+pub(super) fn default_state_dir() -> PathBuf {
+    choose(&Machine {
+        variable: &|name| std::env::var(name).ok(),
+        can_write: &can_write,
+        temporary: std::env::temp_dir(),
+        user: user(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
