@@ -1,8 +1,13 @@
 //! Binary formats with a schema: Avro and Protobuf.
 //!
-//! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again. What nobody
-//! reads is never decoded; what nobody changes goes on as the bytes it came in. Never asks a registry, never
-//! touches a topic.
+//! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again. Fields
+//! that are not read are not decoded; a value that is not changed keeps its bytes. Asks a schema registry through a
+//! port. Never touches a topic.
+
+/// Fuzzing looks at what is asked of it.
+#[cfg(test)]
+#[global_allocator]
+static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;
 
 pub mod avro;
 pub mod protobuf;
@@ -12,6 +17,7 @@ mod json;
 mod make;
 mod misfit;
 mod near;
+mod registered;
 mod tree;
 mod value;
 

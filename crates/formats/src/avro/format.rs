@@ -4,7 +4,7 @@
 //! Confluent's header: a zero and the id of the writer's schema. What another known schema wrote is resolved
 //! by Avro's rules, and is then a value of this schema. A value that was read with this schema is written as
 //! the bytes it came in. Bytes that stand for a whole record, map or array are taken for an encoded one.
-//! Never asks a registry: all schemas are given.
+//! Schemas are given, or found by their ids in a registry (`Registered`).
 
 use super::encode;
 use super::resolve;
@@ -13,11 +13,12 @@ use super::schema::{Node, Schema};
 use super::spec::Decode;
 use super::value::AvroValue;
 use crate::framing;
+use crate::registered::Registered;
 use apache_avro::schema_compatibility::SchemaCompatibility;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stoatflow_core::{CustomSerde, Datum, Error, Result};
+use stoatflow_core::{CustomSerde, Datum, Error, Result, SchemaPlace, SchemaRegistry};
 
 /// See the module.
 #[derive(Debug)]
@@ -27,7 +28,9 @@ pub struct Format {
     /// The id that is written; without one, records have no header.
     id: Option<u32>,
     /// Of other writers, by their ids; `None`: it writes as this one does.
-    writers: BTreeMap<u32, Option<Schema>>,
+    writers: BTreeMap<u32, Option<Arc<Schema>>>,
+    /// Who knows ids; then none is given.
+    registered: Option<Registered<Option<Arc<Schema>>>>,
     decode: Decode,
 }
 
@@ -57,7 +60,7 @@ impl Format {
                 .hint("give the fields that are new a default, or leave the id out of writer_schemas=")
             })?;
             let same = writer.form() == schema.form();
-            known.insert(*id, (!same).then_some(writer));
+            known.insert(*id, (!same).then(|| Arc::new(writer)));
         }
         // State that was kept with another schema can't be read with this one, unless its records say their schema.
         let name = match id {
@@ -69,8 +72,40 @@ impl Format {
             name,
             id,
             writers: known,
+            registered: None,
             decode: Decode::Lazy,
         })
+    }
+
+    /// The same, whose ids a registry knows: records begin with one, and any of them may come.
+    #[must_use]
+    pub fn registered(&self, registry: Arc<dyn SchemaRegistry>, place: SchemaPlace) -> Self {
+        Self {
+            schema: Arc::clone(&self.schema),
+            name: format!("avro({})", self.schema.title()),
+            id: None,
+            writers: BTreeMap::new(),
+            registered: Some(Registered::new(registry, place)),
+            decode: self.decode,
+        }
+    }
+
+    /// Asks the registry for the id that is written, if there is one.
+    ///
+    /// # Errors
+    /// What the registry says.
+    pub fn prepare(&self) -> Result<()> {
+        self.written_id().map(|_| ())
+    }
+
+    fn written_id(&self) -> Result<Option<u32>> {
+        self.registered
+            .as_ref()
+            .map_or(Ok(self.id), |registered| registered.own().map(Some))
+    }
+
+    const fn is_framed(&self) -> bool {
+        self.id.is_some() || self.registered.is_some()
     }
 
     /// What functions get for its values.
@@ -87,7 +122,12 @@ impl Format {
     }
 
     /// The body of a record, and who wrote it if it wasn't this schema.
-    fn open(&self, bytes: &Bytes) -> Result<(Bytes, Option<&Schema>)> {
+    fn open(&self, bytes: &Bytes) -> Result<(Bytes, Option<Arc<Schema>>)> {
+        if let Some(registered) = &self.registered {
+            let (id, body) = framing::open(bytes, "Avro")?;
+            let writer = registered.writer(id, |text| self.writer(text))?;
+            return Ok((body, writer));
+        }
         let Some(own) = self.id else {
             return Ok((bytes.clone(), None));
         };
@@ -96,15 +136,31 @@ impl Format {
             return Ok((body, None));
         }
         match self.writers.get(&id) {
-            Some(writer) => Ok((body, writer.as_ref())),
+            Some(writer) => Ok((body, writer.clone())),
             None => Err(Error::serde(format!(
                 "the record was written with the schema id {id}, which the serde {} doesn't know",
                 self.name
             ))
             .hint(format!(
-                "give the schema with that id: writer_schemas={{{id}: ...}} (nothing is fetched from a registry)"
+                "give the schema with that id: writer_schemas={{{id}: ...}} or let a registry be asked: registry=sf.SchemaRegistry(...)"
             ))),
         }
+    }
+
+    /// A writer's schema, unless it writes as this one does.
+    fn writer(&self, text: &str) -> Result<Option<Arc<Schema>>> {
+        let writer = Schema::parse(text)?;
+        SchemaCompatibility::can_read(writer.parsed(), self.schema.parsed()).map_err(|e| {
+            Error::serde(format!(
+                "'{}' can't be read as '{}'",
+                writer.title(),
+                self.schema.title()
+            ))
+            .caused_by(e)
+            .hint("give the fields that are new a default in the schema that reads, or leave the topic's other types to another source")
+        })?;
+        let same = writer.form() == self.schema.form();
+        Ok((!same).then(|| Arc::new(writer)))
     }
 
     /// What another schema wrote, as bytes of this one.
@@ -127,8 +183,12 @@ impl CustomSerde for Format {
         &self.name
     }
 
+    fn is_native(&self) -> bool {
+        true
+    }
+
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
-        let header = self.id.map(framing::header);
+        let header = self.written_id()?.map(framing::header);
         if let Some(value) = AvroValue::of(datum)
             && value.schema().is(&self.schema)
             && value.node() == self.schema.root()
@@ -160,11 +220,11 @@ impl CustomSerde for Format {
         match writer {
             None => {
                 scan::check(&self.schema, &body)?;
-                let framed = self.id.map(|_| bytes.clone());
+                let framed = self.is_framed().then(|| bytes.clone());
                 AvroValue::read(&self.schema, body, framed, for_change)
             }
             Some(writer) => {
-                let body = self.resolved(&body, writer)?;
+                let body = self.resolved(&body, &writer)?;
                 AvroValue::read(&self.schema, body, None, for_change)
             }
         }

@@ -1,6 +1,6 @@
 //! A format as the plan carries it: texts and numbers.
 //!
-//! Takes the JSON `{"schema": "...", "schema_id": 7, "writer_schemas": {"3": "..."}, "decode": "dict"}`,
+//! Takes the JSON `{"schema": "...", "schema_id": 7, "writer_schemas": {"3": "..."}, "registry": 0, "decode": "dict"}`,
 //! gives a [`Format`] that is built once and shared.
 
 use super::format::Format;
@@ -39,6 +39,9 @@ pub struct Spec {
     /// Schemas of other writers, by the ids that their records say.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub writer_schemas: BTreeMap<String, String>,
+    /// The custom serde of this number asks a registry for ids and schemas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<u32>,
     /// What functions get.
     #[serde(default, skip_serializing_if = "Decode::is_lazy")]
     pub decode: Decode,
@@ -58,6 +61,7 @@ impl Spec {
             schema,
             schema_id,
             writer_schemas,
+            registry: None,
             decode: Decode::Lazy,
             made: OnceLock::new(),
         }
@@ -66,8 +70,18 @@ impl Spec {
     /// Do both write the same bytes? Equal ones show them to functions in the same way too.
     #[must_use]
     pub fn writes_as(&self, other: &Self) -> bool {
-        (&self.schema, self.schema_id, &self.writer_schemas)
-            == (&other.schema, other.schema_id, &other.writer_schemas)
+        self.identity() == other.identity()
+    }
+
+    fn identity(&self) -> (&str, Option<u32>, &BTreeMap<String, String>, Option<u32>) {
+        let (schema, writers) = (&self.schema, &self.writer_schemas);
+        (schema, self.schema_id, writers, self.registry)
+    }
+
+    /// Do records begin with the id of their schema?
+    #[must_use]
+    pub const fn is_framed(&self) -> bool {
+        self.schema_id.is_some() || self.registry.is_some()
     }
 
     /// The format.
@@ -111,6 +125,6 @@ impl Eq for Spec {}
 
 impl Hash for Spec {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.schema, self.schema_id, &self.writer_schemas).hash(state);
+        self.identity().hash(state);
     }
 }

@@ -1,5 +1,6 @@
 //! Values that are read where they lie, and written as their schema says.
 
+mod fuzz;
 mod parts;
 mod random;
 

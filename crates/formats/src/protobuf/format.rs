@@ -161,6 +161,10 @@ impl CustomSerde for Format {
         &self.name
     }
 
+    fn is_native(&self) -> bool {
+        true
+    }
+
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
         let header = self.ids.as_ref().map_or(&[][..], |ids| &ids.header);
         if let Some(value) = ProtobufValue::of(datum) {

@@ -1,5 +1,6 @@
 //! Messages that are read where they lie, and written as their type says.
 
+mod fuzz;
 mod random;
 mod refused;
 mod wire;
