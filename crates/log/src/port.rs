@@ -26,10 +26,6 @@ pub struct ConsumerRecord {
     pub headers: Headers,
     /// Its number in the order of admission; 0 until it is admitted.
     pub number: u64,
-    /// The stream time of its task at this record; -1 until it is admitted.
-    pub stream_time: i64,
-    /// The highest timestamp before it of its source's records with a key in this partition; likewise.
-    pub keyed_time: i64,
 }
 
 /// A record that is still the client's, for as long as it is looked at.
@@ -106,6 +102,24 @@ pub struct Committed {
     pub offset: Offset,
     /// What was written beside it (the watermark).
     pub metadata: String,
+}
+
+/// A group that others take part in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupInUse {
+    /// The state that the coordinator tells (`Stable`, `PreparingRebalance`, ...).
+    pub state: String,
+    /// Who is in it. Empty where only the state is told.
+    pub members: Vec<GroupMember>,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    /// What it calls itself.
+    pub client_id: String,
+    /// From where it is connected.
+    pub host: String,
 }
 
 /// One part of a cut: where a partition goes on, and what is written beside it.
@@ -267,6 +281,14 @@ pub trait Broker: Send + Sync + Debug {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>>;
+    /// Who takes part in this group; `None` if nobody does, and where there are no groups or nobody can tell.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`.
+    fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
+        let _ = (group, timeout);
+        Ok(None)
+    }
     /// The readable ranges, in the order asked.
     ///
     /// # Errors
@@ -310,6 +332,20 @@ pub trait Broker: Send + Sync + Debug {
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>>;
+    /// Where the records end that were written under this leader epoch or an earlier one (KIP-320), by what each
+    /// partition's leader has, in the order asked. A position that is behind it stands on records that are gone.
+    /// `None` where nothing is known of epochs. Waits at most `timeout`.
+    ///
+    /// # Errors
+    /// `Unavailable`, `MissingTopic`, `Unauthorized`.
+    fn epoch_ends(
+        &self,
+        asked: &[(TopicPartition, i32)],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        let _ = timeout;
+        Ok(vec![None; asked.len()])
+    }
     /// Opens a reader that sees committed records only. `group` names it for lag tools; it never joins. What it
     /// fetches ahead is divided among about so many partitions.
     ///
@@ -371,6 +407,11 @@ pub trait Consumer: Send {
     /// The next offset that `poll` would give for each slot: past control records and aborted ones
     /// too, so that a reader can tell that it has reached a stable end.
     fn positions(&self) -> Vec<Offset>;
+    /// Under which leader the last record before this offset was written, of what the reader has fetched (the leader
+    /// epoch of KIP-320). `None` if it has fetched none, or doesn't know.
+    fn leader_epoch(&self, _slot: u32, _before: Offset) -> Option<i32> {
+        None
+    }
     /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody: it is of the
     /// last answer that came, and false as long as none has.
     fn caught_up(&self, slot: u32) -> bool;
@@ -463,4 +504,7 @@ pub trait Producer: Send {
     /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has
     /// nothing to do.
     fn remember(&mut self, _topics: &[Arc<str>]) {}
+    /// Tells the producer where a remembered partition ends, to which nobody else writes. One that can tell fails with
+    /// `Incompatible` when the next record gets an offset before it: the broker has lost records.
+    fn note_end(&mut self, _topic: &str, _partition: Partition, _end: Offset) {}
 }

@@ -289,8 +289,6 @@ pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Resul
                 value: record.value.map(Bytes::copy_from_slice),
                 headers: None,
                 number: 0,
-                stream_time: -1,
-                keyed_time: -1,
             });
         })?;
         most = most.max(seen.len() - before);

@@ -114,8 +114,6 @@ fn drain(slot: &mut Slot, index: usize, full: usize, into: &mut Vec<ConsumerReco
             value: record.value,
             headers: record.headers,
             number: 0,
-            stream_time: -1,
-            keyed_time: -1,
         });
         slot.next += 1;
     }

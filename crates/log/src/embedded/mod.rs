@@ -11,6 +11,8 @@ mod chunk;
 mod codec;
 mod consumer;
 mod errors;
+#[cfg(test)]
+mod fuzz;
 mod keys;
 mod log;
 mod producer;

@@ -4,7 +4,7 @@
 //! Calls take at most the time that they are given, and may come from several threads at once.
 
 use super::errors::{ErrorContext, error};
-use crate::{Committed, NewTopic, OpenTransaction, Range, TopicInfo};
+use crate::{Committed, GroupInUse, NewTopic, OpenTransaction, Range, TopicInfo};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub(super) trait AdminClient: Debug + Send + Sync {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>>;
+    fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>>;
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
     fn high_watermarks(
         &self,
@@ -48,6 +49,15 @@ pub(super) trait AdminClient: Debug + Send + Sync {
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>>;
+    /// `None` where the client can't ask.
+    fn epoch_ends(
+        &self,
+        asked: &[(TopicPartition, i32)],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        let _ = timeout;
+        Ok(vec![None; asked.len()])
+    }
     /// Unlike the broker's, it fails where the cluster or the client can't tell.
     fn open_transactions(
         &self,

@@ -29,6 +29,8 @@ struct AlternatingProducer<S> {
     sides: [S; 2],
     /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and goes on to say why.
     turn: usize,
+    /// Topics whose ends both must know.
+    remembered: Vec<Arc<str>>,
 }
 
 /// Takes both ids over, in either mode: an older instance may have used both. One that sends outside of transactions
@@ -78,7 +80,7 @@ pub(super) fn open(
         let [guarded, _] = sides;
         return Ok(Box::new(guarded));
     }
-    Ok(Box::new(AlternatingProducer { sides, turn: 0 }))
+    Ok(Box::new(AlternatingProducer::new(sides)))
 }
 
 /// Both ids, taken over by the native client. `None` if the brokers are too old for it.
@@ -97,7 +99,7 @@ fn by_native(
         }
     }
     if transactional {
-        return Ok(Some(Box::new(AlternatingProducer { sides, turn: 0 })));
+        return Ok(Some(Box::new(AlternatingProducer::new(sides))));
     }
     let [guard, _] = sides;
     let mut writer = native::plain(guard, config, ids[0], silence, background);
@@ -106,6 +108,14 @@ fn by_native(
 }
 
 impl<S: TransactionalSide> AlternatingProducer<S> {
+    const fn new(sides: [S; 2]) -> Self {
+        Self {
+            sides,
+            turn: 0,
+            remembered: Vec::new(),
+        }
+    }
+
     /// Has the side whose turn it is do something.
     ///
     /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant
@@ -157,6 +167,16 @@ impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
         let outcome = self.side(|side| side.commit(timeout))?;
         if outcome == CommitOutcome::Committed {
+            let [first, second] = &mut self.sides;
+            let (own, other) = match self.turn {
+                0 => (first, second),
+                _ => (second, first),
+            };
+            for topic in &self.remembered {
+                for (partition, end) in own.acknowledged(topic) {
+                    other.note_end(topic, partition, end);
+                }
+            }
             self.turn = 1 - self.turn;
         }
         Ok(outcome)
@@ -184,8 +204,15 @@ impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
     }
 
     fn remember(&mut self, topics: &[Arc<str>]) {
+        self.remembered = topics.to_vec();
         for side in &mut self.sides {
             side.remember(topics);
+        }
+    }
+
+    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+        for side in &mut self.sides {
+            side.note_end(topic, partition, end);
         }
     }
 }

@@ -13,8 +13,8 @@ use super::tokens::TokenProvider;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
 use crate::{
-    Broker, ClientInUse, Committed, Consumer, Forgetting, NewTopic, OpenTransaction, Producer,
-    ProducerMode, Range, TopicInfo,
+    Broker, ClientInUse, Committed, Consumer, Forgetting, GroupInUse, NewTopic, OpenTransaction,
+    Producer, ProducerMode, Range, TopicInfo,
 };
 use rdkafka::config::ClientConfig;
 use std::sync::Arc;
@@ -140,6 +140,10 @@ impl Broker for KafkaBroker {
         self.admin.committed(group, partitions, timeout)
     }
 
+    fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
+        self.admin.group_in_use(group, timeout)
+    }
+
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
         self.admin.ranges(partitions, timeout)
     }
@@ -162,6 +166,14 @@ impl Broker for KafkaBroker {
             tracing::debug!(target: "stoatflow::kafka", %error, "open transactions are not known");
             vec![None; partitions.len()]
         }))
+    }
+
+    fn epoch_ends(
+        &self,
+        asked: &[(TopicPartition, i32)],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        self.admin.epoch_ends(asked, timeout)
     }
 
     fn offsets_for_times(

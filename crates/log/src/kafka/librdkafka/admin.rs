@@ -7,6 +7,7 @@
 mod configs;
 mod create;
 mod delete;
+mod members;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,7 @@ use super::group::Group;
 use crate::kafka::admin::AdminClient;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::properties::Properties;
-use crate::{Committed, NewTopic, OpenTransaction, Range, TopicInfo};
+use crate::{Committed, GroupInUse, NewTopic, OpenTransaction, Range, TopicInfo};
 use parking_lot::Mutex;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
@@ -513,6 +514,10 @@ impl AdminClient for Admin {
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>> {
         self.group(group)?.committed(partitions, timeout)
+    }
+
+    fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
+        self.members(group, timeout)
     }
 
     fn open_transactions(

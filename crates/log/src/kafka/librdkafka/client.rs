@@ -4,6 +4,7 @@
 //! and the callbacks (log, error, delivery). Never waits and never maps an error.
 
 use crate::kafka::librdkafka::delivery_reports::Reports;
+use crate::kafka::librdkafka::unanswered_ends::UnansweredEnds;
 use crate::kafka::partitioner::Label;
 use parking_lot::Mutex;
 use rdkafka::config::ClientConfig;
@@ -33,6 +34,8 @@ pub(in crate::kafka) struct Events {
     pub append_time: AtomicI64,
     /// Were all brokers said to be down since anybody looked?
     pub alone: AtomicBool,
+    /// Ends of transactions that were sent and not answered.
+    pub ends: UnansweredEnds,
 }
 
 /// When a client that may have forgotten all brokers is told of them again.
@@ -57,6 +60,8 @@ pub(in crate::kafka) struct Client {
     /// Callbacks hold a plain pointer to it, so it is dropped after the client is destroyed.
     pub events: Arc<Events>,
     consumer: bool,
+    /// Is it never destroyed, because a call of it never came back?
+    leaked: AtomicBool,
     bootstrap: CString,
     clock: SystemClock,
     reminder: Mutex<Reminder>,
@@ -94,6 +99,7 @@ impl Client {
             sys::rd_kafka_conf_set_error_cb(copy, Some(on_error));
             if !consumer {
                 sys::rd_kafka_conf_set_dr_msg_cb(copy, Some(on_delivery));
+                events.ends.watch(copy);
             }
             let ptr = sys::rd_kafka_new(kind, copy, said.as_mut_ptr(), said.len());
             if ptr.is_null() {
@@ -107,6 +113,7 @@ impl Client {
             ptr,
             events,
             consumer,
+            leaked: AtomicBool::new(false),
             bootstrap,
             clock: SystemClock::new(),
             reminder: Mutex::default(),
@@ -115,6 +122,14 @@ impl Client {
 
     pub(in crate::kafka) const fn ptr(&self) -> *mut sys::rd_kafka_t {
         self.ptr.as_ptr()
+    }
+
+    /// Leaves it to the process's end: a call of it has not come back.
+    pub(in crate::kafka) fn leak(&self) {
+        if !self.leaked.swap(true, Relaxed) {
+            // Its callbacks point to them.
+            std::mem::forget(Arc::clone(&self.events));
+        }
     }
 
     /// Serves callbacks; waits for the first one.
@@ -186,6 +201,9 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
+        if self.leaked.load(Relaxed) {
+            return;
+        }
         // SAFETY: nobody else has the pointer: topics and queues made from it are dropped before it.
         unsafe {
             sys::rd_kafka_destroy_flags(

@@ -349,8 +349,6 @@ impl Consumer for KafkaConsumer {
                 // SAFETY: the message is alive.
                 headers: unsafe { headers(message) },
                 number: 0,
-                stream_time: -1,
-                keyed_time: -1,
             });
         })
     }

@@ -11,3 +11,4 @@ mod group;
 pub(super) mod outgoing;
 pub(super) mod producer;
 mod queues;
+mod unanswered_ends;

@@ -4,7 +4,10 @@
 //! client that writes, and in plain mode a second, transactional one that only guards the offsets.
 //! Never waits in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
 
-use super::client::{Client, Fault, c_text, list, millis};
+mod calls;
+mod transactions;
+
+use super::client::{Client, Fault, c_text, millis};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
@@ -13,6 +16,7 @@ use crate::kafka::partitioner::{Label, StickyPartitioner, topic_config};
 use crate::kafka::properties::Properties;
 use crate::kafka::transactional_side::TransactionalSide;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
+use calls::Caller;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::collections::VecDeque;
@@ -20,7 +24,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
+use stoatflow_core::{Clock, Error, Offset, Partition, Result, SystemClock, Timestamp};
+use transactions::Group;
 
 /// How long a first write to a topic may take to find out whether it exists.
 const LOOK_UP: Duration = Duration::from_secs(30);
@@ -67,20 +72,6 @@ struct Target {
     spread: usize,
 }
 
-/// What a transaction needs to know of a group.
-#[derive(Debug)]
-struct Group(String, NonNull<sys::rd_kafka_consumer_group_metadata_t>);
-
-// SAFETY: an immutable object, used under `&mut self`.
-unsafe impl Send for Group {}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // SAFETY: made in `group`, freed once.
-        unsafe { sys::rd_kafka_consumer_group_metadata_destroy(self.1.as_ptr()) };
-    }
-}
-
 /// A writer. Fields drop in order: topic handles before their client.
 #[derive(Debug)]
 pub(in crate::kafka) struct KafkaProducer {
@@ -93,6 +84,12 @@ pub(in crate::kafka) struct KafkaProducer {
     sent: usize,
     remembered: Vec<Arc<str>>,
     group: Option<Group>,
+    caller: Caller,
+    /// How long a transaction may take.
+    silence: Duration,
+    /// When the transaction was begun.
+    begun: Duration,
+    clock: SystemClock,
     client: Client,
     guard: Option<Client>,
     admin: Arc<dyn AdminClient>,
@@ -110,7 +107,8 @@ impl KafkaProducer {
     ) -> Result<Self> {
         let id = mode.id();
         c_text(id)?;
-        let transactional = Client::new(false, &properties.transactional(id, mode.timeout()))?;
+        let config = properties.transactional(id, mode.timeout());
+        let transactional = Client::new(false, &config)?;
         let (client, guard) = if mode.is_transactional() {
             (transactional, None)
         } else {
@@ -127,6 +125,10 @@ impl KafkaProducer {
             sent: 0,
             remembered: Vec::new(),
             group: None,
+            caller: Caller::default(),
+            silence: mode.timeout(),
+            begun: Duration::ZERO,
+            clock: SystemClock::new(),
             client,
             guard,
             admin,
@@ -136,46 +138,9 @@ impl KafkaProducer {
         })
     }
 
-    /// Takes its transactional id over: older ones with it are fenced, what they left open is aborted.
-    pub(in crate::kafka) fn open(&self, timeout: Duration) -> Result<()> {
-        // librdkafka asks for the coordinator once at first, and half a second later if no broker was
-        // connected then.
-        let clock = SystemClock::new();
-        self.guard().connect(timeout);
-        let left = timeout.saturating_sub(clock.monotonic());
-        let rk = self.guard().ptr();
-        // SAFETY: the client is alive.
-        let opened = self.retried(left, |wait| unsafe {
-            sys::rd_kafka_init_transactions(rk, wait)
-        });
-        opened.map_err(|fault| self.fail(&fault, "opening the producer"))
-    }
-
     /// The client whose transaction carries the offsets.
     fn guard(&self) -> &Client {
         self.guard.as_ref().unwrap_or(&self.client)
-    }
-
-    /// Calls again while librdkafka says that one may and there is time.
-    fn retried(
-        &self,
-        timeout: Duration,
-        call: impl Fn(i32) -> *mut sys::rd_kafka_error_t,
-    ) -> Result<(), Fault> {
-        let clock = SystemClock::new();
-        loop {
-            let left = timeout.saturating_sub(clock.monotonic());
-            // SAFETY: librdkafka's transactional calls give an error object that is ours, or null.
-            match unsafe { Fault::take(call(millis(left))) } {
-                None => return Ok(()),
-                Some(fault)
-                    if fault.retriable && !timeout.saturating_sub(clock.monotonic()).is_zero() =>
-                {
-                    self.guard().serve(Duration::from_millis(5));
-                }
-                Some(fault) => return Err(fault),
-            }
-        }
     }
 
     fn doing<'a>(&'a self, what: &'a str, topic: Option<&'a str>) -> ErrorContext<'a> {
@@ -331,22 +296,6 @@ impl KafkaProducer {
         }
     }
 
-    fn group(&mut self, name: &str) -> Result<*mut sys::rd_kafka_consumer_group_metadata_t> {
-        if let Some(Group(known, metadata)) = &self.group
-            && known == name
-        {
-            return Ok(metadata.as_ptr());
-        }
-        let text = c_text(name)?;
-        // SAFETY: the name lives as long as the call.
-        let metadata = unsafe { sys::rd_kafka_consumer_group_metadata_new(text.as_ptr()) };
-        let metadata = NonNull::new(metadata).ok_or_else(|| {
-            Error::internal(format!("the client gives no metadata for group '{name}'"))
-        })?;
-        self.group = Some(Group(name.to_owned(), metadata));
-        Ok(metadata.as_ptr())
-    }
-
     /// Waits until the markers of the last commit stand.
     fn settle(&mut self) {
         let guard = self.guard.as_ref().unwrap_or(&self.client);
@@ -407,18 +356,32 @@ impl KafkaProducer {
         Err(error(fault.0, &fault.1, self.doing("flushing", None)))
     }
 
-    fn roll_back(&mut self, timeout: Duration) -> Result<(), Fault> {
-        self.kept.clear();
-        self.kept_bytes = 0;
-        let rk = self.guard().ptr();
-        // SAFETY: the client is alive.
-        let aborted = self.retried(timeout, |wait| unsafe {
-            sys::rd_kafka_abort_transaction(rk, wait)
-        });
-        if self.guard.is_none() {
-            self.client.events.reports.lock().forgive();
+    /// One burst after another: while a partition has a request under way, librdkafka sends no second one, but its
+    /// thread turns for as long as there is something to send. What comes meanwhile waits here, for the next burst.
+    fn send_kept(&mut self) -> Result<usize> {
+        self.client.serve(Duration::ZERO);
+        self.delivered()?;
+        while self.sent < TRANSACTIONS_V2 && !self.kept.is_empty() {
+            self.hand_over()?;
         }
-        aborted
+        if !self.kept.is_empty() && self.unacknowledged() == 0 {
+            self.burst()?;
+            self.push(PUSH)?;
+        }
+        Ok(self.kept_bytes)
+    }
+
+    fn flush_all(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        while !self.kept.is_empty() {
+            self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
+            let far = clock.monotonic() > PATIENCE;
+            while far && !self.kept.is_empty() {
+                self.hand_over()?;
+            }
+            self.burst()?;
+        }
+        self.acknowledge(timeout.saturating_sub(clock.monotonic()))
     }
 }
 
@@ -429,11 +392,15 @@ impl Producer for KafkaProducer {
 
     fn begin(&mut self) -> Result<()> {
         self.sent = 0;
+        self.begun = self.clock.monotonic();
         // A client that died in a call may have given it two results, and takes the second one for this
         // call's: success.
         if let Some((code, said)) = self.guard().fatal() {
             let what = format!("beginning a transaction of '{}'", self.id);
             return Err(error(code, &said, self.doing(&what, None)));
+        }
+        if self.guard().events.ends.any() {
+            return Err(self.end_in_doubt());
         }
         // SAFETY: the client is alive; the error object is ours.
         let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
@@ -457,90 +424,30 @@ impl Producer for KafkaProducer {
         self.pursue()?;
         // The broker is far or slow: better a thread that turns than one burst at a time.
         while self.kept_bytes > KEPT {
-            self.hand_over()?;
+            let handed = self.hand_over();
+            handed.map_err(|error| self.judge(error))?;
         }
         Ok(())
     }
 
-    /// One burst after another: while a partition has a request under way, librdkafka sends no second one, but its
-    /// thread turns for as long as there is something to send. What comes meanwhile waits here, for the next burst.
     fn pursue(&mut self) -> Result<usize> {
-        self.client.serve(Duration::ZERO);
-        self.delivered()?;
-        while self.sent < TRANSACTIONS_V2 && !self.kept.is_empty() {
-            self.hand_over()?;
-        }
-        if !self.kept.is_empty() && self.unacknowledged() == 0 {
-            self.burst()?;
-            self.push(PUSH)?;
-        }
-        Ok(self.kept_bytes)
+        let pursued = self.send_kept();
+        pursued.map_err(|error| self.judge(error))
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
-        let clock = SystemClock::new();
-        while !self.kept.is_empty() {
-            self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
-            let far = clock.monotonic() > PATIENCE;
-            while far && !self.kept.is_empty() {
-                self.hand_over()?;
-            }
-            self.burst()?;
-        }
-        self.acknowledge(timeout.saturating_sub(clock.monotonic()))
+        let flushed = self.flush_all(timeout);
+        flushed.map_err(|error| self.judge(error))
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
-        self.settle();
-        let metadata = self.group(group)?;
-        let positions = list(cut.iter().map(|entry| {
-            (
-                &entry.partition,
-                entry.offset.0,
-                Some(entry.metadata.as_str()),
-            )
-        }))?;
-        let rk = self.guard().ptr();
-        // SAFETY: client, list and metadata are alive.
-        let sent = self.retried(timeout, |wait| unsafe {
-            sys::rd_kafka_send_offsets_to_transaction(rk, positions.ptr(), metadata, wait)
-        });
-        sent.map_err(|fault| self.fail(&fault, "adding offsets to the transaction"))
+        let sent = self.send_offsets(group, cut, timeout);
+        sent.map_err(|error| self.judge(error))
     }
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
-        let clock = SystemClock::new();
-        if !self.kept.is_empty() {
-            return Err(Error::internal("a commit before a flush"));
-        }
-        let rk = self.guard().ptr();
-        // SAFETY: the client is alive.
-        let Err(fault) = self.retried(timeout, |wait| unsafe {
-            sys::rd_kafka_commit_transaction(rk, wait)
-        }) else {
-            self.markers.begin();
-            return Ok(CommitOutcome::Committed);
-        };
-        if fault.abortable {
-            tracing::warn!(target: "stoatflow::kafka", id = self.id, code = ?fault.code, "the commit failed and is aborted: {}", fault.said);
-            let left = timeout
-                .saturating_sub(clock.monotonic())
-                .max(Duration::from_secs(1));
-            self.roll_back(left)
-                .map_err(|fault| self.fail(&fault, "aborting the transaction"))?;
-            return Ok(CommitOutcome::Aborted);
-        }
-        let known = self.fail(&fault, "committing the transaction");
-        if matches!(known.kind(), ErrorKind::Fenced | ErrorKind::Unauthorized)
-            || fault.code == Code::State
-        {
-            return Err(known);
-        }
-        Err(Error::unknown_outcome(format!(
-            "the broker at {} didn't say within {timeout:?} whether '{}' is committed",
-            self.address, self.id
-        ))
-        .caused_by(known))
+        let outcome = self.end(timeout);
+        outcome.map_err(|error| self.judge(error))
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<()> {

@@ -5,7 +5,9 @@
 //! of its own, so a slow one holds nobody up, and leaves them for the next call.
 
 mod configs;
+mod epochs;
 mod groups;
+mod members;
 mod offsets;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::throttle::Throttled;
 use crate::kafka::native::net::wait;
 use crate::kafka::native::{NativeConfig, unreachable};
-use crate::{Committed, NewTopic, OpenTransaction, Range, TopicInfo};
+use crate::{Committed, GroupInUse, NewTopic, OpenTransaction, Range, TopicInfo};
 use kafka_protocol::messages::{MetadataResponse, TopicName};
 use kafka_protocol::protocol::{Request, StrBytes};
 use parking_lot::Mutex;
@@ -186,6 +188,24 @@ impl Call<'_> {
     where
         R::Response: Throttled,
     {
+        let answer = self.ask_from(node, 0, most, request)?;
+        answer.ok_or_else(|| {
+            let said = format!("broker {node} knows no version of request {}", R::KEY);
+            self.failed(Code::UnsupportedFeature, &said, None)
+        })
+    }
+
+    /// The same, in this version or a newer one; `None` if the broker knows none of these.
+    fn ask_from<R: Request>(
+        &mut self,
+        node: Node,
+        least: i16,
+        most: Duration,
+        request: impl FnOnce(i16) -> R,
+    ) -> Result<Option<R::Response>>
+    where
+        R::Response: Throttled,
+    {
         let (clock, end) = (
             &self.clock,
             (self.clock.monotonic() + most).min(self.timeout),
@@ -193,21 +213,15 @@ impl Call<'_> {
         let left = || end.saturating_sub(clock.monotonic());
         let asked = self.cluster.control(node, left()).and_then(|link| {
             let version = link.api_versions.version::<R>(i16::MAX);
+            let version = version.filter(|version| *version >= least);
             let answer = version.map(|version| link.call(version, &request(version), left()));
             answer.transpose()
         });
-        match asked {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => {
-                let said = format!("broker {node} knows no version of request {}", R::KEY);
-                Err(self.failed(Code::UnsupportedFeature, &said, None))
-            }
-            Err(why) => {
-                // An answer that comes late must not be taken for that of the next question.
-                self.cluster.drop_control(node, &why);
-                Err(self.unanswered(&why))
-            }
-        }
+        asked.map_err(|why| {
+            // An answer that comes late must not be taken for that of the next question.
+            self.cluster.drop_control(node, &why);
+            self.unanswered(&why)
+        })
     }
 
     /// Asks whoever answers.
@@ -346,6 +360,12 @@ impl AdminClient for NativeAdmin {
         })
     }
 
+    fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
+        self.call(timeout, "asking for the members of the group", |call| {
+            call.until_ready(|call| call.group_in_use(group))
+        })
+    }
+
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
         self.call(timeout, "asking for the ranges of partitions", |call| {
             call.ranges(partitions)
@@ -370,6 +390,19 @@ impl AdminClient for NativeAdmin {
     ) -> Result<Vec<Option<Offset>>> {
         self.call(timeout, "asking for offsets by time", |call| {
             call.offsets_for_times(partitions, since)
+        })
+    }
+
+    fn epoch_ends(
+        &self,
+        asked: &[(TopicPartition, i32)],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.call(timeout, "asking for the ends of leader epochs", |call| {
+            call.until_ready(|call| call.epoch_ends(asked))
         })
     }
 

@@ -8,6 +8,8 @@
 pub(super) mod admin;
 pub(super) mod consumer;
 mod error_class;
+#[cfg(test)]
+mod fuzz;
 pub(super) mod net;
 pub(super) mod producer;
 pub(super) mod properties;
@@ -19,7 +21,8 @@ use crate::kafka::admin::AdminClient;
 pub(super) use consumer::fetch::FetchLimits;
 pub(super) use consumer::reader::NativeConsumer;
 pub(super) use net::address::BrokerAddress;
-use net::cluster::Cluster;
+#[cfg(test)]
+use net::answer_timeout::REQUEST_TIMEOUT;
 use net::connection_error::ConnectionError;
 pub(super) use net::security::ClientContext;
 pub(super) use producer::idempotent::IdempotentProducer;
@@ -40,6 +43,8 @@ pub(super) struct NativeConfig {
     pub context: Arc<ClientContext>,
     /// How records are compressed.
     pub compression: Compression,
+    /// How long an answer is waited for at first (`request.timeout.ms`).
+    pub request_timeout: Duration,
 }
 
 #[cfg(test)]
@@ -51,6 +56,7 @@ impl NativeConfig {
             address: bootstrap.to_owned(),
             context: Arc::new(ClientContext::plaintext("test")),
             compression: Compression::default(),
+            request_timeout: REQUEST_TIMEOUT,
         }
     }
 }
@@ -75,7 +81,7 @@ pub(super) fn reader(
     admin: Arc<dyn AdminClient>,
     fetch_limits: FetchLimits,
 ) -> NativeConsumer {
-    NativeConsumer::new(Cluster::new(config), &config.address, admin, fetch_limits)
+    NativeConsumer::new(config, admin, fetch_limits)
 }
 
 /// A writer outside of transactions, not yet opened, behind an open guard of the same id. With `waits`, `send`

@@ -10,6 +10,7 @@ mod security;
 mod tests;
 
 use super::net::address::BrokerAddress;
+use super::net::answer_timeout::REQUEST_TIMEOUT;
 use super::net::sasl::SaslSettings;
 use super::net::security::{ClientContext, resolve};
 use super::net::throttle::ThrottleTotals;
@@ -21,6 +22,7 @@ use kafka_protocol::protocol::StrBytes;
 pub(in crate::kafka) use known::{Knowledge, knowledge};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The properties of one client, by their canonical name, and what is wrong with them.
 #[derive(Debug, Default)]
@@ -89,6 +91,10 @@ impl NativeProperties {
         };
         reader.secure(security);
         let compression = reader.compression();
+        let request_timeout = reader.number("request.timeout.ms", 100, 3_600_000);
+        let request_timeout = request_timeout.map_or(REQUEST_TIMEOUT, |ms| {
+            Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
+        });
         let properties = Self {
             fetch_all: reader.number("fetch.max.bytes", 1, 1 << 30),
             fetch_each: reader.number("max.partition.fetch.bytes", 1, 1 << 30),
@@ -104,6 +110,7 @@ impl NativeProperties {
                     throttled: Arc::clone(&security.throttled),
                 }),
                 compression,
+                request_timeout,
             },
         };
         if reader.problems.is_empty() {

@@ -5,7 +5,7 @@
 use super::{ANSWER, Call, Topics, text, topic_name};
 use crate::Committed;
 use crate::kafka::native::error_class::UNKNOWN_TOPIC_OR_PARTITION;
-use crate::kafka::native::net::cluster::CoordinatorType;
+use crate::kafka::native::net::cluster::{CoordinatorType, Node};
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
@@ -28,16 +28,21 @@ struct Row {
 }
 
 impl Call<'_> {
+    /// Who keeps this group.
+    pub(super) fn group_coordinator(&mut self, group: &str, refused: &str) -> Result<Node> {
+        let most = self.left().min(ANSWER);
+        let found = (self.cluster).coordinator(CoordinatorType::Group, group, most);
+        let found = found.map_err(|why| self.unanswered(&why))?;
+        found.map_err(|code| self.fail(code, refused, None))
+    }
+
     pub(super) fn committed(
         &mut self,
         group: &str,
         partitions: &[TopicPartition],
     ) -> Result<Vec<Option<Committed>>> {
-        let most = self.left().min(ANSWER);
         let refused = format!("the committed offsets of group '{group}' are not readable");
-        let found = (self.cluster).coordinator(CoordinatorType::Group, group, most);
-        let found = found.map_err(|why| self.unanswered(&why))?;
-        let node = found.map_err(|code| self.fail(code, &refused, None))?;
+        let node = self.group_coordinator(group, &refused)?;
         let mut topics = Topics::new();
         for partition in partitions {
             let of_topic = topics.entry(&*partition.topic).or_default();

@@ -6,9 +6,10 @@ use super::topics::topic_id;
 use super::{MOST_IDLE, NativeAdmin};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::native::NativeConfig;
-use crate::{Committed, NewTopic, OpenTransaction, Range};
+use crate::{Committed, GroupInUse, GroupMember, NewTopic, OpenTransaction, Range};
 use cluster::{
-    ANCIENT, BEGIN, BY_TIME, CONTROLLER, HIGH_WATERMARK, NEW, OLD, STABLE_END, TwoBrokers, Versions,
+    ANCIENT, BEGIN, BY_TIME, CONTROLLER, EPOCH_END, HIGH_WATERMARK, NEW, OLD, STABLE_END,
+    TwoBrokers, Versions,
 };
 use kafka_protocol::messages::ApiKey;
 use rdkafka_sys as sys;
@@ -84,7 +85,33 @@ fn in_versions(versions: Versions) {
     assert_eq!(admin.topic_names(WAIT).unwrap(), [Arc::from("u")]);
     let missing = admin.ranges(&parts(&[0]), WAIT).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::MissingTopic, "{missing}");
+    of_the_group(&cluster, &admin, versions);
     asked_in(&cluster, versions);
+}
+
+/// Old brokers know one protocol only.
+fn of_the_group(cluster: &TwoBrokers, admin: &NativeAdmin, versions: Versions) {
+    let in_use = || admin.group_in_use("group", WAIT).unwrap();
+    assert_eq!(in_use(), None, "there is no such group");
+    let member = GroupMember {
+        client_id: "app-1-consumer".into(),
+        host: "10.0.0.7".into(),
+    };
+    for (protocol, state, members) in [
+        ("classic", "Stable", vec![member.clone()]),
+        ("consumer", "Reconciling", vec![member]),
+        ("streams", "NotReady", vec![]),
+    ] {
+        cluster.kept.lock().group = Some((protocol, "Empty"));
+        assert_eq!(in_use(), None, "{protocol}");
+        cluster.kept.lock().group = Some((protocol, state));
+        let known = protocol == "classic" || versions == NEW;
+        let expected = known.then(|| GroupInUse {
+            state: state.into(),
+            members,
+        });
+        assert_eq!(in_use(), expected, "{protocol}");
+    }
 }
 
 fn of_partitions(admin: &NativeAdmin, versions: Versions) {
@@ -121,6 +148,22 @@ fn of_partitions(admin: &NativeAdmin, versions: Versions) {
     };
     let found = admin.committed("group", &asked_for, WAIT).unwrap();
     assert_eq!(found, [2, 0, 1, 2].map(committed));
+
+    let (epoch, end) = EPOCH_END;
+    let with = |epoch: i32| {
+        asked_for
+            .iter()
+            .map(|p| (p.clone(), epoch))
+            .collect::<Vec<_>>()
+    };
+    let ends = admin.epoch_ends(&with(epoch), WAIT).unwrap();
+    if versions == ANCIENT {
+        assert_eq!(ends, [None; 4], "nobody knows the question");
+    } else {
+        assert_eq!(ends, [2, 0, 1, 2].map(|p| Some(Offset(end + p))));
+        let ends = admin.epoch_ends(&with(epoch + 1), WAIT).unwrap();
+        assert_eq!(ends, [None; 4], "a leader that knows of no such epoch");
+    }
 
     let open = admin.open_transactions(&asked_for, WAIT);
     if versions == ANCIENT {
@@ -226,6 +269,8 @@ fn not_yet_is_asked_again() {
     cluster.say(ApiKey::OffsetFetch, &[14, 16, 88, 15]);
     let found = admin.committed("group", &parts(&[0]), WAIT).unwrap();
     assert_eq!(found[0].as_ref().map(|c| c.offset), Some(Offset(100)));
+    cluster.say(ApiKey::DescribeGroups, &[14, 16, 15]);
+    assert_eq!(admin.group_in_use("group", WAIT).unwrap(), None);
     cluster.say(ApiKey::DescribeConfigs, &[7]);
     admin.tombstone_retention(&["t"], WAIT).unwrap();
     let kept = cluster.kept.lock();
@@ -320,6 +365,18 @@ fn what_is_refused_says_why_and_what_to_do() {
         assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
         assert!(error.next_step().contains("group"), "{error}");
     }
+    let members = || admin.group_in_use("group", WAIT).map(drop);
+    for key in [
+        ApiKey::DescribeGroups,
+        ApiKey::ConsumerGroupDescribe,
+        ApiKey::ListGroups,
+    ] {
+        let error = refused(key, 30, &members);
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    }
+    // A coordinator that is told to keep classic groups only.
+    cluster.say(ApiKey::ConsumerGroupDescribe, &[35]);
+    members().unwrap();
     // Of a topic that was deleted nothing is committed.
     cluster.say(ApiKey::OffsetFetch, &[3]);
     assert_eq!(

@@ -28,6 +28,8 @@ const STARVED: Duration = Duration::from_secs(1);
 const FAR: Duration = Duration::from_secs(2);
 /// The leader is asked again after so long whether another replica is nearer.
 const NEARER: Duration = Duration::from_secs(300);
+/// So many leaders are remembered, of those under which the records were written that came.
+const LEADERS: usize = 16;
 /// Of one partition at least so much is given at a time.
 const LEAST: usize = 64;
 
@@ -51,6 +53,8 @@ pub(in crate::kafka::native) struct FetchState {
     /// What was asked for last. Another answer is for who asked before something went wrong.
     asked: i64,
     seen_epoch: i32,
+    /// From which offset on records were written under which leader: offset and leader epoch.
+    epochs: VecDeque<(i64, i32)>,
     here: VecDeque<Records>,
     pub paused: bool,
     leader: Option<Leader>,
@@ -86,8 +90,10 @@ impl FetchState {
             return Ok(());
         }
         self.starved = None;
-        match Records::new(records, aborted)? {
-            Some(records) if records.end > self.from => {
+        let last = self.epochs.back().map_or(-1, |(_, epoch)| *epoch);
+        match Records::new(records, aborted, last)? {
+            Some(mut records) if records.end > self.from => {
+                self.note_epochs(std::mem::take(&mut records.changes));
                 self.from = records.end;
                 self.seen_epoch = records.epoch;
                 self.here.push_back(records);
@@ -98,6 +104,24 @@ impl FetchState {
                 Err(UnreadableBatch::Corrupt(why))
             }
         }
+    }
+
+    fn note_epochs(&mut self, changes: Vec<(i64, i32)>) {
+        for (from, epoch) in changes {
+            // What is read again says it again.
+            self.epochs.retain(|(known, _)| *known < from);
+            self.epochs.push_back((from, epoch));
+            if self.epochs.len() > LEADERS {
+                self.epochs.pop_front();
+            }
+        }
+    }
+
+    /// Under which leader the last record before this offset was written, of those that came.
+    pub(in crate::kafka::native) fn epoch_before(&self, offset: i64) -> Option<i32> {
+        let mut epochs = self.epochs.iter().rev();
+        let (_, epoch) = epochs.find(|(from, _)| *from < offset)?;
+        (*epoch >= 0).then_some(*epoch)
     }
 
     /// Asks no more whether what was seen last is there: to be called before an answer about that is
@@ -207,6 +231,7 @@ impl FetchStates {
                 from: offset.0,
                 asked: offset.0,
                 seen_epoch: -1,
+                epochs: VecDeque::new(),
                 here: VecDeque::new(),
                 paused: false,
                 leader: None,

@@ -15,10 +15,11 @@ use crate::kafka::native::consumer::fetch_state::{FetchState, FetchStates, Fetch
 use crate::kafka::native::error_class::{
     ErrorClass, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
 };
+use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::records::batch_reader::{Record, UnreadableBatch};
-use crate::kafka::native::unreachable;
+use crate::kafka::native::{NativeConfig, unreachable};
 use crate::{Consumer, ConsumerRecord, RecordRef};
 use bytes::Bytes;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
@@ -30,8 +31,8 @@ use stoatflow_core::{
     Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
 };
 
-/// A connection without any part of an answer for this long is replaced.
-const NO_ANSWER: Duration = Duration::from_secs(30);
+/// The longest pause between two looks at what has come.
+const LONGEST_PUMP: Duration = Duration::from_secs(30);
 /// The longest time to connect, to send a fetch, or to ask for the leaders.
 const ASIDE: Duration = Duration::from_secs(1);
 /// The pause before the leaders are asked for again.
@@ -67,6 +68,8 @@ pub(in crate::kafka) struct NativeConsumer {
     address: String,
     fetch_limits: FetchLimits,
     slots: FetchStates,
+    /// A connection without any part of an answer for this long is replaced.
+    answer_timeout: AnswerTimeout,
     flights: BTreeMap<Node, Flight>,
     /// When each broker was asked for the last time.
     asked: BTreeMap<Node, Duration>,
@@ -88,16 +91,16 @@ pub(in crate::kafka) struct NativeConsumer {
 
 impl NativeConsumer {
     pub(in crate::kafka::native) fn new(
-        cluster: Cluster,
-        address: &str,
+        config: &NativeConfig,
         admin: Arc<dyn AdminClient>,
         fetch_limits: FetchLimits,
     ) -> Self {
         Self {
             // Other partitions are read meanwhile.
-            cluster: cluster.sparing(),
+            cluster: Cluster::new(config).sparing(),
             admin,
-            address: address.to_owned(),
+            address: config.address.clone(),
+            answer_timeout: AnswerTimeout::new(config.request_timeout),
             fetch_limits,
             slots: FetchStates::default(),
             flights: BTreeMap::new(),
@@ -185,7 +188,7 @@ impl NativeConsumer {
         if self.slots.is_unled() && self.clock.monotonic() >= self.look_at {
             self.look_up();
         }
-        let mut again = NO_ANSWER;
+        let mut again = LONGEST_PUMP;
         for node in self.slots.leaders() {
             if self.flights.contains_key(&node) {
                 continue;
@@ -240,8 +243,10 @@ impl NativeConsumer {
                 };
                 self.flights.insert(node, flight);
             }
-            Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
-                let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
+            Ok(None) if self.clock.monotonic() > since + self.answer_timeout.time() => {
+                let waited = self.answer_timeout.time();
+                self.answer_timeout.missed();
+                let why = format!("broker {node}: no answer for {waited:?}");
                 self.lose(node, &ConnectionError::lost(why));
             }
             Ok(None) => {}
@@ -249,6 +254,7 @@ impl NativeConsumer {
             Ok(Some(answer)) => match FetchResponse::decode(&mut answer.clone(), version) {
                 Ok(said) => {
                     self.flights.remove(&node);
+                    self.answer_timeout.answered();
                     link.throttle(said.throttle_time_ms);
                     self.note_answer(node, &said);
                     self.answers.insert(node, answer);
@@ -464,8 +470,6 @@ impl Consumer for NativeConsumer {
                 value,
                 headers,
                 number: 0,
-                stream_time: -1,
-                keyed_time: -1,
             });
             Ok(())
         });
@@ -494,6 +498,10 @@ impl Consumer for NativeConsumer {
     fn positions(&self) -> Vec<Offset> {
         let slots = self.slots.all.iter();
         slots.map(|slot| Offset(slot.position)).collect()
+    }
+
+    fn leader_epoch(&self, slot: u32, before: Offset) -> Option<i32> {
+        self.slots.all.get(slot as usize)?.epoch_before(before.0)
     }
 
     fn caught_up(&self, slot: u32) -> bool {

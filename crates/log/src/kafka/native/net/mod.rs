@@ -1,6 +1,7 @@
 //! Connections to the brokers of a cluster.
 
 pub(in crate::kafka) mod address;
+pub(in crate::kafka::native) mod answer_timeout;
 mod broker_link;
 pub(in crate::kafka) mod cluster;
 pub(in crate::kafka) mod connection;

@@ -10,6 +10,7 @@ use crate::kafka::native::error_class::{
     ErrorClass, TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, classify,
 };
 use crate::kafka::native::net::cluster::Node;
+use crate::kafka::native::producer::append_ends::AppendEnds;
 use crate::kafka::native::records::batch_writer::{BatchWriter, Identity, TRANSACTIONAL, after};
 use crate::kafka::native::records::compression::Compression;
 use crate::kafka::partitioner::{StickyPartitioner, of_stick};
@@ -121,6 +122,7 @@ pub(in crate::kafka::native) struct Accumulator {
     spare_bytes: usize,
     /// The broker's clock when it wrote the last batch to a topic that has its time.
     append_time: Option<Timestamp>,
+    pub ends: AppendEnds,
 }
 
 impl Accumulator {
@@ -432,11 +434,16 @@ impl Accumulator {
             // An answer that leaves one out has not written it, as far as anybody knows.
             let code = said.map_or(UNKNOWN_TOPIC_OR_PARTITION, |said| said.error_code);
             if classify(code) == ErrorClass::Fine {
+                let first = said.map_or(-1, |said| said.base_offset);
+                let count = i64::from(batch.count());
+                if first >= 0 {
+                    let partition = Partition(i32::try_from(place.part).unwrap_or(i32::MAX));
+                    self.ends.append(name, partition, Offset(first), count);
+                }
                 let part = &mut self.topics[place.topic].parts[place.part];
                 part.under_way = false;
-                let first = said.map_or(-1, |said| said.base_offset);
                 if first >= 0 {
-                    part.end = part.end.max(Some(first + i64::from(batch.count())));
+                    part.end = part.end.max(Some(first + count));
                 }
                 let time = said.map_or(-1, |said| said.log_append_time_ms);
                 if time >= 0 {

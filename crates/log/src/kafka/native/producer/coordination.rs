@@ -9,6 +9,7 @@ use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::native::error_class::{
     ErrorClass, PRODUCER_FENCED, UNKNOWN_SERVER_ERROR, classify, named,
 };
+use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::{Cluster, CoordinatorType, Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::throttle::Throttled;
@@ -34,8 +35,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Whoever is taking an id over, and was told to come again, has done so by then.
 const NEWCOMER: Duration = Duration::from_millis(600);
-/// One answer may take so long.
-const ANSWER: Duration = Duration::from_secs(30);
 
 /// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what
 /// it is told to.
@@ -100,7 +99,11 @@ pub(in crate::kafka::native) struct Coordination {
     pub transactions_v2: bool,
     /// May the coordinator have a transaction that has to be ended?
     pub touched: bool,
+    /// Was a request sent that got no answer, since it was last looked at?
+    pub unanswered: bool,
     silence: Duration,
+    /// How long one answer may take at first.
+    pub request_timeout: Duration,
     coordinator: Option<Node>,
     group: Option<(String, Node)>,
 }
@@ -118,7 +121,9 @@ impl Coordination {
             identity: Identity::NONE,
             transactions_v2: false,
             touched: false,
+            unanswered: false,
             silence,
+            request_timeout: config.request_timeout,
             coordinator: None,
             group: None,
         }
@@ -195,6 +200,7 @@ impl Coordination {
         let mut pause = PAUSE;
         let (mut perhaps, mut begun) = (false, false);
         let mut last: Option<ConnectionError> = None;
+        let mut answer_timeout = AnswerTimeout::new(self.request_timeout);
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
@@ -203,7 +209,8 @@ impl Coordination {
                 let perhaps = perhaps || begun;
                 return CoordinatorAnswer::Silence { perhaps, last };
             }
-            let said = match self.seat(seat, name, left.min(ANSWER)) {
+            let most = left.min(answer_timeout.time());
+            let said = match self.seat(seat, name, most) {
                 Err(why) => why,
                 Ok(Err(code)) if classify(code) == ErrorClass::Again => ConnectionError::lost(
                     format!("the coordinator is not found yet: {:?}", named(code)),
@@ -217,14 +224,11 @@ impl Coordination {
                 }
                 Ok(Ok(node)) => {
                     let mut sent = false;
-                    let asked = self
-                        .cluster
-                        .control(node, left.min(ANSWER))
-                        .and_then(|link| {
-                            let version = version_for::<R>(link, most_version)?;
-                            sent = true;
-                            link.call(version, request, left.min(ANSWER))
-                        });
+                    let asked = self.cluster.control(node, most).and_then(|link| {
+                        let version = version_for::<R>(link, most_version)?;
+                        sent = true;
+                        link.call(version, request, most)
+                    });
                     match asked {
                         Ok(answer) => {
                             let code = code_of(&answer);
@@ -250,6 +254,8 @@ impl Coordination {
                         }
                         Err(why) => {
                             perhaps |= sent;
+                            self.unanswered |= sent;
+                            answer_timeout.missed();
                             self.cluster.drop_control(node, &why);
                             self.vacate(seat);
                             why
@@ -318,7 +324,8 @@ impl Coordination {
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             let request = |_| InitProducerIdRequest::default().with_transactional_id(None);
-            let last = match self.cluster.ask_anyone(5, request, left.min(ANSWER)) {
+            let most = left.min(self.request_timeout);
+            let last = match self.cluster.ask_anyone(5, request, most) {
                 Ok((answer, _)) if answer.error_code == 0 => {
                     let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
                     self.identity = Identity { id, epoch };
@@ -495,6 +502,7 @@ impl Coordination {
         let most = if self.transactions_v2 { END_V2 } else { END };
         let id = self.id.clone();
         let seat = (CoordinatorType::Transaction, id.as_str());
+        self.unanswered = false;
         self.ask(seat, most, &request, |a| a.error_code, timeout)
     }
 

@@ -14,6 +14,7 @@ use crate::kafka::native::producer::coordination::Coordination;
 use crate::kafka::native::producer::sender::{ASIDE, EAGER, KEPT, LOOK, SendError, Sender};
 use crate::kafka::native::producer::transactional::TransactionalProducer;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
@@ -49,7 +50,7 @@ impl IdempotentProducer {
         Self {
             guard,
             coordination: Coordination::new(config, id, silence),
-            sender: Sender::new(false, config.compression, silence),
+            sender: Sender::new(false, config, silence),
             departed: None,
             waits: waits.then_some(silence),
             forgotten: true,
@@ -102,6 +103,7 @@ impl IdempotentProducer {
                 self.failed = true;
                 Err(error)
             }
+            SendError::LostRecords(error) => Err(error),
             SendError::Away(last) => Err(Error::unavailable(format!(
                 "writing: the broker at {address} was away for too long ({last})"
             ))),
@@ -197,6 +199,14 @@ impl Producer for IdempotentProducer {
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
         self.sender.accumulator.acknowledged(topic)
+    }
+
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        self.sender.accumulator.ends.remember(topics);
+    }
+
+    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+        (self.sender.accumulator.ends).note(topic, partition, end);
     }
 
     fn append_time(&self) -> Option<Timestamp> {

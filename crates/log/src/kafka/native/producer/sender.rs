@@ -5,7 +5,9 @@
 
 use crate::ProducerRecord;
 use crate::kafka::errors::error;
+use crate::kafka::native::NativeConfig;
 use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, classify, named};
+use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::Node;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::wait;
@@ -13,7 +15,6 @@ use crate::kafka::native::producer::accumulator::{Accumulator, Flight, Partition
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_LEAST, PRODUCE_V2,
 };
-use crate::kafka::native::records::compression::Compression;
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::Decodable;
 use std::sync::Arc;
@@ -28,9 +29,8 @@ const LINGER: Duration = Duration::from_millis(25);
 pub(in crate::kafka::native) const KEPT: usize = 24 << 20;
 /// One look at what answers there are.
 pub(in crate::kafka::native) const LOOK: Duration = Duration::from_millis(20);
-/// A request may take so long at the broker, and so long with its way there and back.
+/// What is asked of a broker may take so long.
 pub(in crate::kafka::native) const AT_BROKER: Duration = Duration::from_secs(30);
-const NO_ANSWER: Duration = Duration::from_secs(40);
 /// A broker that takes nothing for so long is connected anew.
 const TAKES_NOTHING: Duration = Duration::from_secs(10);
 /// The first pause before something is sent again, and the longest.
@@ -57,6 +57,8 @@ pub(in crate::kafka::native) enum SendError {
     Away(String),
     /// What is wrong is known.
     Fatal(Error),
+    /// All was taken, and records of before are gone.
+    LostRecords(Error),
 }
 
 /// What is on its way, and what was heard of it.
@@ -75,6 +77,7 @@ pub(in crate::kafka::native) struct Sender {
     /// Since when a topic is said not to exist.
     missing: Option<Duration>,
     silence: Duration,
+    answer_timeout: AnswerTimeout,
     clock: SystemClock,
 }
 
@@ -82,11 +85,12 @@ impl Sender {
     /// For what belongs to transactions, or to none, and may go unacknowledged for so long.
     pub(in crate::kafka::native) fn new(
         transactional: bool,
-        compression: Compression,
+        config: &NativeConfig,
         silence: Duration,
     ) -> Self {
         Self {
-            accumulator: Accumulator::new(transactional, compression),
+            answer_timeout: AnswerTimeout::new(config.request_timeout),
+            accumulator: Accumulator::new(transactional, config.compression),
             stale: false,
             not_before: Duration::ZERO,
             pause: PAUSE,
@@ -256,8 +260,10 @@ impl Sender {
                 .map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))
         });
         match answer {
-            Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
-                let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
+            Ok(None) if self.clock.monotonic() > since + self.answer_timeout.time() => {
+                let waited = self.answer_timeout.time();
+                self.answer_timeout.missed();
+                let why = format!("broker {node}: no answer for {waited:?}");
                 self.requeue(at, node, &ConnectionError::lost(why))
             }
             Ok(None) => Ok(()),
@@ -269,7 +275,11 @@ impl Sender {
                 if let Some(link) = at.cluster.open_data(node) {
                     link.throttle(answer.throttle_time_ms);
                 }
+                self.answer_timeout.answered();
                 let setbacks = self.accumulator.landed(flight, &answer);
+                if let Some(lost) = self.accumulator.ends.take_loss(&at.address) {
+                    return Err(SendError::LostRecords(lost));
+                }
                 if setbacks.is_empty() {
                     self.progress = self.clock.monotonic();
                     self.pause = PAUSE;
@@ -424,7 +434,9 @@ impl Sender {
         node: Node,
         flight: &Flight,
     ) -> Result<(), ConnectionError> {
-        let timeout = i32::try_from(AT_BROKER.as_millis()).unwrap_or(i32::MAX);
+        // It answers in time that its replicas don't, which takes some time more on its way.
+        let at_broker = self.answer_timeout.time() / 4 * 3;
+        let timeout = i32::try_from(at_broker.as_millis()).unwrap_or(i32::MAX);
         let link = at.cluster.data(node)?;
         let head = link.open::<ProduceRequest>(flight.version)?;
         let frame = (self.accumulator).frame(flight, head, &at.id, timeout);

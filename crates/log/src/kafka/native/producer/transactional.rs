@@ -18,6 +18,7 @@ use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::transactional_side::TransactionalSide;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 use kafka_protocol::messages::EndTxnResponse;
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
@@ -62,7 +63,7 @@ impl TransactionalProducer {
     ) -> Self {
         Self {
             coordination: Coordination::new(config, id, silence),
-            sender: Sender::new(true, config.compression, silence),
+            sender: Sender::new(true, config, silence),
             state: State::Idle,
             doubtful: false,
             rollovers: 0,
@@ -131,7 +132,7 @@ impl TransactionalProducer {
                 what,
                 topic,
             } => self.spoil(code, &said, what, topic.as_deref()),
-            SendError::Fatal(error) => {
+            SendError::Fatal(error) | SendError::LostRecords(error) => {
                 self.give_up();
                 error
             }
@@ -193,6 +194,8 @@ impl TransactionalProducer {
     /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
     fn ended(&mut self, answer: &EndTxnResponse) {
         if !self.coordination.transactions_v2 {
+            // Transactions have one epoch: an end that was sent and not answered could end a later one.
+            self.doubtful |= self.coordination.unanswered;
             return;
         }
         let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
@@ -383,6 +386,8 @@ impl Producer for TransactionalProducer {
         }
         self.markers.settle(|left| wait(&mut [], left));
         self.coordination.touched = true;
+        // Its answer is awaited by `flush`, beside that of the coordinator.
+        self.drive(true)?;
         let what = "adding offsets to the transaction";
         match self.coordination.offsets(group, cut, timeout) {
             CoordinatorAnswer::Done(()) => Ok(()),
@@ -424,7 +429,8 @@ impl Producer for TransactionalProducer {
                 Ok(CommitOutcome::Committed)
             }
             CoordinatorAnswer::Code { code, perhaps, .. } => {
-                let known = self.spoil(code, "the broker ended it", what, None);
+                let whole = format!("{what} of '{}'", self.coordination.id);
+                let known = self.spoil(code, "the broker ended it", &whole, None);
                 match classify(code) {
                     ErrorClass::Outdated | ErrorClass::Fenced | ErrorClass::Lost
                         if known.kind() != ErrorKind::Fenced =>
@@ -470,6 +476,14 @@ impl Producer for TransactionalProducer {
 
     fn rollovers(&self) -> u64 {
         self.rollovers
+    }
+
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        self.sender.accumulator.ends.remember(topics);
+    }
+
+    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+        (self.sender.accumulator.ends).note(topic, partition, end);
     }
 
     fn append_time(&self) -> Option<Timestamp> {

@@ -27,6 +27,7 @@ const NATIVE: &[&[&str]] = &[
     &["https.ca.location"],
     &["https.ca.pem"],
     &["max.partition.fetch.bytes", "fetch.message.max.bytes"],
+    &["request.timeout.ms", "socket.timeout.ms"],
     &["sasl.jaas.config"],
     &["sasl.login.read.timeout.ms"],
     &["sasl.mechanism", "sasl.mechanisms"],
@@ -132,7 +133,6 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ("receive.buffer.bytes", SOCKETS),
     ("reconnect.backoff.max.ms", CONNECTS),
     ("reconnect.backoff.ms", CONNECTS),
-    ("request.timeout.ms", DEADLINES),
     (
         "retries",
         "what may be tried again is tried again until a deadline",
@@ -146,7 +146,6 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ("socket.nagle.disable", "it is always off"),
     ("socket.receive.buffer.bytes", SOCKETS),
     ("socket.send.buffer.bytes", SOCKETS),
-    ("socket.timeout.ms", DEADLINES),
     ("sasl.login.connect.timeout.ms", TOKENS),
     ("sasl.login.refresh.buffer.seconds", TOKENS),
     ("sasl.login.refresh.min.period.seconds", TOKENS),

@@ -210,12 +210,41 @@ fn unpacked(mut body: Bytes, with: i16) -> Result<Bytes, UnreadableBatch> {
     let unpacked = match with {
         0 => return Ok(body),
         1 => Gzip::decompress(&mut body, all),
+        2 if !snappy_may_be(&body) => {
+            return Err(corrupt("more is packed in it than snappy could"));
+        }
         2 => Snappy::decompress(&mut body, all),
         3 => Lz4::decompress(&mut body, all),
         4 => Zstd::decompress(&mut body, all),
         other => return Err(corrupt(format!("packed with {other}, which nobody knows"))),
     };
     unpacked.map_err(|e| corrupt(format!("{e:#}")))
+}
+
+/// Could so much have been packed into so little? Room for it is made before it is unpacked.
+fn snappy_may_be(mut body: &[u8]) -> bool {
+    /// What Java's clients write in front: a name, and two numbers.
+    const NAME: &[u8] = b"\x82SNAPPY\0";
+    const FRAME: usize = 16;
+    /// The most that it packs into a byte is less than 22; 64 copied bytes take 3.
+    const RATIO: u64 = 24;
+    let plausible = |mut block: &[u8]| {
+        let size = block.len() as u64;
+        take_varint(&mut block).is_none_or(|whole| whole <= size * RATIO)
+    };
+    if !body.starts_with(NAME) {
+        return plausible(body);
+    }
+    body = body.get(FRAME..).unwrap_or_default();
+    while let Some((length, rest)) = body.split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let (block, behind) = rest.split_at(length.min(rest.len()));
+        if !plausible(block) {
+            return false;
+        }
+        body = behind;
+    }
+    true
 }
 
 /// Records of one partition.
@@ -232,19 +261,27 @@ pub(in crate::kafka::native) struct Records {
     /// What comes behind all of it, and under which leader its last batch was written.
     pub end: i64,
     pub epoch: i32,
+    /// Where batches begin that were written under another leader than those before: offset and leader epoch.
+    pub changes: Vec<(i64, i32)>,
 }
 
 impl Records {
-    /// None if there is no whole batch in it.
+    /// None if there is no whole batch in it. `epoch` is that of the batches before.
     pub(in crate::kafka::native) fn new(
         bytes: Bytes,
         mut aborted: Vec<Aborted>,
+        mut epoch: i32,
     ) -> Result<Option<Self>, UnreadableBatch> {
         aborted.sort_unstable_by_key(|a| std::cmp::Reverse(a.first));
         let mut last = None;
         let mut rest = &bytes[..];
+        let mut changes = Vec::new();
         while let Some(head) = Head::read(rest)? {
             rest = &rest[head.size..];
+            if head.epoch != epoch {
+                epoch = head.epoch;
+                changes.push((head.base, epoch));
+            }
             last = Some(head);
         }
         Ok(last.map(|last| Self {
@@ -255,6 +292,7 @@ impl Records {
             own: false,
             end: last.last + 1,
             epoch: last.epoch,
+            changes,
         }))
     }
 

@@ -1,5 +1,7 @@
 //! A cluster of two brokers that knows topics, and answers questions about them in the versions that it is given.
 
+mod groups;
+
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
@@ -17,9 +19,9 @@ use kafka_protocol::messages::list_offsets_response::{
 use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use kafka_protocol::messages::offset_fetch_response::{
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
+use kafka_protocol::messages::offset_for_leader_epoch_response::{
+    EpochEndOffset, OffsetForLeaderTopicResult,
 };
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
@@ -43,6 +45,10 @@ pub(super) const NEW: Versions = &[
     (ApiKey::DeleteTopics, 6),
     (ApiKey::DescribeConfigs, 4),
     (ApiKey::DescribeProducers, 0),
+    (ApiKey::OffsetForLeaderEpoch, 4),
+    (ApiKey::DescribeGroups, 6),
+    (ApiKey::ConsumerGroupDescribe, 1),
+    (ApiKey::ListGroups, 5),
 ];
 /// Kafka 2.8.
 pub(super) const OLD: Versions = &[
@@ -54,6 +60,8 @@ pub(super) const OLD: Versions = &[
     (ApiKey::DeleteTopics, 6),
     (ApiKey::DescribeConfigs, 4),
     (ApiKey::DescribeProducers, 0),
+    (ApiKey::OffsetForLeaderEpoch, 4),
+    (ApiKey::DescribeGroups, 5),
 ];
 /// Kafka 1.0, or what says that it is no newer.
 pub(super) const ANCIENT: Versions = &[
@@ -64,6 +72,7 @@ pub(super) const ANCIENT: Versions = &[
     (ApiKey::CreateTopics, 2),
     (ApiKey::DeleteTopics, 1),
     (ApiKey::DescribeConfigs, 1),
+    (ApiKey::DescribeGroups, 1),
 ];
 
 /// Who makes and deletes topics, keeps the group, and leads odd partitions. The other one is asked first.
@@ -73,6 +82,8 @@ pub(super) const BEGIN: i64 = 10;
 pub(super) const STABLE_END: i64 = 20;
 pub(super) const HIGH_WATERMARK: i64 = 30;
 pub(super) const BY_TIME: i64 = 15;
+/// Where the records of this leader epoch end; none is known to have others.
+pub(super) const EPOCH_END: (i32, i64) = (6, 18);
 
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -82,6 +93,8 @@ pub(super) struct Kept {
     pub topics: BTreeMap<String, (i32, usize)>,
     /// The same for deleted ones.
     pub deleted: BTreeMap<String, (i32, usize)>,
+    /// The protocol of the group and its state; one that has a state other than "Empty" has a member.
+    pub group: Option<(&'static str, &'static str)>,
     /// The next answers to a request are these codes.
     pub codes: BTreeMap<i16, VecDeque<i16>>,
     /// So many answers lack their last partition.
@@ -112,6 +125,7 @@ impl TwoBrokers {
             ports,
             topics: BTreeMap::new(),
             deleted: BTreeMap::new(),
+            group: None,
             codes: BTreeMap::new(),
             left_out: 0,
             closing: false,
@@ -215,6 +229,12 @@ impl Kept {
             ApiKey::DeleteTopics => answered!(DeleteTopicsRequest, delete),
             ApiKey::DescribeConfigs => answered!(DescribeConfigsRequest, configs),
             ApiKey::DescribeProducers => answered!(DescribeProducersRequest, producers),
+            ApiKey::OffsetForLeaderEpoch => answered!(OffsetForLeaderEpochRequest, epoch_ends),
+            ApiKey::DescribeGroups => answered!(DescribeGroupsRequest, describe_groups),
+            ApiKey::ConsumerGroupDescribe => {
+                answered!(ConsumerGroupDescribeRequest, describe_consumer_groups)
+            }
+            ApiKey::ListGroups => answered!(ListGroupsRequest, list_groups),
             other => panic!("nobody has any business with {other:?}"),
         }
     }
@@ -358,66 +378,6 @@ impl Kept {
         ListOffsetsResponse::default().with_topics(topics)
     }
 
-    /// Even partitions have an offset, odd ones have none. The code is of the group if it is one of a coordinator's.
-    fn offset_fetch(
-        &mut self,
-        node: i32,
-        version: i16,
-        request: &OffsetFetchRequest,
-    ) -> OffsetFetchResponse {
-        assert_eq!(node, CONTROLLER, "the coordinator is asked");
-        assert_eq!(request.require_stable, version >= 7);
-        let code = self.code(ApiKey::OffsetFetch);
-        let (of_group, of_part) = if [14, 15, 16, 30].contains(&code) {
-            (code, 0)
-        } else {
-            (0, code)
-        };
-        let offset = |p: i32| if p % 2 == 0 { 100 + i64::from(p) } else { -1 };
-        let metadata = |p: i32| (p % 2 == 0).then(|| StrBytes::from_static_str("wm"));
-        let answer = OffsetFetchResponse::default();
-        if version < 8 {
-            assert_eq!(&*request.group_id.0, "group");
-            let topics = request.topics.iter().flatten().map(|topic| {
-                let part = |p: &i32| {
-                    OffsetFetchResponsePartition::default()
-                        .with_partition_index(*p)
-                        .with_committed_offset(offset(*p))
-                        .with_metadata(metadata(*p))
-                        .with_error_code(of_part)
-                };
-                OffsetFetchResponseTopic::default()
-                    .with_name(topic.name.clone())
-                    .with_partitions(topic.partition_indexes.iter().map(part).collect())
-            });
-            return answer
-                .with_error_code(of_group)
-                .with_topics(topics.collect());
-        }
-        let [group] = &request.groups[..] else {
-            panic!("one group is asked for")
-        };
-        assert_eq!(&*group.group_id.0, "group");
-        assert_eq!((&group.member_id, group.member_epoch), (&None, -1));
-        let topics = group.topics.iter().flatten().map(|topic| {
-            let part = |p: &i32| {
-                OffsetFetchResponsePartitions::default()
-                    .with_partition_index(*p)
-                    .with_committed_offset(offset(*p))
-                    .with_metadata(metadata(*p))
-                    .with_error_code(of_part)
-            };
-            OffsetFetchResponseTopics::default()
-                .with_name(topic.name.clone())
-                .with_partitions(topic.partition_indexes.iter().map(part).collect())
-        });
-        let group = OffsetFetchResponseGroup::default()
-            .with_group_id(group.group_id.clone())
-            .with_error_code(of_group)
-            .with_topics(topics.collect());
-        answer.with_groups(vec![group])
-    }
-
     fn create(
         &mut self,
         node: i32,
@@ -545,5 +505,33 @@ impl Kept {
                 .with_partitions(topic.partition_indexes.iter().map(part).collect())
         });
         DescribeProducersResponse::default().with_topics(topics.collect())
+    }
+
+    fn epoch_ends(
+        &mut self,
+        node: i32,
+        _version: i16,
+        request: &OffsetForLeaderEpochRequest,
+    ) -> OffsetForLeaderEpochResponse {
+        let code = self.code(ApiKey::OffsetForLeaderEpoch);
+        let topics = request.topics.iter().map(|topic| {
+            let end = |asked: &OffsetForLeaderPartition| {
+                assert_eq!(node, 1 + asked.partition % 2, "its leader is asked");
+                let (epoch, end) = EPOCH_END;
+                let end = if asked.leader_epoch == epoch {
+                    end + i64::from(asked.partition)
+                } else {
+                    -1
+                };
+                EpochEndOffset::default()
+                    .with_partition(asked.partition)
+                    .with_error_code(code)
+                    .with_end_offset(end)
+            };
+            OffsetForLeaderTopicResult::default()
+                .with_topic(topic.topic.clone())
+                .with_partitions(topic.partitions.iter().map(end).collect())
+        });
+        OffsetForLeaderEpochResponse::default().with_topics(topics.collect())
     }
 }

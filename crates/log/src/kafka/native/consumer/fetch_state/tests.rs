@@ -212,3 +212,47 @@ fn a_broker_has_given_all_when_each_partition_that_is_read_is_at_its_end() {
     slots.all[1].paused = true;
     assert!(slots.has_all(1), "they are not to be read");
 }
+
+#[test]
+fn the_leader_epoch_of_each_position_is_known() {
+    let mut slots = slots(1);
+    let slot = &mut slots.all[0];
+    let batch = |from: i64, epoch: i32| {
+        let mut bytes = records(from, 5).to_vec();
+        bytes[12..16].copy_from_slice(&epoch.to_be_bytes());
+        bytes
+    };
+    let mut take = |bytes: Vec<u8>| {
+        slot.asked = slot.from;
+        slot.came(1_000, bytes.into(), Vec::new(), NOW).unwrap();
+        let at = |offset: i64| slot.epoch_before(offset);
+        [0, 1, 5, 6, 10, 11, 15, 16, 20].map(at)
+    };
+    let (four, six, nine) = (Some(4), Some(6), Some(9));
+    assert_eq!(
+        take([batch(0, 4), batch(5, 4)].concat()),
+        [None, four, four, four, four, four, four, four, four]
+    );
+    // One answer with the records of two leaders.
+    assert_eq!(
+        take([batch(10, 6), batch(15, 9)].concat()),
+        [None, four, four, four, four, six, six, nine, nine]
+    );
+    // What is read again is not told twice.
+    slot.position = 5;
+    slot.ask_again();
+    slot.asked = slot.from;
+    let again = [batch(5, 4), batch(10, 6)].concat();
+    slot.came(1_000, again.into(), Vec::new(), NOW).unwrap();
+    let known = [1, 6, 11].map(|offset| slot.epoch_before(offset));
+    assert_eq!(known, [four, four, six]);
+    // No more leaders than so many are remembered.
+    for n in 0..100_i64 {
+        slot.asked = slot.from;
+        let bytes = batch(slot.from, i32::try_from(20 + n).unwrap());
+        slot.came(1_000, bytes.into(), Vec::new(), NOW).unwrap();
+    }
+    assert_eq!(slot.epochs.len(), LEADERS);
+    assert_eq!(slot.epoch_before(1), None);
+    assert_eq!(slot.epoch_before(slot.from), Some(119));
+}

@@ -48,7 +48,7 @@ fn batch(base: i64, producer: i64, records: impl Iterator<Item = u8>) -> BytesMu
 type Seen = (Vec<(i64, ProducerRecord)>, i64);
 
 fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, UnreadableBatch> {
-    let Some(mut records) = Records::new(bytes, aborted.to_vec())? else {
+    let Some(mut records) = Records::new(bytes, aborted.to_vec(), -1)? else {
         return Ok((Vec::new(), from));
     };
     let (mut seen, mut position) = (Vec::new(), from);

@@ -37,7 +37,7 @@ fn batch(compression: Compression) -> BatchWriter {
 
 fn keys(batch: &BatchWriter) -> Vec<String> {
     let bytes = Bytes::copy_from_slice(batch.bytes());
-    let mut records = Records::new(bytes, Vec::new())
+    let mut records = Records::new(bytes, Vec::new(), -1)
         .unwrap()
         .expect("a whole batch");
     let (mut keys, mut position) = (Vec::new(), 0);

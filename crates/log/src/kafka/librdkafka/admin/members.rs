@@ -1,0 +1,81 @@
+//! Who is in a group, asked of its coordinator; never joins.
+//!
+//! Takes the name of a group, gives its members: of a classic group, and of one with the protocol of KIP-848. A group
+//! of the `streams` protocol (KIP-1071) is unknown to librdkafka, which lists no such groups either: it says "nobody".
+
+use super::{Admin, Call, Code, Op, c_text, sys, text};
+use crate::kafka::librdkafka::client::Fault;
+use crate::{GroupInUse, GroupMember};
+use std::time::Duration;
+use stoatflow_core::Result;
+
+use sys::rd_kafka_consumer_group_state_t as State;
+
+impl Admin {
+    pub(super) fn members(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
+        let call = self.call(timeout, "asking for the members of the group")?;
+        call.until_ready(|| self.describe_group(&call, group))
+    }
+
+    fn describe_group(&self, call: &Call<'_>, group: &str) -> Result<Option<GroupInUse>> {
+        let name = c_text(group)?;
+        let mut names = [name.as_ptr()];
+        let answer = call.ask(
+            Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
+            |options, queue| {
+                // SAFETY: the request copies the name.
+                unsafe {
+                    sys::rd_kafka_DescribeConsumerGroups(
+                        self.client.ptr(),
+                        names.as_mut_ptr(),
+                        names.len(),
+                        options,
+                        queue,
+                    );
+                }
+            },
+        )?;
+        // SAFETY: everything read here belongs to the answer.
+        unsafe {
+            let mut count = 0;
+            let result = sys::rd_kafka_event_DescribeConsumerGroups_result(answer.0);
+            let groups = sys::rd_kafka_DescribeConsumerGroups_result_groups(result, &mut count);
+            if count == 0 {
+                return Ok(None);
+            }
+            let found = *groups;
+            let error = sys::rd_kafka_ConsumerGroupDescription_error(found);
+            if !error.is_null() {
+                let fault = Fault::look(error);
+                return match fault.code {
+                    Code::NoError | Code::GroupIdNotFound => Ok(None),
+                    code => Err(call.fail(code, &fault.said, None)),
+                };
+            }
+            let members = (0..sys::rd_kafka_ConsumerGroupDescription_member_count(found))
+                .map(|index| {
+                    let member = sys::rd_kafka_ConsumerGroupDescription_member(found, index);
+                    let host = text(sys::rd_kafka_MemberDescription_host(member));
+                    GroupMember {
+                        client_id: text(sys::rd_kafka_MemberDescription_client_id(member)),
+                        // As Java prints an address without a name.
+                        host: host.trim_start_matches('/').to_owned(),
+                    }
+                })
+                .collect::<Vec<_>>();
+            let state = sys::rd_kafka_ConsumerGroupDescription_state(found);
+            let state = match state {
+                State::RD_KAFKA_CONSUMER_GROUP_STATE_PREPARING_REBALANCE => "PreparingRebalance",
+                State::RD_KAFKA_CONSUMER_GROUP_STATE_COMPLETING_REBALANCE => "CompletingRebalance",
+                State::RD_KAFKA_CONSUMER_GROUP_STATE_STABLE => "Stable",
+                State::RD_KAFKA_CONSUMER_GROUP_STATE_EMPTY => "Empty",
+                State::RD_KAFKA_CONSUMER_GROUP_STATE_DEAD => "Dead",
+                _ => "of an unknown state",
+            };
+            Ok((!members.is_empty()).then(|| GroupInUse {
+                state: state.to_owned(),
+                members,
+            }))
+        }
+    }
+}
