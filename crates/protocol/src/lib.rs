@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod alignment;
 pub mod commit;
+pub mod fencings;
 pub mod lease;
 pub mod lifecycle;
 pub mod rendezvous;

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! CREATED ─► STARTING ─► RESTORING ─► RUNNING ─► STOPPING ─► STOPPED
-//!    │        │  ▲           │           │           │
+//!    │        │  ▲           │         ▲ │           │
+//!    │        │  │           │         ▼ │           │
+//!    │        │  │           │       PAUSED          │   and from there as from RUNNING
 //!    │        │  └───────────┴───────────┘           │   the broker was away: it begins anew
 //!    │        └──────────────┴───────────┴───────────┴─────► ERROR
 //!    └► STOPPED (closed before it was started)
@@ -19,6 +21,8 @@ pub enum Lifecycle {
     Restoring,
     /// Processing.
     Running,
+    /// Nothing is read until it is resumed; all that was read is committed.
+    Paused,
     /// Draining, with a final barrier.
     Stopping,
     /// Ended without an error.
@@ -29,11 +33,12 @@ pub enum Lifecycle {
 
 impl Lifecycle {
     /// All of them, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Created,
         Self::Starting,
         Self::Restoring,
         Self::Running,
+        Self::Paused,
         Self::Stopping,
         Self::Stopped,
         Self::Failed,
@@ -42,13 +47,14 @@ impl Lifecycle {
     /// May `next` follow?
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
-        use Lifecycle::{Created, Failed, Restoring, Running, Starting, Stopped, Stopping};
+        use Lifecycle::{Created, Failed, Paused, Restoring, Running, Starting, Stopped, Stopping};
         matches!(
             (self, next),
             (Created, Starting | Stopped)
                 | (Starting, Restoring | Stopping | Failed)
                 | (Restoring, Running | Starting | Stopping | Failed)
-                | (Running, Starting | Stopping | Failed)
+                | (Running, Starting | Paused | Stopping | Failed)
+                | (Paused, Starting | Running | Stopping | Failed)
                 | (Stopping, Stopped | Failed)
         )
     }
@@ -67,6 +73,7 @@ impl Lifecycle {
             Self::Starting => "STARTING",
             Self::Restoring => "RESTORING",
             Self::Running => "RUNNING",
+            Self::Paused => "PAUSED",
             Self::Stopping => "STOPPING",
             Self::Stopped => "STOPPED",
             Self::Failed => "ERROR",

@@ -35,11 +35,17 @@ impl Restarts {
     }
 
     /// A run that had worked has failed: how long to wait before the next one, if there is to be
-    /// one.
+    /// one without anybody asking for it.
     pub fn next(&mut self, kind: ErrorKind, now: Duration) -> Option<Duration> {
-        if kind != ErrorKind::Unavailable {
-            return None;
+        if kind == ErrorKind::Unavailable {
+            self.again(now)
+        } else {
+            None
         }
+    }
+
+    /// The user asks for another run: how long to wait before it, if there were not too many.
+    pub fn again(&mut self, now: Duration) -> Option<Duration> {
         while self
             .at
             .front()
@@ -55,6 +61,23 @@ impl Restarts {
         let doubled = FIRST_PAUSE.saturating_mul(1u32.checked_shl(so_far).unwrap_or(u32::MAX));
         Some(doubled.min(LONGEST_PAUSE))
     }
+}
+
+/// May a run that failed so be followed by another one in the same process, if the user asks for it?
+///
+/// Not where another instance works, where the outcome of a commit is unknown or a thread was left behind
+/// (only a new process is sure), and not where the same would fail again at once.
+#[must_use]
+pub const fn may_replace(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::User
+            | ErrorKind::Serde
+            | ErrorKind::Unavailable
+            | ErrorKind::MissingTopic
+            | ErrorKind::Unauthorized
+            | ErrorKind::DiskFull
+    )
 }
 
 #[cfg(test)]

@@ -56,6 +56,10 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>>;
+    /// Does an epoch copy one of these stores while a snapshot of it is held?
+    fn copies_for_snapshots(&self, _stores: &[StoreId]) -> bool {
+        false
+    }
     /// Applies an epoch: all of it or nothing, data and positions together.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 //! those bytes: what e+1 does to the object never leaks into e.
 
 mod access;
+mod guard;
 mod order;
 mod prefetch;
 mod rows;
@@ -30,6 +31,7 @@ mod tests;
 
 use crate::{Backend, Layout};
 use bytes::Bytes;
+pub use guard::WriteGuard;
 pub use rows::{after, after_prefix};
 use shard::Shard;
 use slot_key::SlotKey;
@@ -106,6 +108,7 @@ pub struct KeyValueStore {
     cache_bytes: usize,
     top: rows::TopSegment,
     shards: Box<[Shard]>,
+    guard: Option<Arc<dyn WriteGuard>>,
 }
 
 impl KeyValueStore {
@@ -145,6 +148,7 @@ impl KeyValueStore {
             shards: shards(layout, ordered, cache_bytes),
             cache_bytes,
             top: rows::TopSegment::default(),
+            guard: None,
         }
     }
 

@@ -172,6 +172,10 @@ impl Backend for MemoryBackend {
         Ok(Box::new(Trees(stores.iter().filter_map(tree).collect())))
     }
 
+    fn copies_for_snapshots(&self, stores: &[StoreId]) -> bool {
+        !stores.is_empty()
+    }
+
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         let mut stores = self.stores.write();
         for (id, range) in &batch.drops {

@@ -24,8 +24,13 @@ fn the_drawing_and_the_code_agree() {
             "RESTORING>STOPPING",
             "RESTORING>ERROR",
             "RUNNING>STARTING",
+            "RUNNING>PAUSED",
             "RUNNING>STOPPING",
             "RUNNING>ERROR",
+            "PAUSED>STARTING",
+            "PAUSED>RUNNING",
+            "PAUSED>STOPPING",
+            "PAUSED>ERROR",
             "STOPPING>STOPPED",
             "STOPPING>ERROR",
         ]

@@ -48,3 +48,15 @@ fn none_are_allowed_with_zero() {
         None
     );
 }
+
+#[test]
+fn a_run_is_replaced_when_the_user_asks_for_it_and_not_too_often() {
+    let mut restarts = Restarts::new(2, Duration::from_secs(10));
+    let now = Duration::from_secs(1);
+    assert_eq!(restarts.next(ErrorKind::User, now), None);
+    assert_eq!(restarts.again(now), Some(FIRST_PAUSE));
+    assert_eq!(restarts.again(now), Some(FIRST_PAUSE * 2));
+    assert_eq!(restarts.again(now), None);
+    assert!(may_replace(ErrorKind::User) && !may_replace(ErrorKind::Fenced));
+    assert!(!may_replace(ErrorKind::UnknownOutcome) && !may_replace(ErrorKind::Stalled));
+}

@@ -129,5 +129,8 @@ impl KeyValueStore {
             drop(trash);
             shard.trim();
         }
+        if let Some(guard) = &self.guard {
+            guard.committed(epoch);
+        }
     }
 }

@@ -100,6 +100,7 @@ pub(super) fn open(
             f != META && f != DEFAULT_COLUMN_FAMILY_NAME && !layouts.iter().any(|l| l.name == *f)
         })
         .collect();
+    backend.drop_indexes()?;
     // Files that an earlier process wrote and didn't load.
     match std::fs::remove_dir_all(&backend.ingest) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -138,6 +139,11 @@ fn open_families<'n>(
     let names = names.into_iter();
     let descriptors = names.map(|name| ColumnFamilyDescriptor::new(name, budget.store()));
     DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))
+}
+
+/// Is it the store of an index? No other store has a slash in its name.
+fn is_index(name: &str) -> bool {
+    name.contains('/')
 }
 
 /// The serdes of key and value in a format: the same in the store and in its changelog.
@@ -249,6 +255,21 @@ impl RocksBackend {
             }
             self.db
                 .put_cf(&meta, format_key(&layout.name), &layout.format)
+                .map_err(|e| self.place.error(&e))?;
+        }
+        Ok(())
+    }
+
+    /// An index that is no longer declared is not written any more, so it goes: should it be declared again, it
+    /// is built again.
+    fn drop_indexes(&mut self) -> Result<()> {
+        let orphans = std::mem::take(&mut self.orphans);
+        let (indexes, orphans) = orphans.into_iter().partition(|name| is_index(name));
+        self.orphans = orphans;
+        let meta = self.family(META)?;
+        for name in &indexes {
+            let gone = self.db.drop_cf(name);
+            gone.and_then(|()| self.db.delete_cf(&meta, format_key(name)))
                 .map_err(|e| self.place.error(&e))?;
         }
         Ok(())
