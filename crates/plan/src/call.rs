@@ -5,7 +5,8 @@
 use crate::TimestampExtractor;
 use crate::function::Function;
 use crate::logical::{Call, Joining};
-use crate::spec::{Materialized, SerdeSpec};
+use crate::materialized::Materialized;
+use crate::spec::SerdeSpec;
 use stoatflow_core::Late;
 
 /// The JSON names of all calls, in the order of [`Call`].

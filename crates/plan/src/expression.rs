@@ -299,6 +299,14 @@ impl Expression {
         }
     }
 
+    /// The same, without the places of all its parts: what is compared as a whole.
+    #[must_use]
+    pub fn without_places(&self) -> Self {
+        let mut data = serde_json::to_value(self).unwrap_or_default();
+        forget_places(&mut data);
+        serde_json::from_value(data).unwrap_or_else(|_| self.clone())
+    }
+
     /// Where the user wrote it, if that is known.
     #[must_use]
     pub fn line(&self) -> Option<&str> {
@@ -336,6 +344,18 @@ impl Expression {
             Self::Lit { value } => Some(value),
             _ => None,
         }
+    }
+}
+
+fn forget_places(data: &mut serde_json::Value) {
+    use serde_json::Value;
+    while data["op"] == "located" {
+        *data = data["args"][0].take();
+    }
+    if let Value::Object(members) = data
+        && let Some(Value::Array(args)) = members.get_mut("args")
+    {
+        args.iter_mut().for_each(forget_places);
     }
 }
 

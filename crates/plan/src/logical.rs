@@ -5,8 +5,9 @@
 
 use crate::columns::Column;
 use crate::function::Function;
+use crate::materialized::{IndexSpec, Materialized};
 use crate::offloading::Offloading;
-use crate::spec::{Materialized, Reset, SerdeSpec, yes};
+use crate::spec::{Reset, SerdeSpec, yes};
 use crate::timetable::Times;
 use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
@@ -142,6 +143,8 @@ pub enum Call {
         in_memory: bool,
         #[serde(default)]
         topic: std::collections::BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        indexes: Vec<IndexSpec>,
     },
     /// A store that a processor keeps from a topic, complete before anything else is read.
     GlobalStore {

@@ -3,7 +3,8 @@
 //! Decoded from the plan, read when stages are cut and by the operator. Never decides anything.
 
 use crate::function::Function;
-use crate::spec::{Materialized, SerdeSpec};
+use crate::materialized::Materialized;
+use crate::spec::SerdeSpec;
 use serde::{Deserialize, Serialize};
 use stoatflow_core::Handler;
 

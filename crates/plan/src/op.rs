@@ -287,6 +287,8 @@ pub enum Op {
         value: SerdeSpec,
         /// Serde of foreign keys.
         foreign: SerdeSpec,
+        /// Which join of the topology this is.
+        join: u32,
     },
     /// At the foreign key's lane: keeps subscriptions, answers with the right value.
     ForeignAnswer {
@@ -310,6 +312,8 @@ pub enum Op {
         with_key: bool,
         key: SerdeSpec,
         value: SerdeSpec,
+        /// Which join of the topology this is.
+        join: u32,
     },
     /// Stream-table. With a grace (and a versioned table) records wait in `buffer`.
     StreamTableJoin {

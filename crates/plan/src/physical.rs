@@ -5,6 +5,7 @@
 //! a time or must see each record in turn (see [`Fork`]).
 
 use crate::function::Function;
+use crate::materialized::IndexSpec;
 pub use crate::op::{Fold, Form, Op};
 use crate::spec::{Reset, SerdeSpec};
 use crate::suggestion::suggestion;
@@ -111,6 +112,9 @@ pub struct Store {
     pub source_changelog: Option<String>,
     /// Topics whose partition count the changelog follows.
     pub upstream_topics: Vec<String>,
+    /// Its secondary indexes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexSpec>,
 }
 
 impl Store {
@@ -132,6 +136,7 @@ impl Store {
             clock: None,
             source_changelog: None,
             upstream_topics: Vec::new(),
+            indexes: Vec::new(),
         }
     }
 }

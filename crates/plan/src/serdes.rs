@@ -9,6 +9,7 @@ mod as_read;
 mod calls;
 mod expressions;
 mod fitting;
+mod indexes;
 mod joins;
 mod offload;
 mod windowed;
@@ -19,8 +20,9 @@ use crate::check::{Kind, Shape};
 use crate::function::Function;
 use crate::infer::{Type, infer};
 use crate::logical::{Call, LogicalPlan};
+use crate::materialized::Materialized;
 use crate::problems::{Problems, place};
-use crate::spec::{Awaiting, Materialized, SerdeSpec};
+use crate::spec::{Awaiting, SerdeSpec};
 use crate::window::Until;
 pub(crate) use offload::OffloadSerdes;
 use windowed::{in_window_of, windowed};
@@ -101,7 +103,9 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
         } else {
             pass.expressions(i);
             pass.async_call(i);
-            pass.node(i)
+            let sides = pass.node(i);
+            pass.indexes(i);
+            sides
         };
         if matches!(shape.kinds[i], Kind::Table | Kind::GlobalTable) {
             pass.serdes.table_key[i] = sides.0.known().cloned();

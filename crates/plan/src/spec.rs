@@ -1,4 +1,4 @@
-//! Parts of DSL calls that are data themselves: serdes, how a table is kept, how an async function is
+//! Parts of DSL calls that are data themselves: serdes, where a source starts, how an async function is
 //! awaited.
 //!
 //! Used by the logical plan and by the physical one. Never decides anything.
@@ -65,40 +65,6 @@ impl SerdeSpec {
             Self::SessionWindowed { session_windowed } => session_windowed.is_custom(),
         }
     }
-}
-
-/// How a table is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Materialized {
-    /// The store's name; without one the store gets a generated name, which never reaches disk
-    /// unless `ensure.explicit.naming` is off.
-    #[serde(default)]
-    pub store: Option<String>,
-    /// Serde of its keys (of a windowed table: of the keys within); default: what the input has.
-    #[serde(default)]
-    pub key: Option<SerdeSpec>,
-    /// Serde of its values; default: what the operator gives (count: `int64`) or the input has.
-    #[serde(default)]
-    pub value: Option<SerdeSpec>,
-    /// Written to a changelog topic?
-    #[serde(default = "yes")]
-    pub logged: bool,
-    /// May updates wait for the barrier (one per key and commit)? Only if the application caches at all.
-    #[serde(default = "yes")]
-    pub cached: bool,
-    /// How long windows and sessions are kept; default: size + grace.
-    #[serde(default)]
-    pub retention_ms: Option<i64>,
-    /// A versioned table: how far back versions are kept.
-    #[serde(default)]
-    pub history_ms: Option<i64>,
-    /// In memory only (restored from the changelog at each start)?
-    #[serde(default)]
-    pub in_memory: bool,
-    /// Settings of the changelog topic.
-    #[serde(default)]
-    pub topic: std::collections::BTreeMap<String, String>,
 }
 
 /// The default of flags that are on.

@@ -6,8 +6,9 @@
 use super::{Kind, Shape};
 use crate::aggregation::window_of;
 use crate::logical::{Call, LogicalPlan};
+use crate::materialized::Materialized;
 use crate::problems::{Problems, place};
-use crate::spec::{Materialized, Reset};
+use crate::spec::Reset;
 use crate::window::Emit;
 use crate::window::{JoinWindow, StoreKind, Until, WhenFull, Window};
 

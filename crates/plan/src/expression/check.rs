@@ -74,6 +74,16 @@ impl Pass<'_> {
             E::Timestamp => Kinds::INT,
             E::Lit { value } => Kinds::of_literal(value),
             E::Get { name, .. } => {
+                if of(0).within(Kinds::WINDOWED) && !of(0).is_null() {
+                    self.says(
+                        e,
+                        &format!(
+                            "expressions don't read windowed keys: '{name}' is read by a function, such as \
+                             lambda windowed, value: windowed.window.start"
+                        ),
+                    );
+                    return Kinds::ALL;
+                }
                 if !of(0).fits(Kinds::OBJECT) {
                     self.says(e, &format!("a value of type {} has no member '{name}'; read the topic with Serdes.json(), or convert it with .cast(\"json\")", of(0)));
                     return Kinds::JSON;

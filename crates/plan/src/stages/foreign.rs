@@ -25,6 +25,7 @@ impl StageBuilder<'_> {
         // First: a table that is joined with itself tells its subscribers of a new value before it
         // subscribes again, as in Kafka Streams, where only the subscription goes through a topic.
         let climbed = self.climb(j.other, &format!("{}-exchange", names.notify), stage);
+        let join = u32::try_from(i).unwrap_or(u32::MAX);
         let subscribe = Op::ForeignSubscribe {
             kind,
             foreign_key: j.foreign_key.clone().expect("this join has a foreign key"),
@@ -32,6 +33,7 @@ impl StageBuilder<'_> {
             key: key.clone(),
             value: serdes.left.clone(),
             foreign: foreign.clone(),
+            join,
         };
         let subscribed = self.each(i, &[left], &names.register, &subscribe);
         let asked = self.exchange(
@@ -80,6 +82,7 @@ impl StageBuilder<'_> {
             with_key: j.with_key,
             key,
             value: serdes.left,
+            join,
         };
         let resolve = self.add(i, &names.resolve, stage + 1, &resolve);
         self.arrive(resolve, &Built::new(), Some(back));

@@ -6,8 +6,9 @@ use super::{StageBuilder, number};
 use crate::aggregation::window_of;
 use crate::check::Kind;
 use crate::logical::Call;
+use crate::materialized::Materialized;
 use crate::physical::Store;
-use crate::spec::{Materialized, SerdeSpec};
+use crate::spec::SerdeSpec;
 use crate::tables::named_store;
 use crate::window::{Emit, StoreKind};
 use indexmap::IndexSet;
@@ -28,6 +29,7 @@ impl StageBuilder<'_> {
                 logged,
                 in_memory,
                 topic,
+                indexes,
                 ..
             } = &self.plan.nodes[i].call
             else {
@@ -40,6 +42,7 @@ impl StageBuilder<'_> {
                 topic: topic.clone(),
                 named: true,
                 ordered: true,
+                indexes: indexes.clone(),
                 ..Store::new(store, *kind, key, value)
             });
             self.named.insert(store.clone(), id);
@@ -92,6 +95,7 @@ impl StageBuilder<'_> {
             in_memory: m.is_some_and(|m| m.in_memory),
             cached: m.is_none_or(|m| m.cached) && !on_close && !versioned,
             source_changelog,
+            indexes: m.map(|m| m.indexes.clone()).unwrap_or_default(),
             upstream_topics: self.topics_above(i),
             ..Store::new(&name, kind, key.clone(), value)
         });

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 
 /// A folder below the workspace's root.
 pub fn folder(path: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(path)
+    // A test runs in the folder of its crate.
+    PathBuf::from("../..").join(path)
 }
 
 /// Collects the calls of a topology.

@@ -1,0 +1,313 @@
+//! Chooses the way.
+//!
+//! Keys are better than an index, an index with more fixed fields is better than one with fewer, one that
+//! gives the order that is asked for better than one that doesn't.
+
+use super::pieces::{Domain, Piece, behind, pieces};
+use super::{Access, FindSpec, IndexView, KeyOrder, OrderBy, Way};
+use crate::expression::render::located;
+use crate::expression::{Expression as E, Scalar};
+use stoatflow_core::{Error, Result, ordered};
+
+/// More ranges than this are not made of the values of several fields.
+const MOST_PIECES: usize = 1_000;
+
+/// A way along an index.
+struct Along {
+    index: usize,
+    pieces: Vec<Piece>,
+    /// Fields that have one value each, or some.
+    fixed: usize,
+    ranged: bool,
+    order: Option<bool>,
+    repeats: bool,
+}
+
+impl Along {
+    /// What is better comes last.
+    fn merit(&self) -> (usize, bool, bool) {
+        (self.fixed, self.ranged, self.order.is_some())
+    }
+}
+
+/// The way to the rows of a query.
+///
+/// # Errors
+/// `Config` if all rows would have to be read and nobody allowed it, or for a limit of 0.
+pub fn choose(spec: &FindSpec, keys: KeyOrder, indexes: &[IndexView<'_>]) -> Result<Access> {
+    if spec.limit == Some(0) {
+        return Err(
+            Error::config("limit=0 asks for no row").hint("give at least 1, or leave it out")
+        );
+    }
+    let by_key = spec
+        .condition
+        .as_ref()
+        .and_then(|condition| pieces(condition, &E::Key, Domain::Key(keys)));
+    let key_order = key_order(&spec.order_by, keys);
+    let keyed = |way, pieces| Access {
+        way,
+        pieces,
+        reverse: key_order.unwrap_or(false),
+        in_order: key_order.is_some(),
+        repeats: false,
+    };
+    if let Some(points) = by_key
+        .as_ref()
+        .filter(|all| all.iter().all(|piece| piece.point))
+    {
+        return Ok(keyed(Way::Keys, points.clone()));
+    }
+    let ways = indexes.iter().enumerate();
+    let ways = ways.filter(|(_, index)| index.readable);
+    let mut ways: Vec<Along> = ways
+        .filter_map(|(at, index)| along(spec, at, index))
+        .collect();
+    // The first that was declared, of those that are alike.
+    ways.reverse();
+    let best = ways.into_iter().max_by_key(Along::merit);
+    match (best, by_key) {
+        (Some(way), by_key) if way.fixed > 0 || (way.ranged && by_key.is_none()) => Ok(access(way)),
+        (_, Some(ranges)) => Ok(keyed(Way::KeyRange, ranges)),
+        // Nothing is left out, and as many rows are read as are given.
+        (_, None) if spec.condition.is_none() && spec.limit.is_some() && key_order.is_some() => {
+            Ok(keyed(Way::KeyRange, vec![everything()]))
+        }
+        (Some(way), None)
+            if spec.condition.is_none() && spec.limit.is_some() && way.order.is_some() =>
+        {
+            Ok(access(way))
+        }
+        _ if spec.allow_scan => Ok(keyed(Way::Scan, vec![everything()])),
+        _ => Err(would_scan(spec, indexes)),
+    }
+}
+
+fn access(way: Along) -> Access {
+    Access {
+        way: Way::Index(way.index),
+        pieces: way.pieces,
+        reverse: way.order.unwrap_or(false),
+        in_order: way.order.is_some(),
+        repeats: way.repeats,
+    }
+}
+
+fn everything() -> Piece {
+    Piece {
+        from: Vec::new(),
+        to: None,
+        point: false,
+    }
+}
+
+/// Is the order of the keys the one that is asked for? Then: from the end?
+fn key_order(order_by: &[OrderBy], keys: KeyOrder) -> Option<bool> {
+    match order_by {
+        [] => Some(false),
+        // What follows the key orders nothing any more.
+        [first, ..] if first.expr == E::Key && keys == KeyOrder::Text => Some(first.down),
+        _ => None,
+    }
+}
+
+fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
+    let fields: Vec<E> = view
+        .spec
+        .fields
+        .iter()
+        .map(|f| f.expr.without_places())
+        .collect();
+    if view.spec.each {
+        let found = pieces(spec.condition.as_ref()?, &fields[0], Domain::Elements)?;
+        return Some(Along {
+            index,
+            repeats: found.len() > 1,
+            order: spec.order_by.is_empty().then_some(false),
+            pieces: found,
+            fixed: 1,
+            ranged: false,
+        });
+    }
+    let mut all = vec![Piece {
+        from: Vec::new(),
+        to: None,
+        point: true,
+    }];
+    // Of the fields with values of their own: how many at the front have just one.
+    let (mut fixed, mut single, mut ranged) = (0, 0, false);
+    for field in &fields {
+        let condition = spec.condition.as_ref();
+        let Some(found) = condition.and_then(|c| pieces(c, field, Domain::Field)) else {
+            break;
+        };
+        if all.len() * found.len() > MOST_PIECES {
+            break;
+        }
+        let points = found.iter().all(|piece| piece.point);
+        all = product(&all, &found);
+        if !points {
+            ranged = true;
+            break;
+        }
+        if found.len() == 1 && single == fixed {
+            single += 1;
+        }
+        fixed += 1;
+    }
+    if fixed == 0 && !ranged {
+        all = vec![Piece {
+            from: vec![ordered::NULL],
+            to: None,
+            point: false,
+        }];
+    }
+    Some(Along {
+        index,
+        order: order(&spec.order_by, &fields, single),
+        pieces: all,
+        fixed,
+        ranged,
+        repeats: false,
+    })
+}
+
+/// Ranges of several fields, one behind the other.
+fn product(front: &[Piece], back: &[Piece]) -> Vec<Piece> {
+    let mut all = Vec::with_capacity(front.len() * back.len());
+    for a in front {
+        for b in back {
+            let to = match &b.to {
+                Some(to) => Some([a.from.as_slice(), to].concat()),
+                None => behind(&a.from),
+            };
+            all.push(Piece {
+                from: [a.from.as_slice(), &b.from].concat(),
+                to,
+                point: b.point,
+            });
+        }
+    }
+    all
+}
+
+/// Do the fields give this order, if the first `single` of them have one value? Then: from the end?
+fn order(order_by: &[OrderBy], fields: &[E], single: usize) -> Option<bool> {
+    let (known, rest) = fields.split_at(single);
+    let asked: Vec<&OrderBy> = order_by
+        .iter()
+        .filter(|by| !known.contains(&by.expr))
+        .collect();
+    let Some(first) = asked.first() else {
+        return Some(false);
+    };
+    let fits = asked.len() <= rest.len()
+        && asked
+            .iter()
+            .zip(rest)
+            .all(|(by, field)| by.expr == *field && by.down == first.down);
+    fits.then_some(first.down)
+}
+
+fn would_scan(spec: &FindSpec, indexes: &[IndexView<'_>]) -> Error {
+    let building: Vec<&str> = indexes
+        .iter()
+        .filter(|index| !index.readable)
+        .map(|index| index.spec.name.as_str())
+        .collect();
+    let hint = if !building.is_empty() {
+        format!(
+            "the index {} is still being built, see /state: ask again when it is done, or read everything with \
+             allow_scan=True",
+            building.join(", ")
+        )
+    } else if let Some(index) = helpful(spec) {
+        format!("declare {index} with the store, or read everything with allow_scan=True")
+    } else {
+        "give a condition that an index or the key can answer, or a limit=, or read everything with allow_scan=True"
+            .to_owned()
+    };
+    let what = match &spec.condition {
+        Some(condition) => format!(
+            "no index finds {}: all rows would be read",
+            located(condition, None)
+        ),
+        None => "all rows would be read".to_owned(),
+    };
+    Error::config(what).hint(hint)
+}
+
+/// An index that would find it, as its user would write it.
+fn helpful(spec: &FindSpec) -> Option<String> {
+    let (mut fixed, mut ranged, mut lists) = (Vec::new(), Vec::new(), Vec::new());
+    if let Some(condition) = &spec.condition {
+        sides(condition, &mut fixed, &mut ranged, &mut lists);
+    }
+    if let Some(list) = lists.first().filter(|_| fixed.is_empty()) {
+        let text = located(list, None);
+        return Some(format!(
+            "sf.Index({:?}, {text}, each=True)",
+            name_of(&[list])
+        ));
+    }
+    let mut fields: Vec<&E> = fixed;
+    match ranged.first() {
+        Some(ranged) => fields.push(ranged),
+        None => fields.extend(spec.order_by.iter().map(|by| &by.expr)),
+    }
+    let mut each: Vec<&E> = Vec::new();
+    for field in fields {
+        if *field != E::Key && !each.contains(&field) {
+            each.push(field);
+        }
+    }
+    if each.is_empty() || (spec.condition.is_none() && spec.limit.is_none()) {
+        return None;
+    }
+    let texts: Vec<String> = each.iter().map(|field| located(field, None)).collect();
+    Some(format!(
+        "sf.Index({:?}, {})",
+        name_of(&each),
+        texts.join(", ")
+    ))
+}
+
+fn name_of(fields: &[&E]) -> String {
+    let parts = fields.iter().map(|field| match field {
+        E::Get { name, .. } => name.as_str(),
+        _ => "field",
+    });
+    format!("by_{}", parts.collect::<Vec<_>>().join("_"))
+}
+
+/// What is compared with constants, in the parts that must all be true.
+fn sides<'e>(
+    condition: &'e E,
+    fixed: &mut Vec<&'e E>,
+    ranged: &mut Vec<&'e E>,
+    lists: &mut Vec<&'e E>,
+) {
+    let other = |args: &'e [E; 2]| match args {
+        [left, right] if right.constant().is_some() => Some(left),
+        [left, right] if left.constant().is_some() => Some(right),
+        _ => None,
+    };
+    match condition {
+        E::And { args } => args
+            .iter()
+            .for_each(|part| sides(part, fixed, ranged, lists)),
+        E::Eq { args } => fixed.extend(other(args)),
+        E::IsNull { args } => fixed.push(&args[0]),
+        E::Lt { args } | E::Le { args } | E::Gt { args } | E::Ge { args } => {
+            ranged.extend(other(args));
+        }
+        E::StrStartsWith { args, .. } => ranged.push(&args[0]),
+        E::Call { function, args } => match (function, args.first()) {
+            (Scalar::IsIn, Some(of)) => fixed.push(of),
+            (Scalar::Between, Some(of)) => ranged.push(of),
+            (Scalar::ListContains, Some(of)) => lists.push(of),
+            _ => {}
+        },
+        _ => {}
+    }
+}
