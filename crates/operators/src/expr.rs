@@ -137,6 +137,27 @@ impl Compiled {
         Ok(truth.map_err(|e| self.blame(e, record))?.unwrap_or(false))
     }
 
+    /// The value as comparisons see it: foreign objects are JSON, JSON scalars what they are.
+    ///
+    /// # Errors
+    /// As `eval`.
+    pub fn compared(&self, record: &Record) -> Result<Datum> {
+        let found = self.node.operand(record);
+        found.map_err(|e| self.blame(e, record))
+    }
+
+    /// The elements of a list as comparisons see them; `None` if there is no list but null.
+    ///
+    /// # Errors
+    /// As `eval`, and `User` if it is no list.
+    pub fn elements(&self, record: &Record) -> Result<Option<Vec<Datum>>> {
+        let found = self.node.operand(record).and_then(|found| match found {
+            Datum::Null => Ok(None),
+            list => args::elements(&list).map(Some),
+        });
+        found.map_err(|e| self.blame(e, record))
+    }
+
     /// Calls `take` for every element of a list; gives false if there is no list but null. Parts of a
     /// split are slices of the line; no list is built.
     ///

@@ -8,6 +8,7 @@
 mod api;
 mod exec;
 pub mod expr;
+pub mod indexing;
 mod ops;
 mod port;
 mod support;
@@ -20,8 +21,9 @@ pub use api::clocks::{
 pub use api::operator::*;
 pub use api::run_coordinator::RunCoordinator;
 pub use exec::chain::{Chain, ChainOptions};
-pub use ops::async_ops::{CallCounts, CallQueue, CallsInFlight, Tally};
+pub use ops::async_ops::{CallCounts, CallQueue, CallsInFlight, OldestCall, Tally};
 pub use ops::batches::store_batches::{OpenSnapshot, StoreBatches, StoreQuery};
+pub use ops::joins::foreign_key::epoch_rows::LeftRows;
 pub use ops::offload;
 pub use port::async_udf::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 pub use port::current_call;

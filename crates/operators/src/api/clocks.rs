@@ -330,9 +330,8 @@ impl LaneClocks {
     }
 
     /// A batch begins: these are the times at its records, in ascending order.
-    pub fn begin_batch(&mut self, times: impl Iterator<Item = TimesAt>) {
-        self.at_records.clear();
-        self.at_records.extend(times);
+    pub fn begin_batch(&mut self, times: Vec<TimesAt>) {
+        self.at_records = times;
         self.looked_up = 0;
     }
 

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::ops::joins::foreign_key::epoch_rows::LeftRows;
 use crate::support::function::in_turn;
 use crate::{Context, FaultInjection, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
@@ -29,8 +30,21 @@ pub struct ChainOptions {
     pub largest: Option<usize>,
     /// By node: of an exchange that stands for a topic of Kafka Streams, how many partitions that would have.
     pub tasks: Arc<[Option<u16>]>,
+    /// What the stages of a lane share for joins by foreign key.
+    pub left_rows: LeftRows,
     /// Anything but [`FaultInjection::None`] is a test of the tests.
     pub fault: FaultInjection,
+}
+
+impl ChainOptions {
+    /// For another lane.
+    #[must_use]
+    pub fn for_lane(&self) -> Self {
+        Self {
+            left_rows: LeftRows::default(),
+            ..self.clone()
+        }
+    }
 }
 
 // One line of a million words must not pin its buffer.

@@ -15,6 +15,7 @@
 
 mod call_queue;
 mod in_flight;
+mod oldest_call;
 mod overload;
 mod side_by_side;
 mod tally;
@@ -23,6 +24,7 @@ mod tests;
 
 pub use call_queue::CallQueue;
 pub use in_flight::CallsInFlight;
+pub use oldest_call::OldestCall;
 pub(crate) use overload::Overload;
 pub(crate) use side_by_side::{SideBySide, order};
 pub use tally::{CallCounts, Tally};

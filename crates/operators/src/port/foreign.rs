@@ -5,7 +5,7 @@
 use crate::{AsyncUdf, ProcessorSupplier, Runtime, Udf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stoatflow_core::{CustomSerde, Error, ProcessorId, Result, Serde};
+use stoatflow_core::{CustomSerde, Error, ProcessorId, Result, SchemaPlace, SchemaRegistry, Serde};
 use stoatflow_formats::protobuf::Decode;
 use stoatflow_plan::SerdeSpec;
 
@@ -22,6 +22,8 @@ pub struct Foreign {
     pub calls: BTreeMap<u32, Arc<dyn AsyncUdf>>,
     /// Where they come from.
     pub runtime: Option<Arc<dyn Runtime>>,
+    /// The application that runs them, once it is known: what it keeps for itself is registered under its name.
+    pub application: Option<Arc<str>>,
 }
 
 impl Foreign {
@@ -68,6 +70,25 @@ impl Foreign {
     /// # Errors
     /// `Topology` for a name that doesn't exist, `Internal` if plan and table don't belong together.
     pub fn serde(&self, spec: &SerdeSpec) -> Result<Serde> {
+        let application = self.application.clone();
+        self.serde_at(spec, &SchemaPlace::Internal { application })
+    }
+
+    /// The serde that the plan names, for keys or values of a topic that others read; without a topic, a
+    /// function chooses one for each record. A registry is asked for the schema's id at once.
+    ///
+    /// # Errors
+    /// As [`Self::serde`], and what the registry says.
+    pub fn topic_serde(
+        &self,
+        spec: &SerdeSpec,
+        topic: Option<&str>,
+        is_key: bool,
+    ) -> Result<Serde> {
+        self.serde_at(spec, &SchemaPlace::of(topic, is_key))
+    }
+
+    fn serde_at(&self, spec: &SerdeSpec, place: &SchemaPlace) -> Result<Serde> {
         match spec {
             SerdeSpec::Builtin(name) => Serde::builtin(name).ok_or_else(|| {
                 Error::topology(format!("there is no serde '{name}'")).hint(
@@ -78,13 +99,23 @@ impl Foreign {
                 time_windowed,
                 size_ms,
             } => Ok(Serde::TimeWindowed {
-                inner: Arc::new(self.serde(time_windowed)?),
+                inner: Arc::new(self.serde_at(time_windowed, place)?),
                 size_ms: *size_ms,
             }),
             SerdeSpec::SessionWindowed { session_windowed } => Ok(Serde::SessionWindowed(
-                Arc::new(self.serde(session_windowed)?),
+                Arc::new(self.serde_at(session_windowed, place)?),
             )),
-            SerdeSpec::Avro { avro } => Ok(Serde::Custom(avro.format()?)),
+            SerdeSpec::Avro { avro } => {
+                let format = avro.format()?;
+                let Some(number) = avro.registry else {
+                    return Ok(Serde::Custom(format));
+                };
+                let format = format.registered(self.registry(number)?, place.clone());
+                if !matches!(place, SchemaPlace::Internal { .. }) {
+                    format.prepare()?;
+                }
+                Ok(Serde::Custom(Arc::new(format)))
+            }
             SerdeSpec::Protobuf { protobuf } => {
                 let format = protobuf.format()?;
                 match protobuf.decode {
@@ -98,6 +129,13 @@ impl Foreign {
             SerdeSpec::Custom { custom } => self.custom(*custom).map(Serde::Custom),
         }
     }
+
+    fn registry(&self, index: u32) -> Result<Arc<dyn SchemaRegistry>> {
+        self.custom(index)?.registry().ok_or_else(|| {
+            Error::internal(format!("the plan's custom serde {index} knows no registry"))
+        })
+    }
+
     fn custom(&self, index: u32) -> Result<Arc<dyn CustomSerde>> {
         self.serdes.get(index as usize).cloned().ok_or_else(|| {
             Error::internal(format!(

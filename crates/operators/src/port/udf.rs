@@ -19,6 +19,26 @@ pub enum Args {
     KeyValue,
 }
 
+/// So many results one call of a function may give. Without a bound, one that never stops giving them takes all
+/// memory.
+pub const MAX_RESULTS: usize = 1_000_000;
+
+/// May a call that has given so many results give another one?
+///
+/// # Errors
+/// `User`.
+pub fn check_results(given: usize) -> Result<()> {
+    if given < MAX_RESULTS {
+        return Ok(());
+    }
+    Err(Error::user(format!(
+        "the function gave more than {MAX_RESULTS} results for one record"
+    ))
+    .hint(
+        "give fewer: a generator must end; what one record stands for can be split over several before it is sent",
+    ))
+}
+
 /// A call that failed, and for which record of the batch.
 #[derive(Debug)]
 pub struct Failed {

@@ -76,7 +76,7 @@ impl Kept {
         }
         let may = match serde {
             // The header of a record says the same as its bytes, or it lies.
-            SerdeSpec::Avro { avro } => avro.schema_id.is_none(),
+            SerdeSpec::Avro { avro } => !avro.is_framed(),
             SerdeSpec::Protobuf { protobuf } => protobuf.schema_id.is_none(),
             // It has no schema: what was made since may be anything.
             _ => as_read,

@@ -157,7 +157,7 @@ impl TableWriter {
     /// Writes what a key of a table is worth now, and passes the update on.
     pub fn keep(
         &mut self,
-        record: Record,
+        mut record: Record,
         new: Datum,
         before: Before,
         out: &mut Vec<Record>,
@@ -174,6 +174,16 @@ impl TableWriter {
             timestamp,
         });
         let epoch = context.epoch;
+        if context.store(self.store).store.is_guarded() {
+            record.value = new.clone();
+            let admitted = self.node_context.attempt(&record, context, |context| {
+                let store = &context.store(self.store).store;
+                store.admit(epoch, &key, stored.as_ref())
+            })?;
+            if admitted.is_none() {
+                return Ok(());
+            }
+        }
         let LaneStore { store, dirty } = context.store(self.store);
         let asked = self.old && !matches!(before, Before::Given(_));
         let reads = asked || self.is_cached() || matches!(before, Before::StoredUnlessIdle);

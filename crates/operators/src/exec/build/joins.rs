@@ -2,6 +2,7 @@
 
 use super::{Builder, Built};
 use crate::ops::joins::epoch_updates;
+use crate::ops::joins::foreign_key::epoch_rows::SharedEpochRows;
 use crate::ops::joins::stream_join::{Kept, Parts, Rows, Shape, Side, StreamJoin, Waiting};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,11 +17,18 @@ pub(super) struct Shared {
     waiting: RefCell<HashMap<StoreId, Arc<Mutex<Waiting>>>>,
     /// Of a join of tables, by the node where they meet.
     updates: RefCell<HashMap<NodeId, epoch_updates::Shared>>,
+    /// Of a join by foreign key, by the store of its subscriptions.
+    rights: RefCell<HashMap<StoreId, SharedEpochRows>>,
     /// Of an offload, by the node of its records.
     pub(super) processors: RefCell<HashMap<NodeId, crate::ops::offload::Shared>>,
 }
 
 impl Shared {
+    pub fn right_rows(&self, subscriptions: StoreId) -> SharedEpochRows {
+        let mut rows = self.rights.borrow_mut();
+        Arc::clone(rows.entry(subscriptions).or_default())
+    }
+
     pub fn updates(&self, merge: NodeId) -> epoch_updates::Shared {
         let mut updates = self.updates.borrow_mut();
         Arc::clone(updates.entry(merge).or_default())

@@ -31,6 +31,17 @@ impl Builder<'_> {
         }
     }
 
+    /// The topic of its requests.
+    fn asked_topic(&self, node: &Node) -> Option<&str> {
+        let children = node.children.iter();
+        let ops = children.filter_map(|child| self.plan.nodes.get(child.0 as usize));
+        let mut sinks = ops.filter_map(|child| match &child.op {
+            Op::Sink { sink } => self.plan.sinks.get(usize::from(sink.0)),
+            _ => None,
+        });
+        sinks.next()?.topic.as_deref()
+    }
+
     fn processor(&self, node: &Node) -> Result<Settings> {
         let Op::Offload {
             store,
@@ -71,7 +82,9 @@ impl Builder<'_> {
             key: self.foreign.serde(key)?,
             value: self.foreign.serde(value)?,
             response: self.foreign.serde(response)?,
-            asks: self.foreign.serde(request_value)?,
+            asks: self
+                .foreign
+                .topic_serde(request_value, self.asked_topic(node), false)?,
             ids: SchemaIds::new(self.plan, (key, false), (request_value, false)),
             largest: self.options.largest,
             request: request

@@ -138,7 +138,12 @@ impl Builder<'_> {
                 Box::new(sink::Sink::new(
                     self.writing(node)?,
                     *sink,
-                    (self.foreign.serde(&to.key)?, self.foreign.serde(&to.value)?),
+                    (
+                        self.foreign
+                            .topic_serde(&to.key, to.topic.as_deref(), true)?,
+                        self.foreign
+                            .topic_serde(&to.value, to.topic.as_deref(), false)?,
+                    ),
                     SchemaIds::new(
                         self.plan,
                         (&to.key, to.key_as_read),

@@ -9,6 +9,7 @@
 //! value.
 
 use super::in_flight::CallsInFlight;
+use super::oldest_call::{OldestCall, RunningCalls};
 use crate::RunCoordinator;
 use crate::port::async_udf::{Answer, Answered, Call};
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use stoatflow_core::Result;
+use stoatflow_core::{Clock, Result, SystemClock};
 use stoatflow_plan::Form;
 
 /// See the module.
@@ -28,14 +29,24 @@ pub struct CallQueue {
     run: OnceLock<Arc<RunCoordinator>>,
     state: Mutex<State>,
     answered: Condvar,
+    /// Only for what is shown.
+    clock: SystemClock,
+}
+
+/// A call that was not answered.
+#[derive(Debug)]
+struct Open {
+    key: Option<Bytes>,
+    /// When it began; `None` while it stands in line behind another one of its key.
+    began: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Keys that have a call under way (or one that failed and was not decided about), and those behind it.
     keys: HashMap<Bytes, VecDeque<Call>>,
-    /// The key of each call that was not answered.
-    open: HashMap<u64, Option<Bytes>>,
+    /// Calls that were not answered.
+    open: HashMap<u64, Open>,
     /// Keys whose last call failed, by its number, and how many calls behind it have given their room back.
     failed: HashMap<u64, (Bytes, usize)>,
     done: VecDeque<Answered>,
@@ -51,13 +62,17 @@ impl CallQueue {
     /// For a lane of a function.
     #[must_use]
     pub fn new(form: Form, in_flight: Arc<CallsInFlight>) -> Arc<Self> {
-        Arc::new(Self {
+        let queue = Arc::new(Self {
             form,
             in_flight,
             run: OnceLock::new(),
             state: Mutex::default(),
             answered: Condvar::new(),
-        })
+            clock: SystemClock::new(),
+        });
+        let calls: Arc<dyn RunningCalls> = queue.clone();
+        queue.in_flight.join(&calls);
+        queue
     }
 
     /// Whom to tell that there are answers; true at the first time.
@@ -67,21 +82,30 @@ impl CallQueue {
 
     /// Takes calls, whose room in the load is taken already; gives the ones that may begin now.
     pub(super) fn submit(&self, calls: impl Iterator<Item = (Option<Bytes>, Call)>) -> Vec<Call> {
+        let now = self.clock.monotonic();
         let mut state = self.state.lock();
         let mut ready = Vec::with_capacity(calls.size_hint().0);
         for (key, call) in calls {
             state.fresh += usize::from(call.ticket >= state.mark);
-            state.open.insert(call.ticket, key.clone());
+            let mut open = Open {
+                key: key.clone(),
+                began: Some(now),
+            };
+            let ticket = call.ticket;
             match key {
                 None => ready.push(call),
                 Some(key) => match state.keys.get_mut(&key) {
-                    Some(behind) => behind.push_back(call),
+                    Some(behind) => {
+                        open.began = None;
+                        behind.push_back(call);
+                    }
                     None => {
                         state.keys.insert(key, VecDeque::new());
                         ready.push(call);
                     }
                 },
             }
+            state.open.insert(ticket, open);
         }
         ready
     }
@@ -89,9 +113,10 @@ impl CallQueue {
     /// A call has come to its end. Gives the one that may begin now, if it made room for one: the caller
     /// begins it.
     pub fn answer(&self, ticket: u64, result: Result<Answer>, took: Duration) -> Option<Call> {
+        let now = self.clock.monotonic();
         let mut state = self.state.lock();
         // Answered twice, or the queue is closed.
-        let key = state.open.remove(&ticket)?;
+        let Open { key, .. } = state.open.remove(&ticket)?;
         state.fresh -= usize::from(ticket >= state.mark);
         if result.is_err() {
             self.in_flight.tally.failed();
@@ -105,7 +130,7 @@ impl CallQueue {
                 state.failed.insert(ticket, (key, behind));
                 None
             }
-            Some(key) => state.next_of(key),
+            Some(key) => state.next_of(key, now),
         };
         state.done.push_back(Answered {
             ticket,
@@ -136,9 +161,10 @@ impl CallQueue {
 
     /// A call that failed is given up: the next one of its key may begin.
     pub(super) fn go_on(&self, ticket: u64) -> Option<Call> {
+        let now = self.clock.monotonic();
         let mut state = self.state.lock();
         let (key, behind) = state.failed.remove(&ticket)?;
-        let next = state.next_of(key);
+        let next = state.next_of(key, now);
         drop(state);
         self.in_flight.force(behind);
         next
@@ -149,7 +175,8 @@ impl CallQueue {
         let mut state = self.state.lock();
         let (key, behind) = state.failed.remove(&ticket).unzip();
         state.fresh += usize::from(ticket >= state.mark);
-        state.open.insert(ticket, key);
+        let began = Some(self.clock.monotonic());
+        state.open.insert(ticket, Open { key, began });
         drop(state);
         self.in_flight.force(1 + behind.unwrap_or(0));
     }
@@ -216,11 +243,33 @@ impl CallQueue {
     }
 }
 
+impl RunningCalls for CallQueue {
+    fn oldest(&self) -> Option<OldestCall> {
+        let now = self.clock.monotonic();
+        let state = self.state.lock();
+        let running = state.open.values().filter_map(|o| Some((o.began?, &o.key)));
+        let (began, key) = running.min_by_key(|(began, _)| *began)?;
+        let behind = key.as_ref().and_then(|key| state.keys.get(key));
+        Some(OldestCall {
+            key: key.clone(),
+            age: now.saturating_sub(began),
+            behind: behind.map_or(0, VecDeque::len),
+        })
+    }
+}
+
 impl State {
-    fn next_of(&mut self, key: Bytes) -> Option<Call> {
+    fn next_of(&mut self, key: Bytes, now: Duration) -> Option<Call> {
         let next = self.keys.get_mut(&key).and_then(VecDeque::pop_front);
-        if next.is_none() {
-            self.keys.remove(&key);
+        match &next {
+            None => {
+                self.keys.remove(&key);
+            }
+            Some(call) => {
+                if let Some(open) = self.open.get_mut(&call.ticket) {
+                    open.began = Some(now);
+                }
+            }
         }
         next
     }

@@ -2,10 +2,11 @@
 //!
 //! Lanes take room before they make calls, and give it back with each answer. Waits only in `wait_below`.
 
+use super::oldest_call::{OldestCall, RunningCalls};
 use super::tally::{CallCounts, Tally};
 use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How many calls all lanes have under way, running or in line.
@@ -17,6 +18,8 @@ pub struct CallsInFlight {
     waiting: AtomicUsize,
     lock: Mutex<()>,
     freed: Condvar,
+    /// Of all lanes.
+    queues: Mutex<Vec<Weak<dyn RunningCalls>>>,
 }
 
 impl CallsInFlight {
@@ -30,6 +33,23 @@ impl CallsInFlight {
     #[must_use]
     pub fn counts(&self) -> CallCounts {
         self.tally.counts(self.count())
+    }
+
+    pub(super) fn join(&self, queue: &Arc<dyn RunningCalls>) {
+        let mut queues = self.queues.lock();
+        queues.retain(|known| known.strong_count() > 0);
+        queues.push(Arc::downgrade(queue));
+    }
+
+    /// The call of all lanes that has run for the longest time.
+    #[must_use]
+    pub fn oldest(&self) -> Option<OldestCall> {
+        // Without the lock: a queue that ends here may hold Python's values.
+        let queues: Vec<_> = (self.queues.lock().iter())
+            .filter_map(Weak::upgrade)
+            .collect();
+        let calls = queues.iter().filter_map(|queue| queue.oldest());
+        calls.max_by_key(|call| call.age)
     }
 
     /// Room for up to `wanted` calls below `bound`; gives how many.

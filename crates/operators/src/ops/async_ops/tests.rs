@@ -3,6 +3,7 @@
 mod objects;
 mod parking;
 
+use crate::AsyncUdf;
 use crate::testing::hand::{self, Hand, calls_op, foreign, rig};
 use crate::testing::{Rig, closure, into_sink, raised, record};
 use std::sync::Arc;
@@ -35,6 +36,31 @@ fn keys_overtake_each_other_and_keep_their_own_order() {
     rig.barrier();
     assert_eq!(rig.outputs(), ["0:a=A1@1", "0:a=A2@2", "0:c=C1@1"]);
     assert_eq!(hand.load(), 0);
+}
+
+#[test]
+fn the_call_that_holds_up_its_key_is_named() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    let oldest = || {
+        let call = hand.in_flight().oldest()?;
+        let key = call.key.map(|key| String::from_utf8(key.to_vec()).unwrap());
+        Some((key.unwrap(), call.behind))
+    };
+    assert_eq!(oldest(), None);
+    rig.push(records(&[("a", "a1"), ("a", "a2"), ("a", "a3")]))
+        .unwrap();
+    rig.push(records(&[("b", "b1")])).unwrap();
+    assert_eq!(oldest(), Some(("a".to_owned(), 2)));
+    // The next one of the key begins now.
+    hand.gives("a1", "A1");
+    assert_eq!(oldest(), Some(("b".to_owned(), 0)));
+    hand.gives("b1", "B1");
+    assert_eq!(oldest(), Some(("a".to_owned(), 1)));
+    hand.gives("a2", "A2");
+    hand.gives("a3", "A3");
+    rig.barrier();
+    assert_eq!(oldest(), None);
 }
 
 #[test]

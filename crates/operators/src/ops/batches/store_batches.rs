@@ -61,7 +61,7 @@ impl OpenSnapshot {
         match &*self.0.read() {
             Some(snapshot) => read(snapshot.as_ref()),
             None => Err(Error::config(
-                "the application has ended or begun anew since the read of its store began",
+                "the application has ended or restarted since the read of its store began",
             )
             .hint("read again when its state is RUNNING; to_arrow(...) reads all at once")),
         }

@@ -192,6 +192,7 @@ impl ProcessorHost for Host<'_, '_> {
         let value = taken(store, value)?;
         let epoch = self.context.epoch;
         let LaneStore { store, dirty } = self.lane_store(store);
+        store.admit(epoch, &key, Some(&value))?;
         store.put(epoch, dirty, &key, Some(value))
     }
 

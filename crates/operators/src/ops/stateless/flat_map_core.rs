@@ -5,7 +5,7 @@
 
 use crate::support::dropped;
 use crate::support::function::{Callee, Function, Many};
-use crate::{Context, Udf};
+use crate::{Context, Udf, check_results};
 use stoatflow_core::{Datum, Error, Record, Result};
 
 /// How results of a type are called for and made into records.
@@ -71,14 +71,17 @@ impl<S: Shape> FlatMapCore<S> {
         match &function.callee {
             Callee::Native(expr) => {
                 let give = |record: &Record, out: &mut Vec<Record>| {
-                    let mut elements = Ok(());
+                    let (mut elements, before) = (Ok(()), out.len());
                     let listed = expr.each(record, &mut |element| {
                         if let Err(e) = S::push(record, element, out) {
                             elements = Err(e);
                         }
                     });
+                    // A list has an end; only functions must be asked for each.
+                    let given = out.len() - before;
                     listed
                         .and_then(|listed| elements.map(|()| listed))
+                        .and_then(|listed| check_results(given.saturating_sub(1)).map(|()| listed))
                         .map_err(|e| function.locate(e, record))
                 };
                 for record in input.drain(..) {

@@ -8,6 +8,7 @@
 //! but its deletion is never told to anybody. So the answers of the epoch are looked at again when it
 //! ends; what is kept for that is one record per foreign key that was asked for in the epoch.
 
+use crate::ops::joins::foreign_key::epoch_rows::SharedEpochRows;
 use crate::ops::joins::foreign_key::message::{Answer, Subscription};
 use crate::ops::joins::foreign_key::subscriptions;
 use crate::ops::tables::view_read::{AsOf, ViewRead};
@@ -16,6 +17,7 @@ use crate::{Context, Operator};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use stoatflow_core::{Datum, Record, Result, Serde, StoreId};
+use stoatflow_state::Stored;
 
 /// See the module.
 #[derive(Debug)]
@@ -24,9 +26,17 @@ pub(crate) struct ForeignAnswer {
     store: StoreId,
     right: ViewRead,
     serdes: Serdes,
-    /// With record caching: foreign keys of this epoch's answers that have a right value. In the order
-    /// of their bytes, so that a run can be repeated.
-    answered: Option<BTreeMap<Bytes, Record>>,
+    reads: Reads,
+}
+
+/// Which right value an answer has.
+#[derive(Debug)]
+pub(crate) enum Reads {
+    /// That at the place of the subscription: what the right table was in this epoch.
+    InOrder(SharedEpochRows),
+    /// With record caching, what the store has. Foreign keys of this epoch's answers that have a right
+    /// value, in the order of their bytes, so that a run can be repeated.
+    Stored(BTreeMap<Bytes, Record>),
 }
 
 /// The serdes of left keys and foreign keys.
@@ -42,14 +52,14 @@ impl ForeignAnswer {
         store: StoreId,
         right: ViewRead,
         serdes: Serdes,
-        cached: bool,
+        reads: Reads,
     ) -> Self {
         Self {
             node_context,
             store,
             right,
             serdes,
-            answered: cached.then(BTreeMap::new),
+            reads,
         }
     }
 
@@ -80,6 +90,28 @@ impl ForeignAnswer {
         Ok(())
     }
 
+    /// The right values for a batch of subscriptions.
+    fn right(
+        &mut self,
+        asked: &[Record],
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        let Reads::InOrder(rows) = &self.reads else {
+            return self.right.read(asked, AsOf::Latest, context);
+        };
+        let mut found = self.right.read(asked, AsOf::EpochStart, context)?;
+        let rows = rows.lock();
+        for (record, found) in asked.iter().zip(&mut found) {
+            let Some(foreign) = self.serdes.foreign.encode(&record.key)? else {
+                continue;
+            };
+            if let Some(row) = rows.as_of(context.epoch, &foreign, record.origin.order, None) {
+                *found = row.stored();
+            }
+        }
+        Ok(found)
+    }
+
     fn remember(&self, record: &Record, context: &mut Context<'_>) -> Result<()> {
         // A row without a foreign key has no partner.
         let Some(foreign) = self.serdes.foreign.encode(&record.key)? else {
@@ -107,8 +139,7 @@ impl Operator for ForeignAnswer {
                 .map_err(|e| self.node_context.locate(e, &record.origin))?;
         }
         let found = self
-            .right
-            .read(input, AsOf::Latest, context)
+            .right(input, context)
             .map_err(|e| self.node_context.name_node(e))?;
         for (mut record, found) in input.drain(..).zip(found) {
             if let Some(found) = &found {
@@ -123,7 +154,7 @@ impl Operator for ForeignAnswer {
                 Some(found) if !message.delete => found.value,
                 _ => Datum::Null,
             };
-            if let Some(answered) = &mut self.answered
+            if let Reads::Stored(answered) = &mut self.reads
                 && !right.is_null()
                 && let Some(foreign) = self.serdes.foreign.encode(&record.key)?
             {
@@ -141,9 +172,16 @@ impl Operator for ForeignAnswer {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        match self.answered.as_mut().map(std::mem::take) {
-            Some(asked) if !asked.is_empty() => self.look_again(asked, out, context),
-            _ => Ok(()),
+        match &mut self.reads {
+            Reads::InOrder(rows) => {
+                rows.lock().forget(context.epoch);
+                Ok(())
+            }
+            Reads::Stored(answered) if answered.is_empty() => Ok(()),
+            Reads::Stored(answered) => {
+                let asked = std::mem::take(answered);
+                self.look_again(asked, out, context)
+            }
         }
     }
 }

@@ -1,12 +1,13 @@
 //! `foreign_join`: joins an answer with the left value that it is an answer to.
 //!
 //! Takes answers at the left key's lane, gives the rows of the result: null where one side is missing
-//! that the join can't do without. An answer to another left value than there is now is dropped: that one
-//! has subscribed too, and its own answer is on its way. The last value of an epoch has its answers in
-//! the same epoch, and none of them is dropped, so the row is right when the epoch ends, whatever
-//! overtook what.
+//! that the join can't do without. The left value is that at the answer's place in the order; with record
+//! caching the one there is now. An answer to another left value is dropped: that one has subscribed too,
+//! and has an answer of its own. The last value of an epoch has its answers in the same epoch, and none of
+//! them is dropped, so the row is right when the epoch ends, whatever overtook what.
 
-use crate::ops::joins::foreign_key::message::{Answer, TakeBack, fingerprint};
+use crate::ops::joins::foreign_key::epoch_rows::SharedEpochRows;
+use crate::ops::joins::foreign_key::message::{Answer, Fingerprint, TakeBack, fingerprint};
 use crate::ops::joins::joiner::{Joined, Joiner};
 use crate::ops::tables::view_read::{AsOf, ViewRead};
 use crate::support::node_context::NodeContext;
@@ -24,6 +25,16 @@ pub(crate) struct ForeignJoin {
     value: Serde,
     /// A left join?
     outer: bool,
+    /// Without record caching: the left keys' serde, and what the left table was in this epoch.
+    rows: Option<(Serde, SharedEpochRows)>,
+}
+
+/// The left row that an answer meets.
+#[derive(Debug, Default)]
+struct Held {
+    row: Option<Stored>,
+    /// If it is known already.
+    fingerprint: Option<Fingerprint>,
 }
 
 impl ForeignJoin {
@@ -33,6 +44,7 @@ impl ForeignJoin {
         joiner: Joiner,
         value: Serde,
         outer: bool,
+        rows: Option<(Serde, SharedEpochRows)>,
     ) -> Self {
         Self {
             node_context,
@@ -40,11 +52,53 @@ impl ForeignJoin {
             joiner,
             value,
             outer,
+            rows,
         }
     }
 
-    /// Is the left value still the one that an answer speaks of? For each record; one attach for all.
-    fn current(&self, batch: &[Record], held: &[Option<Stored>]) -> Result<Vec<bool>> {
+    /// What the left table held at each answer's place, where that isn't what it held before the epoch.
+    fn at_answers(
+        &self,
+        batch: &[Record],
+        held: Vec<Option<Stored>>,
+        context: &Context<'_>,
+    ) -> Result<Vec<Held>> {
+        let before = held.into_iter().map(|row| Held {
+            row,
+            fingerprint: None,
+        });
+        let mut held: Vec<Held> = before.collect();
+        let Some((serde, rows)) = &self.rows else {
+            return Ok(held);
+        };
+        let rows = rows.lock();
+        for (record, held) in batch.iter().zip(&mut held) {
+            let Some(key) = serde.encode(&record.key)? else {
+                continue;
+            };
+            let asked = Answer::of(record)?.fingerprint;
+            if let Some(row) = rows.as_of(context.epoch, &key, record.origin.order, asked) {
+                *held = Held {
+                    row: row.stored(),
+                    fingerprint: Some(row.fingerprint),
+                };
+            }
+        }
+        Ok(held)
+    }
+
+    /// A left value as it would come back from a store: others may change an object in place.
+    fn own(&self, value: Datum) -> Result<Datum> {
+        match &value {
+            Datum::Opaque(object) if object.changes() => {
+                self.value.decode(self.value.encode(&value)?)
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// Is the left value the one that an answer speaks of? For each record; one attach for all.
+    fn current(&self, batch: &[Record], held: &[Held]) -> Result<Vec<bool>> {
         let mut verdicts = Ok(Vec::new());
         self.joiner.scope(&mut || {
             verdicts = batch
@@ -52,8 +106,12 @@ impl ForeignJoin {
                 .zip(held)
                 .map(|(record, held)| {
                     let print = match held {
-                        Some(held) => fingerprint(&held.value, &self.value),
-                        None => Ok(None),
+                        Held {
+                            fingerprint: Some(known),
+                            ..
+                        } => Ok(*known),
+                        Held { row: Some(row), .. } => fingerprint(&row.value, &self.value),
+                        Held { .. } => Ok(None),
                     };
                     print
                         .and_then(|print| Ok(print == Answer::of(record)?.fingerprint))
@@ -73,12 +131,17 @@ impl Operator for ForeignJoin {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let mut lost = Vec::new();
-        let held =
-            self.left
-                .look_up(&self.node_context, input, AsOf::Latest, &mut lost, context)?;
+        let as_of = match &self.rows {
+            Some(_) => AsOf::EpochStart,
+            None => AsOf::Latest,
+        };
+        let held = self
+            .left
+            .look_up(&self.node_context, input, as_of, &mut lost, context)?;
         for at in lost.into_iter().rev() {
             input.remove(at);
         }
+        let held = self.at_answers(input, held, context)?;
         let current = self.current(input, &held)?;
         let mut joined = Vec::new();
         for ((mut record, held), current) in input.drain(..).zip(held).zip(current) {
@@ -91,10 +154,10 @@ impl Operator for ForeignJoin {
                 out.push(record);
                 continue;
             }
-            let left = held.filter(|_| self.outer || !right.is_null());
+            let left = held.row.filter(|_| self.outer || !right.is_null());
             if let Some(left) = left {
-                self.joiner
-                    .add(&record.key, left.value, right, record.origin);
+                let left = self.own(left.value)?;
+                self.joiner.add(&record.key, left, right, record.origin);
                 joined.push(out.len());
             }
             record.value = Datum::Null;
@@ -106,6 +169,13 @@ impl Operator for ForeignJoin {
         }
         for row in lost.iter().rev() {
             out.remove(joined[*row]);
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, _: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if let Some((_, rows)) = &self.rows {
+            rows.lock().forget(context.epoch);
         }
         Ok(())
     }

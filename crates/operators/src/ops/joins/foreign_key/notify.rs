@@ -4,6 +4,7 @@
 //! foreign key, in the order of the left keys' bytes, with the update's time alone. Updates that aren't the
 //! newest of a versioned table are left out.
 
+use crate::ops::joins::foreign_key::epoch_rows::{Row, SharedEpochRows};
 use crate::ops::joins::foreign_key::message::Answer;
 use crate::ops::joins::foreign_key::subscriptions;
 use crate::ops::tables::table_update;
@@ -19,15 +20,24 @@ pub(crate) struct ForeignNotify {
     /// Serde of left keys.
     key: Serde,
     foreign: Serde,
+    /// Without record caching: what the right table was in this epoch, for those who subscribe.
+    rows: Option<SharedEpochRows>,
 }
 
 impl ForeignNotify {
-    pub fn new(node_context: NodeContext, store: StoreId, key: Serde, foreign: Serde) -> Self {
+    pub fn new(
+        node_context: NodeContext,
+        store: StoreId,
+        key: Serde,
+        foreign: Serde,
+        rows: Option<SharedEpochRows>,
+    ) -> Self {
         Self {
             node_context,
             store,
             key,
             foreign,
+            rows,
         }
     }
 
@@ -41,6 +51,15 @@ impl ForeignNotify {
             return Ok(());
         };
         let right = table_update::new(&record.value);
+        if let Some(rows) = &self.rows {
+            let row = Row {
+                order: record.origin.order,
+                fingerprint: None,
+                value: right.clone(),
+                timestamp: record.timestamp,
+            };
+            rows.lock().add(context.epoch, foreign.clone(), row);
+        }
         for (left, fingerprint) in subscriptions::of(self.store, &foreign, context)? {
             let answer = Answer {
                 fingerprint,

@@ -6,6 +6,7 @@
 //! has an answer, because that to the value before is dropped if it comes late. Updates that aren't the
 //! newest of a versioned table are left out.
 
+use crate::ops::joins::foreign_key::epoch_rows::{Row, SharedEpochRows};
 use crate::ops::joins::foreign_key::message::{Fingerprint, Subscription, fingerprint};
 use crate::ops::tables::table_update;
 use crate::support::dropped;
@@ -29,6 +30,8 @@ pub(crate) struct ForeignSubscribe {
     serdes: Serdes,
     /// A left join?
     outer: bool,
+    /// Without record caching: what the left table was in this epoch, for the answers.
+    rows: Option<SharedEpochRows>,
     probes: Vec<Record>,
     scratch: Vec<Datum>,
 }
@@ -41,11 +44,17 @@ struct Says {
 }
 
 impl ForeignSubscribe {
-    pub fn new(function: Function, serdes: Serdes, outer: bool) -> Self {
+    pub fn new(
+        function: Function,
+        serdes: Serdes,
+        outer: bool,
+        rows: Option<SharedEpochRows>,
+    ) -> Self {
         Self {
             function: function.together(),
             serdes,
             outer,
+            rows,
             probes: Vec::new(),
             scratch: Vec::new(),
         }
@@ -97,6 +106,16 @@ impl ForeignSubscribe {
         let left_bytes = self.serdes.key.encode(&record.key)?.ok_or_else(|| {
             Error::internal("a table with a null key reached a join by foreign key")
         })?;
+        if let Some(rows) = &self.rows {
+            let row = Row {
+                order: record.origin.order,
+                fingerprint: print,
+                value: table_update::new(&record.value).clone(),
+                timestamp: record.timestamp,
+            };
+            let left = Bytes::clone(&left_bytes);
+            rows.lock().add(context.epoch, left, row);
+        }
         let [old, new] = sides;
         let neither = old.is_none() && new.is_none();
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());

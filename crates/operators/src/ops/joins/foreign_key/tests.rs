@@ -33,6 +33,7 @@ pub(super) fn nodes(kind: JoinKind, value: &str, old: bool) -> Nodes {
         key: serde("string"),
         value: serde(value),
         foreign: serde("string"),
+        join: 0,
     };
     let answer = Op::ForeignAnswer {
         store: StoreId(2),
@@ -53,6 +54,7 @@ pub(super) fn nodes(kind: JoinKind, value: &str, old: bool) -> Nodes {
         with_key: false,
         key: serde("string"),
         value: serde(value),
+        join: 0,
     };
     let merge = Op::TableMerge {
         store: Some(StoreId(3)),

@@ -42,8 +42,9 @@ impl Host<'_, '_> {
         let (epoch, mut dirty) = (self.context.epoch, Dirty::default());
         let done = kept.update_unlocked(epoch, &mut dirty, &key, |current| {
             let now = current.map(|stored| given(store, stored.clone()));
-            let next = f(self, now.transpose()?)?;
-            Ok((Some(taken(store, next)?), ()))
+            let next = taken(store, f(self, now.transpose()?)?)?;
+            kept.admit(epoch, &key, Some(&next))?;
+            Ok((Some(next), ()))
         });
         self.updating = None;
         self.lane_store(store).dirty.append(dirty);
@@ -66,10 +67,13 @@ impl Host<'_, '_> {
         let found = match kept.get(epoch, &key)? {
             Some(found) => Some(found),
             // Another lane may have been faster. Then its value is written once more, as it is.
-            None => kept.update(epoch, dirty, &key, |current| match current {
-                Some(found) => Ok((Some(found.clone()), Some(found.clone()))),
-                None => Ok((Some(value), None)),
-            })?,
+            None => {
+                kept.admit(epoch, &key, Some(&value))?;
+                kept.update(epoch, dirty, &key, |current| match current {
+                    Some(found) => Ok((Some(found.clone()), Some(found.clone()))),
+                    None => Ok((Some(value), None)),
+                })?
+            }
         };
         found.map(|stored| given(store, stored)).transpose()
     }
@@ -90,6 +94,7 @@ impl Host<'_, '_> {
         };
         let epoch = self.context.epoch;
         let LaneStore { store: kept, dirty } = self.lane_store(store);
+        kept.admit(epoch, &key, None)?;
         let had = |current: Option<&Stored>| Ok((Some(gone), current.cloned()));
         let found = kept.update(epoch, dirty, &key, had)?;
         found.map(|stored| given(store, stored)).transpose()

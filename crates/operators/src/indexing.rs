@@ -1,0 +1,180 @@
+//! What rows of a store are found by in its indexes.
+//!
+//! Takes the bytes of a row, gives for each index the bytes of its fields in their order
+//! ([`stoatflow_core::ordered`]). A field that can't be computed stands where values without an order stand,
+//! and is counted. Never touches a store.
+
+#[cfg(test)]
+mod tests;
+
+use crate::Foreign;
+use crate::expr::Compiled;
+use std::collections::BTreeSet;
+use stoatflow_core::{Bytes, Datum, Record, Result, Serde, Timestamp, ordered};
+use stoatflow_plan::{Expression, IndexSpec, Store};
+
+/// Reads rows as expressions see them.
+#[derive(Debug)]
+pub struct RowReader {
+    key: Serde,
+    value: Serde,
+}
+
+impl RowReader {
+    /// Of a store.
+    ///
+    /// # Errors
+    /// `Topology` for an unknown serde.
+    pub fn new(store: &Store, foreign: &Foreign) -> Result<Self> {
+        Ok(Self {
+            key: foreign.serde(&store.key)?,
+            value: foreign.serde(&store.value)?,
+        })
+    }
+
+    /// The serde of the keys.
+    #[must_use]
+    pub const fn key(&self) -> &Serde {
+        &self.key
+    }
+
+    /// Of the bytes of key and value.
+    ///
+    /// # Errors
+    /// `Serde` if they can't be read.
+    pub fn record(&self, key: &Bytes, value: Bytes, timestamp: Timestamp) -> Result<Record> {
+        Ok(Record {
+            key: self.key.decode(Some(key.clone()))?,
+            value: self.value.decode(Some(value))?,
+            timestamp,
+            ..Record::default()
+        })
+    }
+
+    /// Of a value in memory. A foreign one is seen as its bytes would be.
+    ///
+    /// # Errors
+    /// `Serde` if it can't be written or read.
+    pub fn held(&self, key: &Bytes, value: &Datum, timestamp: Timestamp) -> Result<Record> {
+        let value = match value {
+            Datum::Opaque(_) => self.value.decode(self.value.encode(value)?)?,
+            plain => plain.clone(),
+        };
+        Ok(Record {
+            key: self.key.decode(Some(key.clone()))?,
+            value,
+            timestamp,
+            ..Record::default()
+        })
+    }
+}
+
+/// What an index takes of a row.
+#[derive(Debug)]
+pub struct IndexFields {
+    fields: Vec<Compiled>,
+    each: bool,
+}
+
+impl IndexFields {
+    /// Of an index.
+    ///
+    /// # Errors
+    /// `Topology` for an expression that can never work.
+    pub fn new(index: &IndexSpec) -> Result<Self> {
+        let fields = index.fields.iter();
+        let fields = fields.map(|field| Compiled::new(&field.expr));
+        Ok(Self {
+            fields: fields.collect::<Result<_>>()?,
+            each: index.each,
+        })
+    }
+
+    /// How many values an entry begins with.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// What leads to a row, and whether all of it could be computed.
+    #[must_use]
+    pub fn entries(&self, row: &Result<Record>) -> (BTreeSet<Vec<u8>>, bool) {
+        let mut whole = true;
+        let mut found = BTreeSet::new();
+        if self.each {
+            let elements = row.as_ref().ok().map(|row| self.fields[0].elements(row));
+            match elements {
+                Some(Ok(elements)) => {
+                    for element in elements.unwrap_or_default() {
+                        let mut bytes = Vec::new();
+                        // What has no order is found by no query.
+                        if ordered::write(&mut bytes, &element) {
+                            found.insert(bytes);
+                        }
+                    }
+                }
+                Some(Err(_)) | None => whole = false,
+            }
+            return (found, whole);
+        }
+        let mut bytes = Vec::new();
+        for field in &self.fields {
+            match row.as_ref().ok().map(|row| field.compared(row)) {
+                Some(Ok(value)) => {
+                    ordered::write(&mut bytes, &value);
+                }
+                Some(Err(_)) | None => {
+                    bytes.push(ordered::OTHER);
+                    whole = false;
+                }
+            }
+        }
+        found.insert(bytes);
+        (found, whole)
+    }
+}
+
+/// Are these the bytes of values that a unique index keeps apart? Null, and what has no order, may occur
+/// often.
+#[must_use]
+pub fn is_kept_apart(entry: &[u8]) -> bool {
+    let mut rest = entry;
+    while let Some(first) = rest.first() {
+        if matches!(*first, ordered::NULL | ordered::OTHER) {
+            return false;
+        }
+        let Some(end) = ordered::end(rest) else {
+            return false;
+        };
+        rest = &rest[end..];
+    }
+    true
+}
+
+/// Parts an entry of an index into the bytes of its fields and the row's key.
+#[must_use]
+pub fn split_entry(entry: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
+    let mut at = 0;
+    for _ in 0..width {
+        at += ordered::end(entry.get(at..)?)?;
+    }
+    Some(entry.split_at(at))
+}
+
+/// A number that changes with what an index is made of.
+#[must_use]
+pub fn fingerprint(index: &IndexSpec, store: &Store) -> u64 {
+    let fields: Vec<Expression> = index
+        .fields
+        .iter()
+        .map(|field| field.expr.without_places())
+        .collect();
+    let serdes = (&store.key, &store.value);
+    let made = serde_json::to_vec(&(1, &fields, index.each, index.unique, serdes));
+    // FNV-1a: it must be the same in every version.
+    made.unwrap_or_default()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}

@@ -1,0 +1,79 @@
+use super::{IndexFields, is_kept_apart, split_entry};
+use serde_json::json;
+use stoatflow_core::{Bytes, Datum, Error, Record, ordered};
+use stoatflow_plan::IndexSpec;
+
+fn index(fields: &serde_json::Value, each: bool) -> IndexFields {
+    let spec: IndexSpec =
+        serde_json::from_value(json!({"name": "by", "fields": fields, "each": each})).unwrap();
+    IndexFields::new(&spec).unwrap()
+}
+
+fn member(name: &str) -> serde_json::Value {
+    json!({"expr": {"op": "get", "args": [{"op": "value"}], "name": name}})
+}
+
+fn row(value: &str) -> stoatflow_core::Result<Record> {
+    Ok(Record {
+        key: Datum::text("k"),
+        value: Datum::Json(Bytes::copy_from_slice(value.as_bytes())),
+        ..Record::default()
+    })
+}
+
+fn entry(values: &[Datum]) -> Vec<u8> {
+    values.iter().flat_map(ordered::bytes).collect()
+}
+
+#[test]
+fn fields_stand_behind_each_other() {
+    let index = index(&json!([member("city"), member("age")]), false);
+    let (found, whole) = index.entries(&row(r#"{"city": "Oslo", "age": 31.5}"#));
+    assert!(whole);
+    let expected = entry(&[Datum::text("Oslo"), Datum::Float(31.5)]);
+    assert_eq!(found.first(), Some(&expected));
+    let with_key = [expected.as_slice(), b"key"].concat();
+    assert_eq!(
+        split_entry(&with_key, index.width()),
+        Some((expected.as_slice(), &b"key"[..]))
+    );
+}
+
+#[test]
+fn a_missing_field_is_null_and_a_broken_one_stands_last() {
+    let index = index(&json!([member("city")]), false);
+    let (found, whole) = index.entries(&row("{}"));
+    assert_eq!((found.first(), whole), (Some(&vec![ordered::NULL]), true));
+    // An object has no order, but nothing went wrong.
+    let (found, whole) = index.entries(&row(r#"{"city": {}}"#));
+    assert_eq!((found.first(), whole), (Some(&vec![ordered::OTHER]), true));
+    for broken in [row("[1"), row("5"), Err(Error::serde("no value"))] {
+        let (found, whole) = index.entries(&broken);
+        assert_eq!((found.first(), whole), (Some(&vec![ordered::OTHER]), false));
+    }
+}
+
+#[test]
+fn each_element_leads_to_the_row_once() {
+    let index = index(&json!([member("tags")]), true);
+    let (found, whole) = index.entries(&row(r#"{"tags": ["b", "a", "b", {}, 1]}"#));
+    let expected = [
+        entry(&[Datum::Int(1)]),
+        entry(&[Datum::text("a")]),
+        entry(&[Datum::text("b")]),
+    ];
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
+    assert!(whole);
+    assert_eq!(index.entries(&row("{}")), (Default::default(), true));
+    assert_eq!(
+        index.entries(&row(r#"{"tags": 1}"#)),
+        (Default::default(), false)
+    );
+}
+
+#[test]
+fn null_may_occur_often() {
+    assert!(is_kept_apart(&entry(&[Datum::text("a"), Datum::Int(1)])));
+    assert!(!is_kept_apart(&entry(&[Datum::text("a"), Datum::Null])));
+    assert!(!is_kept_apart(&[ordered::OTHER]));
+}
