@@ -1,39 +1,56 @@
 //! The admin port: what an operator, a scraper or a browser can see of a running engine.
 //!
 //! Serves HTTP on one address, from counters in [`Status`]: it answers even while every lane waits
-//! for the interpreter or the broker is unreachable. Never touches a lane, a store or a user
-//! function, and changes nothing: every endpoint is a GET. There is no authentication, so it
-//! listens on loopback unless the user names another address.
+//! for the interpreter or the broker is unreachable. Never touches a lane or a user function, and
+//! changes nothing but whether the application reads ([`control`]). [`access`] says who may ask.
 
+mod access;
+mod connections;
+mod control;
 mod debug;
+pub mod error_log;
 pub mod function_calls;
 mod health;
 pub(crate) mod lag_monitor;
 mod metrics;
+mod offsets;
 pub mod open_transactions;
+mod problem;
 pub mod status;
+mod stores;
+pub mod target;
 pub mod thread_activity;
+mod tls;
 mod topology;
 mod watermarks;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+use crate::admin::access::AccessRules;
+use crate::admin::problem::Problem;
 use crate::admin::status::Status;
+use crate::admin::stores::Cursors;
+use crate::admin::target::AdminTarget;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
+use stoatflow_core::settings::AdminAccess;
 use stoatflow_core::{Clock, Error, Result};
 
 /// The page at `/`, in one file, so that it needs no other host.
 const PAGE: &str = include_str!("admin/page.html");
+
+/// The port as OpenAPI, written by hand.
+const OPENAPI: &str = include_str!("admin/openapi.json");
 
 /// The page may run its own script and query this port, nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -74,13 +91,39 @@ const ENDPOINTS: &[(&str, &str)] = &[
         "/info",
         "what runs where: versions, the Kafka client and why that one, host, uptime",
     ),
+    (
+        "/offsets",
+        "of each partition position, committed offset, end and lag",
+    ),
+    (
+        "/errors",
+        "the last 100 errors, each cause once: count, first and last time, record, traceback",
+    ),
+    (
+        "/pause",
+        "POST: nothing more is read, what was read is committed",
+    ),
+    ("/resume", "POST: it reads on"),
+    ("/openapi.json", "this port as OpenAPI 3.1"),
+    (
+        "/stores",
+        "the stores; /stores/<name> reads entries of one, /stores/<name>/<key> a key, as of the last commit",
+    ),
 ];
+
+/// Connections at a time, if nothing else is set.
+const CONNECTIONS: usize = 128;
+
+/// How often unused cursors are let go.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// How the port is opened.
 #[derive(Clone, Debug)]
 pub struct AdminOptions {
     /// `host:port`, `:port` or `port`. Without a host it is loopback; port 0 takes a free one.
     pub listen: String,
+    /// Who may ask.
+    pub access: AdminAccess,
     /// The engine isn't ready if records wait this long without a commit.
     pub stall_after: Duration,
     /// The version shown.
@@ -110,6 +153,10 @@ impl From<Value> for AdminView {
 struct Shared {
     status: Arc<Status>,
     clock: Arc<dyn Clock>,
+    access: AccessRules,
+    /// What is more than counters.
+    target: Arc<dyn AdminTarget>,
+    cursors: Cursors,
     stall_after: Duration,
     version: &'static str,
     view: AdminView,
@@ -119,18 +166,32 @@ struct Shared {
     metrics: metrics::Exposition,
 }
 
+/// Where the port answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdminAddress {
+    /// The bound address.
+    pub socket: SocketAddr,
+    /// By TLS only?
+    pub encrypted: bool,
+}
+
 /// Binds and serves on the given runtime until `stop` resolves; returns the bound address.
 ///
 /// # Errors
-/// `Config` if the address can't be bound; the message names it and `admin.listen`.
+/// `Config` if the address can't be bound, or if everybody could use it; the message names `admin.listen`, or the
+/// setting or file that is wrong.
 pub fn serve(
     runtime: &tokio::runtime::Handle,
     options: AdminOptions,
     status: Arc<Status>,
     clock: Arc<dyn Clock>,
     view: AdminView,
-    mut stop: tokio::sync::watch::Receiver<bool>,
-) -> Result<SocketAddr> {
+    target: Arc<dyn AdminTarget>,
+    stop: tokio::sync::watch::Receiver<bool>,
+) -> Result<AdminAddress> {
+    let access = AccessRules::new(&options.access)?;
+    let tls = tls::acceptor(&options.access)?;
+    let encrypted = tls.is_some();
     let listener = bind(&options.listen)?;
     let failed = |e: std::io::Error| cannot_bind(&options.listen, &e);
     let address = listener.local_addr().map_err(failed)?;
@@ -139,40 +200,43 @@ pub fn serve(
         let _inside = runtime.enter();
         tokio::net::TcpListener::from_std(listener).map_err(failed)?
     };
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "the admin port can be reached from other machines and has no \
-            authentication");
-    }
+    access.may_listen(address, encrypted)?;
     let metrics = metrics::Exposition::new(
         Arc::clone(&status),
         Arc::clone(&clock),
         options.stall_after,
         options.version,
     );
-    let shared = Shared {
+    let opened_at_ms = clock.now().0;
+    let shared = Arc::new(Shared {
         opened: clock.monotonic(),
-        opened_at_ms: clock.now().0,
+        opened_at_ms,
+        target,
+        cursors: Cursors::new(opened_at_ms),
         status,
         clock,
+        access,
         stall_after: options.stall_after,
         version: options.version,
         view,
         metrics,
+    });
+    let router = router(Arc::clone(&shared));
+    let most = match options.access.max_connections {
+        0 => CONNECTIONS,
+        most => most,
     };
-    let router = router(Arc::new(shared));
+    runtime.spawn(connections::accept(listener, tls, router, most, stop));
     runtime.spawn(async move {
-        let stopped = async move {
-            // An error means that the sender, and with it the engine, is gone.
-            let _ = stop.wait_for(|stop| *stop).await;
-        };
-        if let Err(error) = axum::serve(listener, router)
-            .with_graceful_shutdown(stopped)
-            .await
-        {
-            tracing::error!(%error, "the admin port ended");
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            shared.cursors.sweep(shared.clock.monotonic());
         }
     });
-    Ok(address)
+    Ok(AdminAddress {
+        socket: address,
+        encrypted,
+    })
 }
 
 fn router(shared: Arc<Shared>) -> Router {
@@ -188,8 +252,16 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/debug/barriers", get(debug::barriers))
         .route("/config", get(config))
         .route("/info", get(info))
+        .route("/offsets", get(offsets::offsets))
+        .route("/errors", get(error_log::errors))
+        .route("/pause", post(control::pause))
+        .route("/resume", post(control::resume))
+        .route("/openapi.json", get(openapi))
+        .route("/stores", get(stores::list))
+        .route("/stores/{*rest}", get(stores::read))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(Arc::clone(&shared), access::check))
         .with_state(shared)
 }
 
@@ -220,34 +292,48 @@ async fn info(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
+/// The description, with this version.
+async fn openapi(State(shared): State<Arc<Shared>>) -> Response {
+    let version = format!("\"version\": \"{}\"", shared.version);
+    let text = OPENAPI.replacen("\"version\": \"0\"", &version, 1);
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    let mut response = (kind, text).into_response();
+    secure(response.headers_mut(), "no-store");
+    response
+}
+
 async fn not_found(uri: Uri) -> Response {
-    let message = format!("there is nothing at {}", uri.path());
-    answer(StatusCode::NOT_FOUND, &refusal(&message))
+    let detail = format!("there is nothing at {}", uri.path());
+    refusal(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 async fn method_not_allowed(uri: Uri) -> Response {
-    let message = format!("{} answers to GET only", uri.path());
-    answer(StatusCode::METHOD_NOT_ALLOWED, &refusal(&message))
+    let detail = format!("{} doesn't answer to this method", uri.path());
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
-fn refusal(message: &str) -> Value {
+fn refusal(status: StatusCode, code: &'static str, detail: String) -> Response {
     let endpoints: serde_json::Map<_, _> = ENDPOINTS
         .iter()
         .map(|(path, what)| ((*path).to_owned(), json!(what)))
         .collect();
-    json!({ "error": message, "next_step": "ask for one of the endpoints", "endpoints": endpoints })
+    Problem::new(status, code, detail, "ask for one of the endpoints")
+        .with("endpoints", Value::Object(endpoints))
+        .into_response()
 }
 
 /// JSON that must not be cached.
 fn answer(code: StatusCode, body: &Value) -> Response {
     let mut response = (code, Json(body)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
+    secure(response.headers_mut(), "no-store");
     response
+}
+
+/// What every answer with data has.
+fn secure(headers: &mut HeaderMap, cache: &'static str) {
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
 }
 
 /// Milliseconds, as the page and the counters use them.

@@ -17,6 +17,7 @@ use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::OffsetsTopic;
 use crate::commit::outbox::OutboxItem;
 use crate::commit::refetch::refetch;
+use crate::index::StoreIndexes;
 use crate::lane::stream_time;
 use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
@@ -47,6 +48,8 @@ pub struct LoggedStore {
     /// Do its rows wait for a time or an answer? Then deleting a row says that its result was
     /// emitted.
     pub waiting: bool,
+    /// Its indexes, if it has some.
+    pub indexes: Option<Arc<StoreIndexes>>,
 }
 
 impl LoggedStore {
@@ -137,6 +140,9 @@ impl CommitRoom {
             .filter_map(|s| s.changelog.clone())
             .collect();
         parts.producer.remember(&changelogs);
+        for (at, end) in parts.offsets.iter().flat_map(OffsetsTopic::ends) {
+            parts.producer.note_end(&at.topic, at.partition, end);
+        }
         Self {
             machine: CommitMachine::new(parts.order),
             open: Epoch(1),
@@ -376,11 +382,21 @@ impl CommitRoom {
             Step::Flush => self.flush(),
             Step::Offsets => {
                 self.begin()?;
+                if self.parts.guarantee == Guarantee::ExactlyOnceV2 {
+                    // On their way while the group's coordinator answers.
+                    self.send_ends()?;
+                }
                 let cut = match &mut self.parts.guard {
                     Some(guard) => guard.begin_commit(&cut.entries),
                     None => &cut.entries,
                 };
-                self.parts.producer.offsets(&self.parts.group, cut, timeout)
+                self.parts
+                    .producer
+                    .offsets(&self.parts.group, cut, timeout)?;
+                match self.parts.guarantee {
+                    Guarantee::ExactlyOnceV2 => self.parts.producer.flush(timeout),
+                    Guarantee::AtLeastOnce => Ok(()),
+                }
             }
             Step::Commit => {
                 self.begun = false;
@@ -393,6 +409,7 @@ impl CommitRoom {
                         self.send_times(&sealed.stores)?;
                         if self.parts.guarantee == Guarantee::AtLeastOnce {
                             self.send_positions(&cut.entries)?;
+                            self.send_ends()?;
                         }
                         Ok(())
                     }
@@ -505,6 +522,7 @@ impl CommitRoom {
 
     fn commit_failed(&mut self, step: Step, error: Error, cut: &Cut) -> Error {
         let epoch = self.open;
+        let (error, lost) = self.lost_records(error);
         let decision = self.machine.failed(error.kind());
         let shared = &self.parts.shared;
         let failed = FailedStep {
@@ -519,6 +537,9 @@ impl CommitRoom {
         shared.status.commit_failed(failure);
         if let Decision::Abort(_) = decision {
             self.abandon();
+            if let Some(partition) = lost {
+                self.note_lost_records(partition);
+            }
         }
         let error = error.at(|at| at.epoch = Some(epoch));
         match decision {

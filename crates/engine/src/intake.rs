@@ -27,6 +27,9 @@ use stoatflow_protocol::Fetch;
 /// Most records per poll.
 const FETCH_MAX: usize = 4096;
 
+/// While it is paused, it looks so often what is to be done.
+const PAUSED: Duration = Duration::from_millis(20);
+
 /// See the module.
 pub struct Intake {
     shared: Arc<Shared>,
@@ -98,10 +101,11 @@ impl Intake {
     /// What the consumer fails with.
     pub fn step(&mut self, wait: bool) -> Result<bool> {
         let stopping = self.shared.is_stopping();
+        let paused = self.shared.is_paused();
         let mut moved = false;
         self.dispatch.check_global_tables();
         self.pause()?;
-        let reading = !stopping && self.dispatch.wants_more();
+        let reading = !stopping && !paused && self.dispatch.wants_more();
         // An unreachable broker doesn't make a source idle.
         let away = self.shared.status.broker_away.load(Relaxed);
         self.dispatch.set_reading(reading && !away);
@@ -133,7 +137,13 @@ impl Intake {
             let consumer = &self.consumer;
             self.dispatch.check_lagging(|slot| consumer.caught_up(slot));
         }
-        if !stopping {
+        if paused && !stopping {
+            // Commits go on, and what the clock makes due.
+            if wait {
+                self.shared
+                    .wait_for_credit(self.dispatch.max_wait().min(PAUSED));
+            }
+        } else if !stopping {
             let admitted = self.dispatch.admit();
             moved |= admitted;
             let waiting = self.dispatch.is_waiting();
@@ -143,7 +153,9 @@ impl Intake {
         }
         self.dispatch.check_barrier();
         self.dispatch.check_time();
-        moved |= self.dispatch.barrier_if_due(stopping)?;
+        let consumer = &self.consumer;
+        let leader_epoch = |slot, before| consumer.leader_epoch(slot, before);
+        moved |= (self.dispatch).barrier_if_due(stopping, leader_epoch)?;
         if self.dispatch.is_settled() {
             let now = u64::try_from(self.shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
             self.shared.status.progress_ms.store(now, Relaxed);

@@ -7,9 +7,11 @@
 
 mod barrier;
 mod dead_letters;
+pub mod dispatched;
 mod effects;
 mod gather;
 mod input;
+pub mod kept_records;
 mod late;
 pub mod queue;
 mod stages;
@@ -19,6 +21,7 @@ mod times;
 
 pub(crate) use dead_letters::with_body;
 
+use crate::index::StoreIndexes;
 use crate::intake::source_partitions::SourcePartitions;
 use crate::lane::queue::{Barrier, LaneItem};
 use crate::lane::stream_time::Timing;
@@ -75,6 +78,8 @@ pub struct LaneParts {
     pub chains: Vec<Chain>,
     /// All stores, by number.
     pub stores: Vec<LaneStore>,
+    /// Their indexes, by number.
+    pub indexes: Vec<Option<Arc<StoreIndexes>>>,
     /// The partitions that are read.
     pub slots: SourcePartitions,
     /// Topics of the sinks, by number.
@@ -83,6 +88,8 @@ pub struct LaneParts {
     pub limits: OutputLimits,
     /// Most records per batch.
     pub batch_max: usize,
+    /// Bytes of input records that are kept for dead letters.
+    pub keep_most: usize,
     /// Clocks and how time is kept.
     pub timing: Arc<Timing>,
     /// Injected faults; [`FaultInjection::None`] except in mutation tests.
@@ -96,10 +103,12 @@ pub struct LaneRoom {
     plan: Arc<PhysicalPlan>,
     chains: Vec<Chain>,
     stores: Vec<LaneStore>,
+    indexes: Vec<Option<Arc<StoreIndexes>>>,
     slots: SourcePartitions,
     sinks: Arc<[Arc<str>]>,
     limits: OutputLimits,
     batch_max: usize,
+    keep_most: usize,
     stages: Vec<StageState>,
     /// Items that a barrier has released: older than anything else.
     ready: VecDeque<LaneItem>,
@@ -164,10 +173,12 @@ impl LaneRoom {
             plan,
             chains,
             stores,
+            indexes,
             slots,
             sinks,
             limits,
             batch_max,
+            keep_most,
             timing,
             fault,
         } = parts;
@@ -252,10 +263,12 @@ impl LaneRoom {
             plan,
             chains,
             stores,
+            indexes,
             slots,
             sinks,
             limits,
             batch_max,
+            keep_most,
             fault,
         }
     }
@@ -389,15 +402,12 @@ impl LaneRoom {
             return Ok(());
         }
         match item {
-            LaneItem::Input {
-                mut batch,
-                mut bytes,
-                ..
-            } => {
-                let taken = self.gather_input(epoch, &mut batch, &mut bytes);
+            LaneItem::Input { mut batch, .. } => {
+                let taken = self.gather_input(epoch, &mut batch);
                 self.status().queued_items.fetch_sub(1 + taken, Relaxed);
-                let began = self.begin(stage, batch.len());
-                let done = self.input(&mut batch);
+                let began = self.begin(stage, batch.records.len());
+                let bytes = batch.bytes;
+                let done = self.input(batch);
                 self.end(began, bytes);
                 done
             }

@@ -21,6 +21,7 @@
 pub mod admin;
 pub mod commit;
 pub mod doctor;
+pub mod index;
 pub mod intake;
 pub mod lane;
 pub mod query;

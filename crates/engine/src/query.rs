@@ -5,12 +5,17 @@
 //! are never visible.
 
 mod committed;
+mod find;
 mod reader;
 mod snapshot_backend;
+#[cfg(test)]
+mod tests;
 
 pub use committed::{CommittedCut, SnapshotLock};
-pub use reader::{EntryPage, KeySpan, StoreReader, readable};
+pub use find::{Explained, FoundPage, FoundRow};
+pub use reader::{EntryPage, KeySpan, StoreReader, TimedEntry, TimedPage, TimedSpan, readable};
 
+use crate::index::index_stores;
 use crate::lane::stream_time::{self, Timing};
 use crate::runtime::shared::Shared;
 use parking_lot::Mutex;
@@ -56,10 +61,13 @@ impl StoreRequest {
     }
 }
 
-/// The store, and the one with the times of this commit.
+/// The store, its indexes, and the one with the times of this commit.
 fn with_times(plan: &PhysicalPlan, store: &Store) -> Vec<StoreId> {
     let times = store.clock.and(Timing::new(plan).store);
-    std::iter::once(store.id).chain(times).collect()
+    let indexes = index_stores(plan).into_iter();
+    let indexes = indexes.filter(|(_, of, _)| of.id == store.id);
+    let beside = times.into_iter().chain(indexes.map(|(id, ..)| id));
+    std::iter::once(store.id).chain(beside).collect()
 }
 
 /// The highest times that a store has seen, by task.
@@ -90,6 +98,9 @@ fn observed(plan: &PhysicalPlan, store: &Store, open: &OpenSnapshot) -> Result<V
 pub struct CommittedSnapshot {
     open: Arc<OpenSnapshot>,
     cut: Arc<CommittedCut>,
+    run: u64,
+    /// Other readers may have it too.
+    is_shared: bool,
 }
 
 impl CommittedSnapshot {
@@ -97,6 +108,12 @@ impl CommittedSnapshot {
     #[must_use]
     pub fn cut(&self) -> &CommittedCut {
         &self.cut
+    }
+
+    /// The number of the run in this process: epochs begin anew in each.
+    #[must_use]
+    pub const fn run(&self) -> u64 {
+        self.run
     }
 
     /// Reads a store of it.
@@ -109,15 +126,35 @@ impl CommittedSnapshot {
         foreign: &Foreign,
         store: &str,
     ) -> Result<StoreReader> {
-        let store = plan.store_named(store)?;
-        self.open.read(|_| Ok(()))?;
-        let observed = observed(plan, store, &self.open)?;
-        StoreReader::new(store, foreign, Arc::clone(&self.open), observed)
+        self.reader_as(plan, foreign, plan.store_named(store)?)
     }
 
-    /// Lets it go; later reads get an error.
+    /// The same for a store of the plan whose serdes may be others.
+    ///
+    /// # Errors
+    /// As [`Self::reader`].
+    pub fn reader_as(
+        &self,
+        plan: &PhysicalPlan,
+        foreign: &Foreign,
+        store: &Store,
+    ) -> Result<StoreReader> {
+        self.open.read(|_| Ok(()))?;
+        let observed = observed(plan, store, &self.open)?;
+        StoreReader::new((plan, store), foreign, Arc::clone(&self.open), observed)
+    }
+
+    /// Can it still be read?
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open.read(|_| Ok(())).is_ok()
+    }
+
+    /// Lets it go; later reads get an error. One that is shared ends with its last reader.
     pub fn close(&self) {
-        self.open.close();
+        if !self.is_shared {
+            self.open.close();
+        }
     }
 }
 
@@ -130,6 +167,8 @@ struct Inner {
     state: Option<Weak<dyn Backend>>,
     shared: Option<Arc<Shared>>,
     open: Vec<Weak<OpenSnapshot>>,
+    /// How many runs have begun.
+    runs: u64,
 }
 
 impl StoreReaders {
@@ -138,15 +177,21 @@ impl StoreReaders {
         let mut inner = self.0.lock();
         inner.state = Some(Arc::downgrade(state));
         inner.shared = Some(Arc::clone(shared));
+        inner.runs += 1;
     }
 
     /// The run is over: the state is closed when this returns.
     pub fn end(&self) {
+        let mut inner = self.0.lock();
+        let runs = inner.runs;
         let Inner {
             state,
             shared,
             open,
-        } = std::mem::take(&mut *self.0.lock());
+            ..
+        } = std::mem::take(&mut *inner);
+        inner.runs = runs;
+        drop(inner);
         drop((state, shared));
         for snapshot in open.iter().filter_map(Weak::upgrade) {
             snapshot.close();
@@ -171,22 +216,60 @@ impl StoreReaders {
         foreign: &Foreign,
         question: StoreRequest,
     ) -> Result<StoreBatches> {
-        question.of(plan, foreign, |stores| Ok(self.0.lock().take(stores)?.open))
+        question.of(plan, foreign, |stores| Ok(self.take(stores, false)?.open))
     }
 
-    /// One committed epoch of a store, or of all of them.
+    /// One committed epoch of a store, or of all of them. That of a store is shared with other readers if it is
+    /// kept on disk.
     ///
     /// # Errors
     /// `Config` if nothing runs, or if there is no such store.
     pub fn snapshot(&self, plan: &PhysicalPlan, store: Option<&str>) -> Result<CommittedSnapshot> {
-        let stores = match store {
-            Some(name) => with_times(plan, plan.store_named(name)?),
-            None => {
-                let all = plan.stores.iter().map(|store| store.id);
-                all.chain(Timing::new(plan).store).collect()
-            }
+        if let Some(name) = store {
+            return self.take(&with_times(plan, plan.store_named(name)?), true);
+        }
+        let all = plan.stores.iter().map(|store| store.id);
+        let indexes = index_stores(plan).into_iter().map(|(id, ..)| id);
+        let stores: Vec<_> = all.chain(Timing::new(plan).store).chain(indexes).collect();
+        self.take(&stores, false)
+    }
+
+    /// Waits while an epoch is applied, without holding up other readers; not for what is shared already.
+    fn take(&self, stores: &[StoreId], share: bool) -> Result<CommittedSnapshot> {
+        let inner = self.0.lock();
+        let share = share && !inner.running()?.copies_for_snapshots(stores);
+        let (shared, run) = (inner.shared.clone(), inner.runs);
+        drop(inner);
+        let open = || self.0.lock().open(stores, run);
+        let lock = shared.as_ref().map(|shared| &shared.snapshot_lock);
+        let (open, cut) = match lock {
+            Some(lock) if share => match lock.shared(stores) {
+                Some(found) => found,
+                None => lock.share(stores, open)?,
+            },
+            Some(lock) => lock.take(open)?,
+            None => (open()?, Arc::default()),
         };
-        self.0.lock().take(&stores)
+        let is_shared = share && shared.is_some();
+        Ok(CommittedSnapshot {
+            open,
+            cut,
+            run,
+            is_shared,
+        })
+    }
+
+    /// Is input before these positions committed? Never waits: false where it can't be seen at once.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn is_committed(&self, wanted: &[(TopicPartition, Offset)]) -> Result<bool> {
+        let Some(inner) = self.0.try_lock() else {
+            return Ok(false);
+        };
+        inner.running()?;
+        let now = (inner.shared.as_ref()).and_then(|shared| shared.snapshot_lock.try_now());
+        now.map_or(Ok(false), |now| now.has(wanted))
     }
 
     /// Waits until input before these positions is committed; false: it was not in time.
@@ -208,24 +291,27 @@ impl StoreReaders {
 
 impl Inner {
     /// Under the lock, so that the end of the run finds what was opened.
-    fn take(&mut self, stores: &[StoreId]) -> Result<CommittedSnapshot> {
+    fn open(&mut self, stores: &[StoreId], run: u64) -> Result<Arc<OpenSnapshot>> {
         let state = self.running()?;
-        let (snapshot, cut) = match &self.shared {
-            Some(shared) => (shared.snapshot_lock).take(|| state.snapshot(stores))?,
-            None => (state.snapshot(stores)?, Arc::default()),
-        };
-        let open = OpenSnapshot::new(snapshot);
+        if self.runs != run {
+            // The positions that the caller knows are those of the run before.
+            return Err(not_running());
+        }
+        let open = OpenSnapshot::new(state.snapshot(stores)?);
         self.open.retain(|other| other.strong_count() > 0);
         self.open.push(Arc::downgrade(&open));
-        Ok(CommittedSnapshot { open, cut })
+        Ok(open)
     }
 
     fn running(&self) -> Result<Arc<dyn Backend>> {
-        self.state.as_ref().and_then(Weak::upgrade).ok_or_else(|| {
-            Error::config("this application is not running, so its state can't be read")
-                .hint("ask again when its state is RUNNING")
-        })
+        let state = self.state.as_ref().and_then(Weak::upgrade);
+        state.ok_or_else(not_running)
     }
+}
+
+fn not_running() -> Error {
+    Error::config("this application is not running, so its state can't be read")
+        .hint("ask again when its state is RUNNING")
 }
 
 /// All entries of a listing.

@@ -116,6 +116,7 @@ impl Reset {
         };
         // Before an instance is stopped: report a mistyped topic at once.
         facts.check(request)?;
+        spec.refuse_members_of_reset()?;
         let producer = spec
             .components
             .broker

@@ -7,6 +7,7 @@
 
 pub mod events;
 mod load;
+mod mailbox;
 mod progress;
 mod read;
 #[cfg(test)]
@@ -76,6 +77,8 @@ struct Task {
     partition: TopicPartition,
     from: Offset,
     end: Offset,
+    /// Must the indexes of the store be told of each record?
+    indexed: bool,
 }
 
 impl Restore<'_> {
@@ -171,6 +174,7 @@ impl Restore<'_> {
                 self.now
                     .map_or(Ok(()), |now| backend.note_current(&[id], now))?;
             }
+            let first = tasks.len();
             for ((partition, range), plan) in partitions.into_iter().zip(ranges).zip(plans) {
                 let from = match plan {
                     _ if wipe.is_some() => range.begin,
@@ -185,8 +189,18 @@ impl Restore<'_> {
                         partition,
                         from,
                         end: range.stable_end,
+                        indexed: false,
                     });
                 }
+            }
+            let own = &mut tasks[first..];
+            if let Some(indexes) = &logged.indexes
+                && (wipe.is_some() || !own.is_empty())
+            {
+                let records = own.iter().map(|task| task.end.0 - task.from.0).sum();
+                let cold = wipe.is_some() || stored.is_empty();
+                let told = indexes.restoring(backend, records, cold)?;
+                own.iter_mut().for_each(|task| task.indexed = told);
             }
         }
         Ok((tasks, wiped))

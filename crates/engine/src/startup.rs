@@ -7,14 +7,17 @@
 mod await_transactions;
 mod committed_offsets;
 pub mod components;
+mod group_members;
 mod handlers;
 mod orphans;
 pub mod partition_counts;
+mod repartition_rest;
 mod sources;
 pub mod spec;
 mod split_backend;
 pub mod store_spec;
 mod stores;
+mod truncated;
 mod wipe_state;
 
 pub(crate) use committed_offsets::CommittedOffsets;
@@ -23,6 +26,8 @@ pub use spec::{EngineParts, EngineSpec, StartupContext};
 use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic};
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
+use crate::index::build::{self, Unbuilt};
+use crate::index::{entry_store, index_stores};
 use crate::intake::Intake;
 use crate::intake::dispatch::{AdmissionLimits, Dispatch};
 use crate::intake::source_partitions::SourcePartitions;
@@ -35,10 +40,11 @@ use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Error, Guarantee, Lane, Result, Timestamp};
 use stoatflow_log::{CutEntry, Forgetting, Producer, ProducerMode, TopicInfo};
-use stoatflow_operators::{Chain, ChainOptions, LaneStore};
+use stoatflow_operators::{Chain, ChainOptions, LaneStore, LeftRows};
 use stoatflow_plan::Store;
 use stoatflow_protocol::{Lifecycle, Schedule};
 use stoatflow_state::{Backend, Dirty};
@@ -62,6 +68,7 @@ struct TakenOver {
 
 /// The restored state, and what is read.
 struct Opened {
+    unbuilt: Vec<Unbuilt>,
     stores: Vec<LoggedStore>,
     backend: Arc<dyn Backend>,
     slots: SourcePartitions,
@@ -121,6 +128,11 @@ impl EngineSpec {
         if !self.restore(shared, restored, taken.now, context.parallelism)? {
             return Ok(None);
         }
+        let beside = matches!(context.parallelism, Parallelism::Threads(..));
+        let built = self.indexes(shared, (&stores, backend.as_ref()), beside)?;
+        let Some(unbuilt) = built else {
+            return Ok(None);
+        };
         if let Some(id) = timing.store {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
@@ -137,6 +149,7 @@ impl EngineSpec {
         timing.divide(&self.plan, &slots, by_itself);
         let timing = Arc::new(timing);
         let opened = Opened {
+            unbuilt,
             stores,
             backend,
             slots,
@@ -146,7 +159,8 @@ impl EngineSpec {
     }
 
     /// Opens the producer, which fences an older instance, and waits for that one's transactions.
-    /// Only after that are committed offsets and changelog ends final. `None` if a stop was requested.
+    /// Only after that are committed offsets and changelog ends final. Members of the group are not fenced by it,
+    /// so there must be none. `None` if a stop was requested.
     fn take_over(
         &self,
         shared: &Shared,
@@ -154,6 +168,17 @@ impl EngineSpec {
         changelogs: &[Option<Arc<str>>],
     ) -> Result<Option<TakenOver>> {
         let (settings, broker) = (&self.settings, &self.components.broker);
+        if !self.refuse_members(shared)? {
+            return Ok(None);
+        }
+        if shared.status.announced.load(Relaxed) != 0 {
+            // Opening the producer takes the work from whoever has it.
+            let (id, timeout) = (&settings.application_id, settings.broker_wait);
+            let Some(rows) = OffsetRows::read(broker.as_ref(), id, timeout, shared)? else {
+                return Ok(None);
+            };
+            rows.refuse_successor(shared)?;
+        }
         let mut producer = broker.producer(&self.producer_mode(), settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
         shared.failpoints.reach(Failpoint::StartFenced)?;
@@ -162,14 +187,15 @@ impl EngineSpec {
             return Ok(None);
         };
         reset::refuse_unfinished(&settings.application_id, &committed_offsets.committed)?;
+        self.refuse_rest_of_repartition_topics(shared)?;
         if !self.await_transactions(shared, &committed_offsets, fenced)? {
             return Ok(None);
         }
         let mut offsets = self.offsets(&committed_offsets.rows, topics, changelogs)?;
+        self.refuse_truncated(&committed_offsets)?;
         let now = match &mut offsets {
             Some(offsets) => {
-                let clock = self.components.clock.as_ref();
-                offsets.announce(producer.as_mut(), clock, settings.commit_timeout)?
+                offsets.announce(producer.as_mut(), shared, settings.commit_timeout)?
             }
             None => None,
         };
@@ -216,6 +242,7 @@ impl EngineSpec {
     ) -> Result<EngineParts> {
         let (settings, broker) = (&self.settings, &self.components.broker);
         let Opened {
+            unbuilt,
             stores,
             backend,
             slots,
@@ -248,6 +275,7 @@ impl EngineSpec {
             partitions: Some(self.partition_counts()),
             largest: self.largest(),
             tasks: timing.tasks.clone().into(),
+            left_rows: LeftRows::default(),
             fault: self.components.fault,
         };
         let lanes = (0..settings.lanes)
@@ -272,6 +300,7 @@ impl EngineSpec {
                 offsets: taken.offsets,
             }),
             shared: Arc::clone(shared),
+            unbuilt,
             stores,
             backend,
             slots,
@@ -301,16 +330,47 @@ impl EngineSpec {
         }
     }
 
-    /// The plan's stores, followed by the engine's own.
+    /// The plan's stores, followed by the engine's own: that of the times, and the indexes.
     pub(crate) fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
         let own = timing.store_spec(&self.plan)?;
-        Ok(self.plan.stores.iter().cloned().chain(own).collect())
+        let mut all: Vec<Store> = self.plan.stores.iter().cloned().chain(own).collect();
+        for (id, of, index) in index_stores(&self.plan) {
+            assert_eq!(usize::from(id.0), all.len(), "stores are numbered in order");
+            all.push(entry_store(id, of, index));
+        }
+        Ok(all)
+    }
+
+    /// Looks how far the indexes are. Those that can't wait, and all of them where nothing runs beside, are
+    /// built at once; gives the others. `None` if a stop was requested.
+    fn indexes(
+        &self,
+        shared: &Shared,
+        (stores, backend): (&[LoggedStore], &dyn Backend),
+        beside: bool,
+    ) -> Result<Option<Vec<Unbuilt>>> {
+        let mut later = Vec::new();
+        let with: Vec<_> = stores.iter().filter_map(|s| s.indexes.as_ref()).collect();
+        let all = with.iter().flat_map(|of| &of.indexes);
+        let all = all.map(|index| Arc::clone(&index.status));
+        shared.status.set_indexes(all.collect());
+        for of in with {
+            let Some(mut unbuilt) = build::look(backend, of)? else {
+                continue;
+            };
+            if beside && !unbuilt.is_urgent(backend) {
+                later.push(unbuilt);
+            } else if !build::build_now(backend, &mut unbuilt, || shared.is_stopping())? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(later))
     }
 
     /// The offsets topic, if the broker expires committed offsets.
     ///
     /// # Errors
-    /// `Incompatible` if a topic was deleted and created again.
+    /// `Incompatible` if a topic was deleted and created again, or a changelog has lost records.
     fn offsets(
         &self,
         rows: &OffsetRows,
@@ -328,8 +388,13 @@ impl EngineSpec {
             .filter_map(|topic| Some((Arc::clone(&topic.name), Arc::clone(topic.id.as_ref()?))))
             .collect();
         rows.refuse_recreated(&settings.application_id, &ids, changelogs)?;
-        let application = &settings.application_id;
-        Ok(Some(OffsetsTopic::new(application, rows.clone(), ids)))
+        let own: Vec<TopicInfo> = own.into_iter().flatten().collect();
+        let ends = self.refuse_truncated_changelogs(rows, &own)?;
+        let mut topic = OffsetsTopic::new(&settings.application_id, rows.clone(), ids);
+        for (partition, end) in ends.into_iter().filter(|(_, end)| end.0 > 0) {
+            topic.note_ends(&partition.topic, vec![(partition.partition, end)]);
+        }
+        Ok(Some(topic))
     }
 
     fn producer_mode(&self) -> ProducerMode {
@@ -369,6 +434,7 @@ impl EngineSpec {
         timing: &Arc<Timing>,
         options: &ChainOptions,
     ) -> Result<LaneRoom> {
+        let options = options.for_lane();
         let chains = self
             .plan
             .stages
@@ -386,6 +452,7 @@ impl EngineSpec {
                     dirty: Dirty::default(),
                 })
                 .collect(),
+            indexes: stores.iter().map(|s| s.indexes.clone()).collect(),
             slots: Arc::clone(slots),
             limits: self.output_limits()?,
             sinks: self
@@ -395,6 +462,7 @@ impl EngineSpec {
                 .map(|s| Arc::from(s.topic.as_deref().unwrap_or_default()))
                 .collect(),
             batch_max: self.settings.batch_max_records,
+            keep_most: self.kept_for_dead_letters(),
             timing: Arc::clone(timing),
             fault: self.components.fault,
         }))

@@ -55,8 +55,6 @@ impl SimConsumer {
                 value: kept.value.clone(),
                 headers: kept.headers.clone(),
                 number: 0,
-                stream_time: -1,
-                keyed_time: -1,
             });
             slot.position = Offset(offset.0 + 1);
         }

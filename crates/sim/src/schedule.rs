@@ -8,7 +8,7 @@ use crate::workload::{APPLICATION, Job};
 use std::path::PathBuf;
 use std::time::Duration;
 use stoatflow_core::Settings;
-use stoatflow_core::settings::{BrokerAddress, StoreBackend};
+use stoatflow_core::settings::{AdminAccess, BrokerAddress, StoreBackend};
 use stoatflow_engine::runtime::inline::Turn;
 
 /// What happens next.
@@ -140,7 +140,13 @@ impl Schedule {
             shutdown_timeout: Duration::from_secs(10),
             stall_timeout: None,
             admin_listen: None,
+            admin: AdminAccess::default(),
             ensure_explicit_naming: true,
+            default_key_serde: None,
+            default_value_serde: None,
+            default_timestamp: None,
+            changelog_config: std::collections::BTreeMap::new(),
+            notes: Vec::new(),
             client_properties: Vec::new(),
             handlers: stoatflow_core::Handlers::default(),
         }

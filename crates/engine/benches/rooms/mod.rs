@@ -150,7 +150,5 @@ fn fetched((at, value): (usize, Bytes)) -> ConsumerRecord {
         value: Some(value),
         headers: None,
         number: 0,
-        stream_time: -1,
-        keyed_time: -1,
     }
 }

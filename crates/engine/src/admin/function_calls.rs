@@ -3,12 +3,18 @@
 //! Functions count their own calls ([`Cost`], [`CallCounts`]); this only collects the counts by
 //! node. A function used by several nodes belongs to the first.
 
+use bytes::Bytes;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stoatflow_operators::current_call::address;
-use stoatflow_operators::{AsyncUdf, CallCounts, Cost, Foreign, ProcessorSupplier, Udf};
+use stoatflow_operators::{
+    AsyncUdf, CallCounts, Cost, Foreign, OldestCall, ProcessorSupplier, Udf,
+};
 use stoatflow_plan::{Op, PhysicalPlan, callables};
+
+/// So many characters of a key are shown.
+const KEY_SHOWN: usize = 100;
 
 /// A function at its node.
 #[derive(Clone, Debug)]
@@ -44,6 +50,34 @@ pub struct FunctionCost {
     /// The states of an async function's calls.
     #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
     pub awaited: Option<CallCounts>,
+    /// The call of an async function that has run for the longest time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_call: Option<LongCall>,
+}
+
+/// A call that runs, and what it holds up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LongCall {
+    /// The key of its record as text, cut off where it is long; null has none.
+    pub key: Option<String>,
+    /// For how long it has run, in milliseconds.
+    pub for_ms: u64,
+    /// Records of the same key that wait for it.
+    pub behind: usize,
+}
+
+impl From<OldestCall> for LongCall {
+    fn from(call: OldestCall) -> Self {
+        let text = |key: Bytes| {
+            let text = String::from_utf8_lossy(&key);
+            text.chars().take(KEY_SHOWN).collect()
+        };
+        Self {
+            key: call.key.map(text),
+            for_ms: u64::try_from(call.age.as_millis()).unwrap_or(u64::MAX),
+            behind: call.behind,
+        }
+    }
 }
 
 impl FunctionCost {
@@ -56,6 +90,8 @@ impl FunctionCost {
             (Some(one), Some(two)) => Some(one.and(two)),
             (one, two) => one.or(two),
         };
+        let both = [self.oldest_call.take(), other.oldest_call.clone()];
+        self.oldest_call = both.into_iter().flatten().max_by_key(|call| call.for_ms);
     }
 }
 
@@ -157,11 +193,11 @@ impl FunctionCalls {
     #[must_use]
     pub fn spent(&self) -> Vec<FunctionCost> {
         let spent = self.all.iter().filter_map(|call| {
-            let (function, cost, awaited) = match &call.callee {
+            let (function, cost, in_flight) = match &call.callee {
                 Callee::Function(udf) => (udf.name(), udf.cost(), None),
                 Callee::Async(udf, awaited) => {
                     let cost = both(udf.cost(), awaited.cost());
-                    (udf.name(), cost, Some(awaited.in_flight().counts()))
+                    (udf.name(), cost, Some(awaited.in_flight()))
                 }
                 Callee::Processor(supplier) => (supplier.name(), supplier.cost(), None),
             };
@@ -177,7 +213,8 @@ impl FunctionCalls {
                 calls,
                 seconds: inside.as_secs_f64(),
                 wait_seconds: waiting.as_secs_f64(),
-                awaited,
+                awaited: in_flight.map(|calls| calls.counts()),
+                oldest_call: in_flight.and_then(|calls| Some(calls.oldest()?.into())),
             })
         });
         spent.collect()

@@ -2,8 +2,11 @@
 //!
 //! Reports reasons that a supervisor and a person can act on; it decides nothing itself.
 
+use super::access::Authorised;
 use super::{Shared, answer, millis};
 use crate::admin::status::RestoreProgress;
+use crate::index::state::IndexStatus;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -13,22 +16,32 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_protocol::Lifecycle;
 
 /// 200 unless the application failed or is stalled: only then does a restart help.
-pub(super) async fn live(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn live(
+    State(shared): State<Arc<Shared>>,
+    Extension(Authorised(authorised)): Extension<Authorised>,
+) -> Response {
     let state = shared.status.state();
     let live = state != Lifecycle::Failed && !shared.status.stalled.load(Relaxed);
     let mut body = json!({ "live": live, "state": state.name() });
-    if !live {
+    if !live && authorised {
         body["error"] = json!(shared.status.error());
     }
     answer(code(live), &body)
 }
 
 /// 200 while records are processed; otherwise 503 with the reason.
-pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn ready(
+    State(shared): State<Arc<Shared>>,
+    Extension(Authorised(authorised)): Extension<Authorised>,
+) -> Response {
     match unready(&shared) {
         None => answer(
             StatusCode::OK,
             &json!({ "ready": true, "state": shared.status.state().name() }),
+        ),
+        Some(reason) if !authorised => answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &json!({ "ready": false, "reason": reason["reason"], "state": reason["state"] }),
         ),
         Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, &reason),
     }
@@ -45,6 +58,7 @@ pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
         "history": status.history(),
         "ready": ready,
         "restore": status.restore(),
+        "indexes": status.indexes().iter().map(|index| index_progress(index)).collect::<Vec<_>>(),
         "error": status.error(),
         "watermark": super::watermarks::held(status),
         "restarts": status.restarts.load(Relaxed),
@@ -53,6 +67,26 @@ pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
         "process_id": std::process::id(),
     });
     answer(StatusCode::OK, &body)
+}
+
+/// How far an index is.
+fn index_progress(index: &IndexStatus) -> Value {
+    let mut shown = json!({
+        "store": index.store,
+        "index": index.name,
+        "state": index.state(),
+        "unreadable_rows": index.unreadable.load(Relaxed),
+    });
+    match index.state() {
+        "building" => {
+            let done = index.done.load(Relaxed);
+            shown["done"] = json!(done);
+            shown["total"] = json!(index.total.load(Relaxed).max(done));
+        }
+        "unique_pending" => shown["duplicates"] = json!(index.duplicates.load(Relaxed)),
+        _ => {}
+    }
+    shown
 }
 
 const fn code(good: bool) -> StatusCode {
@@ -101,6 +135,11 @@ fn unready(shared: &Shared) -> Option<Value> {
                 "wait: it reads its changelogs and becomes ready by itself".to_owned(),
             )
         }
+        Lifecycle::Paused => (
+            "paused",
+            "it reads nothing, and all that it has read is committed".to_owned(),
+            "POST /resume, or app.resume(), lets it read on".to_owned(),
+        ),
         Lifecycle::Failed => {
             let error = status.error();
             let detail = error.as_ref().map_or_else(

@@ -1,7 +1,7 @@
 //! Asks the broker for end offsets: for lag, to detect an outage, and to find new partitions.
 //!
-//! Ends the run if there are new partitions to read ([`Shared::restart_for_new_partitions`]). Has
-//! its own thread and client, so that nothing waits for it.
+//! Ends the run if there are new partitions to read ([`Shared::restart_for_new_partitions`]), and fails it if its group
+//! has got members. Has its own thread and client, so that nothing waits for it.
 
 use crate::admin::open_transactions::{HeldBack, OpenTransactionWatch, owner};
 use crate::admin::status::PartitionStatus;
@@ -81,7 +81,8 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
         shared.status.broker_throttle_ms.store(throttled, Relaxed);
         if asked.saturating_sub(looked) >= spec.settings.metadata_max_age {
             looked = asked;
-            if let Err(error) = watch_changelogs(spec, &mut changelogs) {
+            let alone = spec.refuse_joined_members();
+            if let Err(error) = alone.and_then(|()| watch_changelogs(spec, &mut changelogs)) {
                 shared.fail(error);
             }
             let grown = spec.has_new_partitions(slots).unwrap_or_else(|error| {

@@ -282,6 +282,15 @@ impl Engine {
             "Time that a function of a node waited for the GIL or its concurrency limit",
             rows().map(|(labels, sums)| (labels, sums.wait_seconds)),
         )?;
+        families.gauge(
+            "async_oldest_call_seconds",
+            "For how long the oldest call of an async function has run",
+            rows().filter_map(|(labels, one)| {
+                one.awaited?;
+                let age = one.oldest_call.as_ref().map_or(0, |call| call.for_ms);
+                Some((labels, Duration::from_millis(age).as_secs_f64()))
+            }),
+        )?;
         let rows = || rows().filter_map(|(labels, one)| Some((labels, one.awaited?)));
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         families.gauge(

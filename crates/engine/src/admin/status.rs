@@ -1,11 +1,13 @@
 //! Counters and states of a running engine: written by its parts, read by the admin port.
 //!
-//! Relaxed atomics, or short locks. No part ever decides by what stands here, and reading never
+//! Relaxed atomics, or short locks. No part decides by what stands here (but for `announced`), and reading never
 //! waits for a lane, the interpreter or a broker.
 
+use crate::admin::error_log::ErrorLog;
 use crate::admin::function_calls::FunctionCalls;
 use crate::admin::open_transactions::HeldBack;
 use crate::commit::commit_failure::CommitFailure;
+use crate::index::state::IndexStatus;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -13,9 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, Timestamp};
-use stoatflow_operators::current_call::CurrentCall;
-use stoatflow_operators::offload::Occupancy;
-use stoatflow_operators::{Foreign, RunCoordinator};
+use stoatflow_operators::{Foreign, RunCoordinator, current_call::CurrentCall, offload::Occupancy};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Step};
 
@@ -181,6 +181,8 @@ pub struct Status {
     pub nodes: Vec<AtomicU64>,
     /// User functions, and what they cost.
     pub calls: FunctionCalls,
+    /// The last errors.
+    pub errors: ErrorLog,
     /// Input records admitted.
     pub records_in: AtomicU64,
     /// Output records handed to the producer (sinks only).
@@ -209,6 +211,8 @@ pub struct Status {
     pub broker_away: AtomicBool,
     /// How often the epochs of a producer id were used up.
     pub rollovers: AtomicU64,
+    /// When this instance was announced in the offsets topic; 0: not yet.
+    pub announced: AtomicI64,
     /// For how long in all brokers have slowed this application down, in milliseconds.
     pub broker_throttle_ms: AtomicU64,
     /// Does it end because nothing was committed for too long?
@@ -223,6 +227,7 @@ struct Detail {
     state: Lifecycle,
     history: Vec<StateEntry>,
     restore: Vec<RestoreProgress>,
+    indexes: Vec<Arc<IndexStatus>>,
     partitions: Vec<PartitionStatus>,
     commits: VecDeque<CommitStatus>,
     barrier: BarrierStatus,
@@ -256,6 +261,7 @@ impl Status {
             intake: Arc::default(),
             nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
             calls: FunctionCalls::default(),
+            errors: ErrorLog::default(),
             plan,
             records_in: AtomicU64::new(0),
             records_out: AtomicU64::new(0),
@@ -271,12 +277,14 @@ impl Status {
             run: Mutex::default(),
             broker_away: AtomicBool::new(false),
             rollovers: AtomicU64::new(0),
+            announced: AtomicI64::new(0),
             broker_throttle_ms: AtomicU64::new(0),
             stalled: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {
                 state: Lifecycle::Created,
                 history: Vec::new(),
+                indexes: Vec::new(),
                 restore: Vec::new(),
                 partitions: Vec::new(),
                 commits: VecDeque::with_capacity(COMMITS_KEPT),
@@ -295,6 +303,7 @@ impl Status {
     #[must_use]
     pub fn calling(mut self, foreign: &Foreign) -> Self {
         self.calls = FunctionCalls::of(&self.plan, foreign);
+        self.errors = ErrorLog::of(foreign.runtime.clone());
         self
     }
 
@@ -399,6 +408,16 @@ impl Status {
     /// The first error.
     pub fn error(&self) -> Option<ErrorStatus> {
         self.detail.lock().error.clone()
+    }
+
+    /// How far each index is.
+    pub fn indexes(&self) -> Vec<Arc<IndexStatus>> {
+        self.detail.lock().indexes.clone()
+    }
+
+    /// A run has these indexes.
+    pub fn set_indexes(&self, indexes: Vec<Arc<IndexStatus>>) {
+        self.detail.lock().indexes = indexes;
     }
 
     /// Restore progress of all stores.

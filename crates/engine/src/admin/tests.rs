@@ -1,7 +1,9 @@
 //! Every endpoint through a real request on loopback.
 
+mod access;
 mod exposition;
-mod fixture;
+pub(crate) mod fixture;
+mod fuzz;
 
 use super::{ENDPOINTS, bind};
 use crate::admin::status::{CommitStatus, RestoreProgress};
@@ -400,15 +402,37 @@ fn unknown_paths_list_the_endpoints_and_each_of_them_answers() {
     let (code, body) = port.get("/metricz");
     assert_eq!(code, 404);
     assert!(
-        body["error"].as_str().unwrap().contains("/metricz"),
+        body["detail"].as_str().unwrap().contains("/metricz"),
         "{body}"
     );
     let read_listing = body["endpoints"].as_object().unwrap();
     assert_eq!(read_listing.len(), ENDPOINTS.len());
-    for path in read_listing.keys() {
-        assert_eq!(port.ask("GET", path).0, 200, "{path}");
-        assert_eq!(port.ask("POST", path).0, 405, "{path}");
+    for (path, what) in read_listing {
+        let changes = what.as_str().unwrap().starts_with("POST");
+        let (get, post) = if changes { (405, 409) } else { (200, 405) };
+        assert_eq!(port.ask("GET", path).0, get, "{path}");
+        assert_eq!(port.ask("POST", path).0, post, "{path}");
     }
+}
+
+#[test]
+fn every_endpoint_is_described() {
+    let (code, described) = Port::open().get("/openapi.json");
+    assert_eq!(
+        (code, &described["info"]["version"]),
+        (200, &json!("1.2.3"))
+    );
+    let paths = described["paths"].as_object().unwrap();
+    for (path, what) in ENDPOINTS {
+        let method = if what.starts_with("POST") {
+            "post"
+        } else {
+            "get"
+        };
+        assert!(paths[*path][method].is_object(), "{method} {path}");
+    }
+    // Beside them the entries of a store, and a key.
+    assert_eq!(paths.len(), ENDPOINTS.len() + 2);
 }
 
 #[test]

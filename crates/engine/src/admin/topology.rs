@@ -2,6 +2,7 @@
 //!
 //! JSON for the page and tools, or the text of `describe()`. The plan never changes while it runs.
 
+use super::problem::Problem;
 use super::{Shared, answer, millis};
 use crate::admin::status::Status;
 use axum::extract::{Query, State};
@@ -32,11 +33,8 @@ pub(super) async fn topology(
             (kind, plan.description.clone()).into_response()
         }
         Some(other) => {
-            let message = format!("format={other} is unknown");
-            answer(
-                StatusCode::BAD_REQUEST,
-                &json!({ "error": message, "next_step": "use format=json or format=text" }),
-            )
+            let detail = format!("format={other} is unknown");
+            Problem::bad(detail, "use format=json or format=text").into_response()
         }
     }
 }

@@ -3,9 +3,10 @@
 //! The order of records is chosen so that a crash in between loses nothing.
 
 use super::{CommitRoom, LoggedStore, waits_now};
+use crate::commit::offsets_topic::changelog_recreated;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Guarantee, Result, StoreId};
+use stoatflow_core::{Error, ErrorKind, Guarantee, Result, StoreId, TopicPartition};
 use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::Sealed;
 
@@ -55,7 +56,81 @@ impl CommitRoom {
         let Some(offsets) = &mut self.parts.offsets else {
             return Ok(());
         };
-        let mut rows = offsets.write(cut, now);
+        let rows = offsets.write(cut, now);
+        self.send_rows(rows)
+    }
+
+    /// Sends where the changelogs end. Call when the epoch's records are acknowledged. It takes no round trip of its
+    /// own if an answer is awaited after it, and `send_positions` has brought the topic into the transaction.
+    pub(super) fn send_ends(&mut self) -> Result<()> {
+        let now = self.parts.shared.clock.now();
+        let Some(offsets) = &mut self.parts.offsets else {
+            return Ok(());
+        };
+        for topic in self
+            .parts
+            .stores
+            .iter()
+            .filter_map(|s| s.changelog.as_ref())
+        {
+            offsets.note_ends(topic, self.parts.producer.acknowledged(topic));
+        }
+        let rows = offsets.write_ends(now);
+        self.send_rows(rows)
+    }
+
+    /// The changelog partition that has lost records, if the error says so. Of one that was deleted and created again,
+    /// the error says that instead: the new one begins at offset 0.
+    pub(super) fn lost_records(&self, error: Error) -> (Error, Option<TopicPartition>) {
+        let at = error.coordinates();
+        let mut changelogs = self
+            .parts
+            .stores
+            .iter()
+            .filter_map(|s| s.changelog.as_ref());
+        let topic = changelogs.find(|changelog| Some(&***changelog) == at.topic.as_deref());
+        match (error.kind(), topic, at.partition) {
+            (ErrorKind::Incompatible, Some(topic), Some(partition)) => {
+                match self.recreated(topic) {
+                    Some(recreated) => (recreated, None),
+                    None => (
+                        error,
+                        Some(TopicPartition::new(Arc::clone(topic), partition.0)),
+                    ),
+                }
+            }
+            _ => (error, None),
+        }
+    }
+
+    fn recreated(&self, changelog: &Arc<str>) -> Option<Error> {
+        let then = self.parts.offsets.as_ref()?.id_of(changelog)?;
+        let asked = self.parts.broker.topics(&[changelog], self.parts.timeout);
+        let now = asked.ok()?.pop()??.id?;
+        let topic = [changelog, &then, &now];
+        (now != then).then(|| changelog_recreated(&self.parts.group, topic))
+    }
+
+    /// Notes that this changelog partition has lost records: what was appended since takes their offsets, and where it
+    /// ends tells nothing any more.
+    pub(super) fn note_lost_records(&mut self, partition: TopicPartition) {
+        let now = self.parts.shared.clock.now();
+        let Some(offsets) = &mut self.parts.offsets else {
+            return;
+        };
+        let mut rows = offsets.write_lost(partition, now);
+        let (producer, timeout) = (&mut self.parts.producer, self.parts.timeout);
+        let noted = producer
+            .begin()
+            .and_then(|()| producer.send(&mut rows))
+            .and_then(|()| producer.flush(timeout))
+            .and_then(|()| producer.commit(timeout));
+        if let Err(error) = noted {
+            tracing::error!(%error, "that a changelog has lost records was not noted: the next start may not find out");
+        }
+    }
+
+    fn send_rows(&mut self, mut rows: Vec<ProducerRecord>) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }

@@ -9,7 +9,10 @@
 //! |---|---|
 //! | `["position","orders",3]` | `{"offset":12,"metadata":"st=1732646400000"}` |
 //! | `["topic","orders"]` | `{"id":"N0fP..."}`: id of a source or changelog topic, to detect that it was recreated |
+//! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4]}`: ends of partitions, to detect lost records |
 //! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
+//!
+//! A changelog row with `"lost":[2]` names the partitions that have lost records while the application ran.
 //!
 //! The topic uses `LogAppendTime`, so an acknowledged row also tells the broker's time. This file
 //! only builds and reads records; [`crate::commit`] sends them.
@@ -23,10 +26,11 @@ pub(crate) use choose::{PositionOrigin, choose_position};
 use crate::runtime::shared::Shared;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, Offset, Partition, Result, Timestamp, TopicPartition};
+use stoatflow_core::{Error, Offset, Partition, Result, Timestamp, TopicPartition};
 use stoatflow_log::{Broker, Committed, CutEntry, NewTopic, Producer, ProducerRecord};
 
 /// Timeout of one poll while the topic is read.
@@ -63,6 +67,12 @@ pub(crate) struct OffsetRows {
     pub positions: BTreeMap<TopicPartition, Committed>,
     /// Ids of topics.
     pub topics: BTreeMap<Arc<str>, Arc<str>>,
+    /// Ends of changelog topics, by partition: one past the last record that belongs to a commit.
+    pub changelogs: BTreeMap<Arc<str>, Vec<Option<Offset>>>,
+    /// Changelog partitions that went on before their end: records in between are gone.
+    pub lost: BTreeSet<TopicPartition>,
+    /// When the last instance was started.
+    pub started: Option<Timestamp>,
 }
 
 impl OffsetRows {
@@ -161,11 +171,38 @@ impl OffsetRows {
                     None => self.topics.remove(*topic),
                 };
             }
-            [None | Some("position" | "topic"), ..] | [] => return Err(unread()),
+            [Some("changelog"), Some(topic)] => {
+                self.lost.retain(|partition| *partition.topic != **topic);
+                let Some(value) = value else {
+                    self.changelogs.remove(*topic);
+                    return Ok(());
+                };
+                let ends = value["ends"].as_array().ok_or_else(unread)?;
+                let ends = ends.iter().map(|end| end.as_i64().map(Offset)).collect();
+                self.changelogs.insert(Arc::from(*topic), ends);
+                let lost = value["lost"].as_array().map_or(&[][..], Vec::as_slice);
+                for partition in lost {
+                    let number = partition.as_i64().and_then(|n| i32::try_from(n).ok());
+                    let number = number.ok_or_else(unread)?;
+                    self.lost
+                        .insert(TopicPartition::new(Arc::from(*topic), number));
+                }
+            }
+            [Some("instance")] => {
+                let started = value.as_ref().and_then(|value| value["started"].as_i64());
+                self.started = started.map(Timestamp);
+            }
+            [None | Some("position" | "topic" | "changelog"), ..] | [] => return Err(unread()),
             // Rows of other kinds are information only.
             [Some(_), ..] => {}
         }
         Ok(())
+    }
+
+    /// Where a changelog partition ended with the last commit.
+    pub fn end_of(&self, partition: &TopicPartition) -> Option<Offset> {
+        let ends = self.changelogs.get(&partition.topic)?;
+        *ends.get(usize::try_from(partition.partition.0).ok()?)?
     }
 
     /// The first topic whose id has changed since its offsets were committed: name, old id, new id.
@@ -175,6 +212,22 @@ impl OffsetRows {
             (then != id).then_some([name, then, id])
         });
         both.into_iter().next()
+    }
+
+    /// Refuses to go on after another instance, which has begun since this one did. Only for one that restarts by
+    /// itself: who is started anew takes over.
+    ///
+    /// # Errors
+    /// `Fenced`.
+    pub fn refuse_successor(&self, shared: &Shared) -> Result<()> {
+        let announced = shared.status.announced.load(Relaxed);
+        match self.started {
+            Some(started) if announced != 0 && started.0 != announced => Err(Error::fenced(
+                "another instance of the application was started while this one was cut off from the broker",
+            )
+            .hint("only one instance of an application may run: stop the other one, or leave this one stopped")),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses offsets of a topic that was deleted and created again.
@@ -228,6 +281,8 @@ pub struct OffsetsTopic {
     rows: OffsetRows,
     /// Topic ids that aren't in it yet.
     ids: BTreeMap<Arc<str>, Arc<str>>,
+    /// Changelogs whose ends aren't in it yet.
+    moved: BTreeSet<Arc<str>>,
     started: Timestamp,
     /// When it was last written.
     written: Timestamp,
@@ -244,14 +299,33 @@ impl OffsetsTopic {
             name: topic_name(application).into(),
             rows,
             ids,
+            moved: BTreeSet::new(),
             started: Timestamp(0),
             written: Timestamp(0),
         }
     }
 
+    /// Where changelog partitions end.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (TopicPartition, Offset)> {
+        self.rows.changelogs.iter().flat_map(|(topic, ends)| {
+            let of = |(p, end): (i32, &Option<Offset>)| {
+                Some((TopicPartition::new(Arc::clone(topic), p), (*end)?))
+            };
+            (0..).zip(ends).filter_map(of)
+        })
+    }
+
+    /// The id of a topic when its records were last committed.
+    pub(crate) fn id_of(&self, topic: &Arc<str>) -> Option<Arc<str>> {
+        let next = self.ids.get(topic);
+        next.or_else(|| self.rows.topics.get(topic)).cloned()
+    }
+
     /// Must anything be written before the first record is processed?
     pub(crate) fn is_behind(&self, cut: &[CutEntry]) -> bool {
-        !self.ids.is_empty() || cut.iter().any(|entry| self.has_moved(entry))
+        !self.ids.is_empty()
+            || !self.moved.is_empty()
+            || cut.iter().any(|entry| self.has_moved(entry))
     }
 
     fn has_moved(&self, entry: &CutEntry) -> bool {
@@ -265,6 +339,7 @@ impl OffsetsTopic {
         for (name, id) in std::mem::take(&mut self.ids) {
             let key = json!(["topic", name]);
             records.push(self.record(&key, Some(&json!({ "id": id })), now));
+            self.rows.topics.insert(name, id);
         }
         for entry in cut {
             if !self.has_moved(entry) {
@@ -294,14 +369,59 @@ impl OffsetsTopic {
         records
     }
 
-    /// The rows for a reset: its offsets, and no ids of topics that it deletes.
+    /// The rows for the ends of changelogs that have moved.
+    pub(crate) fn write_ends(&mut self, now: Timestamp) -> Vec<ProducerRecord> {
+        let mut records = Vec::new();
+        for topic in std::mem::take(&mut self.moved) {
+            let ends = self.rows.changelogs.get(&topic);
+            let ends = ends.into_iter().flatten().map(|end| end.map(|end| end.0));
+            let mut value = json!({ "ends": ends.collect::<Vec<_>>() });
+            let lost = self.rows.lost.iter().filter(|p| p.topic == topic);
+            let lost: Vec<i32> = lost.map(|p| p.partition.0).collect();
+            if !lost.is_empty() {
+                value["lost"] = json!(lost);
+            }
+            let key = json!(["changelog", topic]);
+            records.push(self.record(&key, Some(&value), now));
+        }
+        records
+    }
+
+    /// The rows that say that this changelog partition has lost records, for good.
+    pub(crate) fn write_lost(
+        &mut self,
+        partition: TopicPartition,
+        now: Timestamp,
+    ) -> Vec<ProducerRecord> {
+        self.moved = BTreeSet::from([Arc::clone(&partition.topic)]);
+        self.rows.lost.insert(partition);
+        self.write_ends(now)
+    }
+
+    /// Takes the ends that a changelog has, for the next commit.
+    pub(crate) fn note_ends(&mut self, topic: &Arc<str>, ends: Vec<(Partition, Offset)>) {
+        for (partition, end) in ends {
+            let known = self.rows.changelogs.entry(Arc::clone(topic)).or_default();
+            let index = usize::try_from(partition.0).expect("partitions are numbered from 0");
+            if known.len() <= index {
+                known.resize(index + 1, None);
+            }
+            if known[index].is_none_or(|known| known < end) {
+                known[index] = Some(end);
+                self.moved.insert(Arc::clone(topic));
+            }
+        }
+    }
+
+    /// The rows for a reset: its offsets, and neither ids nor ends of topics that it deletes.
     pub(crate) fn rewind(
         &mut self,
         cut: &[CutEntry],
         deleted: &[String],
         now: Timestamp,
     ) -> Vec<ProducerRecord> {
-        let gone = deleted.iter().map(|name| json!(["topic", name]));
+        let of = |name: &String| [json!(["topic", name]), json!(["changelog", name])];
+        let gone = deleted.iter().flat_map(of);
         let gone: Vec<_> = gone.map(|key| self.record(&key, None, now)).collect();
         let mut records = self.write(cut, now);
         records.extend(gone);
@@ -326,18 +446,23 @@ impl OffsetsTopic {
         self.record(&json!(["instance"]), Some(&value), now)
     }
 
-    /// Writes the instance row in a commit of its own; gives the broker's time.
+    /// Writes the instance row in a commit of its own; gives the broker's time. An instance keeps its
+    /// time when it restarts by itself.
     ///
     /// # Errors
     /// As of a commit.
     pub(crate) fn announce(
         &mut self,
         producer: &mut dyn Producer,
-        clock: &dyn Clock,
+        shared: &Shared,
         timeout: Duration,
     ) -> Result<Option<Timestamp>> {
-        self.started = clock.now();
-        self.written = self.started;
+        let (announced, now) = (&shared.status.announced, shared.clock.now());
+        if announced.load(Relaxed) == 0 {
+            announced.store(now.0, Relaxed);
+        }
+        self.started = Timestamp(announced.load(Relaxed));
+        self.written = now;
         let mut records = vec![self.instance(self.started)];
         producer.begin()?;
         producer.send(&mut records)?;

@@ -13,14 +13,12 @@ use stoatflow_core::{Epoch, Lane, Offset, StoreId, TopicPartition};
 use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::{KeyRange, Sealed};
 
-/// A dead letter whose input record must be fetched again.
+/// A dead letter among which there are some whose input records must be fetched again.
 #[derive(Debug)]
 pub struct PendingDeadLetter {
-    /// The partition of the input record.
-    pub from: TopicPartition,
-    /// Its offset.
-    pub offset: Offset,
-    /// The dead letter without its body.
+    /// The partition and the offset of the input record, if the letter has no body yet.
+    pub missing: Option<(TopicPartition, Offset)>,
+    /// The dead letter.
     pub record: ProducerRecord,
 }
 
@@ -36,7 +34,7 @@ pub enum OutboxItem {
         /// Their weight in the admission budget: released when the producer has them.
         bytes: i64,
     },
-    /// Dead letters whose records are to be fetched again.
+    /// Dead letters, some of whose records are to be fetched again.
     DeadLetters {
         /// The epoch.
         epoch: Epoch,

@@ -33,32 +33,49 @@ pub fn refetch(
     timeout: Duration,
     clock: &dyn Clock,
 ) -> Result<Vec<ProducerRecord>> {
-    let mut order: Vec<usize> = (0..letters.len()).collect();
-    order.sort_by(|a, b| place(&letters[*a]).cmp(&place(&letters[*b])));
+    let all = letters.iter().enumerate();
+    let missing = all.filter_map(|(at, letter)| {
+        let (from, offset) = letter.missing.as_ref()?;
+        Some(Missing {
+            at,
+            from,
+            offset: *offset,
+        })
+    });
+    let mut order: Vec<Missing<'_>> = missing.collect();
+    order.sort_by_key(|one| (one.from, one.offset));
     let mut found: Vec<Option<ProducerRecord>> = letters.iter().map(|_| None).collect();
     let mut reader = Reader {
         consumer: broker.consumer(group, 1)?,
         until: clock.monotonic() + timeout,
         clock,
     };
-    for run in order.chunk_by(|a, b| letters[*a].from == letters[*b].from) {
-        let from = &letters[run[0]].from;
+    for run in order.chunk_by(|a, b| a.from == b.from) {
+        let from = run[0].from;
         let range = broker.ranges(std::slice::from_ref(from), timeout)?;
         let (begin, end) = range
             .first()
             .map_or((Offset(0), Offset(0)), |r| (r.begin, r.stable_end));
-        let there = |at: &usize| (begin..end).contains(&letters[*at].offset);
-        let wanted: Vec<usize> = run.iter().copied().filter(there).collect();
-        reader.run(from, &letters, &wanted, &mut found)?;
+        let there = run.iter().copied();
+        let there = there.filter(|one| (begin..end).contains(&one.offset));
+        reader.run(from, &letters, there, &mut found)?;
     }
     let all = letters.into_iter().zip(found);
     Ok(all
-        .map(|(letter, found)| found.unwrap_or_else(|| gone(letter.record)))
+        .map(|(letter, found)| match (found, letter.missing) {
+            (Some(found), _) => found,
+            (None, None) => letter.record,
+            (None, Some(_)) => gone(letter.record),
+        })
         .collect())
 }
 
-fn place(letter: &PendingDeadLetter) -> (&TopicPartition, Offset) {
-    (&letter.from, letter.offset)
+/// A letter without a body, by its place in the list.
+#[derive(Clone, Copy)]
+struct Missing<'l> {
+    at: usize,
+    from: &'l TopicPartition,
+    offset: Offset,
 }
 
 struct Reader<'c> {
@@ -69,18 +86,18 @@ struct Reader<'c> {
 
 impl Reader<'_> {
     /// Reads the records of one partition, in order of offset; the range contains all of them.
-    fn run(
+    fn run<'l>(
         &mut self,
         from: &TopicPartition,
         letters: &[PendingDeadLetter],
-        wanted: &[usize],
+        wanted: impl Iterator<Item = Missing<'l>>,
         found: &mut [Option<ProducerRecord>],
     ) -> Result<()> {
-        let mut wanted = wanted.iter().copied().peekable();
+        let mut wanted = wanted.peekable();
         let mut position = Offset(i64::MIN);
         let mut fetched = Vec::new();
-        while let Some(at) = wanted.peek().copied() {
-            let target = letters[at].offset;
+        while let Some(one) = wanted.peek().copied() {
+            let target = one.offset;
             if position > target {
                 // Its offset was passed: compacted away.
                 wanted.next();
@@ -93,9 +110,10 @@ impl Reader<'_> {
             fetched.clear();
             self.consumer.poll(FETCH, STEP, &mut fetched)?;
             for record in &fetched {
-                while let Some(at) = wanted.next_if(|at| letters[*at].offset <= record.offset) {
-                    if letters[at].offset == record.offset {
-                        found[at] = Some(with_body(letters[at].record.clone(), record));
+                while let Some(one) = wanted.next_if(|one| one.offset <= record.offset) {
+                    if one.offset == record.offset {
+                        let letter = letters[one.at].record.clone();
+                        found[one.at] = Some(with_body(letter, record));
                     }
                 }
             }

@@ -20,6 +20,7 @@ mod uncommitted_bytes;
 use crate::intake::global_table_gate::{GateFacts, GlobalTableGate};
 use crate::intake::source_partitions::SourcePartitions;
 use crate::intake::timestamps::WatermarkUpdate;
+use crate::lane::dispatched::Dispatched;
 use crate::lane::queue::LaneItem;
 use crate::runtime::shared::Shared;
 use event_times::EventTimes;
@@ -91,7 +92,7 @@ pub struct Dispatch {
     buffered_bytes: i64,
     /// Partitions with an empty buffer that may have older records.
     task_idle: TaskIdle,
-    staged: Vec<(Vec<ConsumerRecord>, i64)>,
+    staged: Vec<Dispatched>,
     epoch: Epoch,
     cut: Vec<Offset>,
     times: EventTimes,
@@ -151,7 +152,11 @@ impl Dispatch {
             ),
             gated: Vec::new(),
             buffered_bytes: 0,
-            staged: shared.queues.iter().map(|_| (Vec::new(), 0)).collect(),
+            staged: shared
+                .queues
+                .iter()
+                .map(|_| Dispatched::default())
+                .collect(),
             epoch: Epoch(1),
             cut: slots.iter().map(|s| s.start).collect(),
             epoch_records: 0,
@@ -448,8 +453,8 @@ impl Dispatch {
             self.buffers[index].bytes -= bytes;
         }
         self.cut[index] = Offset(record.offset.0 + 1);
-        self.times.admit(index, &mut record);
         record.number = self.ticks.number();
+        let times = self.times.admit(index, &record);
         self.epoch_records += 1;
         self.epoch_bytes += bytes.unsigned_abs();
         let hash = match &record.key {
@@ -461,22 +466,20 @@ impl Dispatch {
         self.shared.admit(bytes);
         self.admission.admit(bytes);
         let staged = &mut self.staged[lane];
-        staged.0.push(record);
-        staged.1 += bytes;
-        if staged.0.len() >= self.limits.batch {
+        staged.push(record, times, bytes);
+        if staged.records.len() >= self.limits.batch {
             self.flush_lane(lane);
         }
     }
 
     fn flush_lane(&mut self, lane: usize) {
-        let (batch, bytes) = &mut self.staged[lane];
-        if batch.is_empty() {
+        let batch = &mut self.staged[lane];
+        if batch.records.is_empty() {
             return;
         }
         let item = LaneItem::Input {
             epoch: self.epoch,
             batch: std::mem::take(batch),
-            bytes: std::mem::take(bytes),
         };
         let status = &self.shared.status.lanes[lane];
         status.queued_items.fetch_add(1, Relaxed);

@@ -91,16 +91,22 @@ impl SourceBinding {
     /// # Errors
     /// `Serde` with the coordinates of the record.
     pub fn decode(&self, slot: &SourcePartition, fetched: &ConsumerRecord) -> Result<Record> {
-        let located = |e: stoatflow_core::Error| {
-            e.at(|at| {
+        let located = |e: stoatflow_core::Error, part: &str| {
+            e.of_the(part).at(|at| {
                 at.topic = Some(slot.partition.topic.to_string());
                 at.partition = Some(slot.partition.partition);
                 at.offset = Some(fetched.offset);
             })
         };
         Ok(Record {
-            key: self.key.read(fetched.key.clone()).map_err(located)?,
-            value: self.value.read(fetched.value.clone()).map_err(located)?,
+            key: self
+                .key
+                .read(fetched.key.clone())
+                .map_err(|e| located(e, "key"))?,
+            value: self
+                .value
+                .read(fetched.value.clone())
+                .map_err(|e| located(e, "value"))?,
             timestamp: fetched.timestamp,
             headers: fetched.headers.clone(),
             origin: self.origin(slot, fetched),

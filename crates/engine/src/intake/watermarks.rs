@@ -111,7 +111,7 @@ fn number(groups: &mut Vec<Arc<str>>, name: &str) -> usize {
     })
 }
 
-/// A partition's times, stored beside a committed offset.
+/// A partition's times, and what else is stored beside a committed offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The partition's highest timestamp.
@@ -120,6 +120,8 @@ pub struct Progress {
     pub watermark: i64,
     /// The application's watermark, the same for all offsets of a commit; -1: none.
     pub application: i64,
+    /// The leader epoch under which the last record before the offset was written (KIP-320); -1: unknown.
+    pub leader_epoch: i32,
 }
 
 impl Progress {
@@ -128,16 +130,22 @@ impl Progress {
         stream_time: Timestamp::UNKNOWN,
         watermark: -1,
         application: -1,
+        leader_epoch: -1,
     };
 
     /// The metadata. Other marks may follow, separated by a semicolon.
     #[must_use]
     pub fn encode(self) -> String {
         let mut text = format!("st={}", self.stream_time.0);
-        for (name, watermark) in [("wm", self.watermark), ("aw", self.application)] {
-            if watermark >= 0 {
+        let epoch = i64::from(self.leader_epoch);
+        for (name, value) in [
+            ("wm", self.watermark),
+            ("aw", self.application),
+            ("le", epoch),
+        ] {
+            if value >= 0 {
                 // Writing to a string can't fail.
-                let _ = write!(text, ";{name}={watermark}");
+                let _ = write!(text, ";{name}={value}");
             }
         }
         text
@@ -156,12 +164,13 @@ impl Progress {
         };
         found.stream_time = Timestamp(stream_time);
         for (name, value) in parts.filter_map(|part| part.split_once('=')) {
-            let Ok(value) = value.parse() else {
+            let Ok(value) = value.parse::<i64>() else {
                 continue;
             };
             match name {
                 "wm" => found.watermark = value,
                 "aw" => found.application = value,
+                "le" => found.leader_epoch = i32::try_from(value).unwrap_or(-1),
                 _ => {}
             }
         }

@@ -223,7 +223,11 @@ impl LaneRoom {
         self.keep_times(epoch)?;
         let mut stores = Vec::with_capacity(self.to_seal.len());
         for (id, dirty) in std::mem::take(&mut self.to_seal) {
-            let sealed = self.stores[usize::from(id.0)].store.seal(epoch, dirty)?;
+            let store = &self.stores[usize::from(id.0)].store;
+            let sealed = store.seal(epoch, dirty)?;
+            if let Some(indexes) = &self.indexes[usize::from(id.0)] {
+                stores.extend(indexes.changes(store, epoch, &sealed)?);
+            }
             stores.push((id, sealed));
         }
         self.status().epoch.store(epoch.next().0, Relaxed);

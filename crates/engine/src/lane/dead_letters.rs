@@ -3,8 +3,8 @@
 //!
 //! Collects what policies have noted in the effects, and asks them about records that can't be
 //! decoded or are too large to be sent. A dead letter has the bytes of the input record: those in
-//! the current batch, or, if the record is no longer there, the bytes that [`crate::commit`]
-//! fetches again.
+//! the current batch or among the [kept records](super::kept_records), or, if the record is no longer
+//! there, the bytes that [`crate::commit`] fetches again.
 
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
 use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
@@ -171,7 +171,7 @@ impl LaneRoom {
         if self.effects.handled.is_empty() {
             return Ok(());
         }
-        let (mut records, mut unread, mut weight) = (Vec::new(), Vec::new(), [0; 2]);
+        let (mut letters, mut weight) = (Vec::new(), 0);
         for handled in std::mem::take(&mut self.effects.handled) {
             let Handled {
                 node,
@@ -181,6 +181,8 @@ impl LaneRoom {
             } = handled;
             let name = &self.plan.nodes[node.0 as usize].name;
             self.shared.status.dropped(name, reason, 1);
+            let now = self.shared.clock.now();
+            (self.shared.status.errors).note(&error, Some(name), reason, now);
             let topic = letter.as_ref().map(|letter| &*letter.topic);
             // Intake has already logged records ahead of the clock, many at a time.
             if !matches!(
@@ -192,37 +194,33 @@ impl LaneRoom {
             let Some(letter) = letter else { continue };
             let origin = letter.origin;
             let bare = self.bare(letter);
-            let found = at_hand.iter().find(|f| self.is(&origin, f));
-            match (found, self.slot_of(&origin)) {
-                (Some(found), _) => {
-                    let record = with_body(bare, found);
-                    weight[0] += weigh(&record);
-                    records.push(record);
-                }
-                (None, Some(slot)) => {
-                    weight[1] += weigh(&bare);
-                    unread.push(PendingDeadLetter {
-                        from: TopicPartition::clone(&slot.partition),
-                        offset: origin.offset,
-                        record: bare,
-                    });
-                }
-                (None, None) => {
-                    weight[0] += weigh(&bare);
-                    records.push(bare);
-                }
-            }
+            let found = at_hand.iter().find(|f| self.is(&origin, f)).cloned();
+            let found = found.or_else(|| self.shared.kept_records.find(|f| self.is(&origin, f)));
+            let missing = match &found {
+                Some(_) => None,
+                None => (self.slot_of(&origin))
+                    .map(|slot| (TopicPartition::clone(&slot.partition), origin.offset)),
+            };
+            let record = match &found {
+                Some(found) => with_body(bare, found),
+                None => bare,
+            };
+            weight += weigh(&record);
+            letters.push(PendingDeadLetter { missing, record });
         }
-        self.send_dead_letters(stage, records, weight[0]);
+        if letters.iter().all(|letter| letter.missing.is_none()) {
+            let records = letters.into_iter().map(|letter| letter.record).collect();
+            self.send_dead_letters(stage, records, weight);
+            return Ok(());
+        }
+        // All of them together: a letter with its body must not overtake one that waits for its own.
         let epoch = self.stages[usize::from(stage.0)].epoch;
-        if !unread.is_empty() {
-            self.shared.admit(weight[1]);
-            self.shared.outbox.push(OutboxItem::DeadLetters {
-                epoch,
-                letters: unread,
-                bytes: weight[1],
-            });
-        }
+        self.shared.admit(weight);
+        self.shared.outbox.push(OutboxItem::DeadLetters {
+            epoch,
+            letters,
+            bytes: weight,
+        });
         Ok(())
     }
 

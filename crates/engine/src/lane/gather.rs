@@ -4,27 +4,21 @@
 //! `batch.max.records` plus those of the last item. Never crosses a tick or an epoch.
 
 use super::LaneRoom;
+use crate::lane::dispatched::Dispatched;
 use stoatflow_core::Epoch;
-use stoatflow_log::ConsumerRecord;
 
 impl LaneRoom {
     /// Adds what dispatch has sent meanwhile: a lane that had to wait for the interpreter catches
     /// up with a larger batch.
-    pub(super) fn gather_input(
-        &mut self,
-        epoch: Epoch,
-        batch: &mut Vec<ConsumerRecord>,
-        bytes: &mut i64,
-    ) -> i64 {
+    pub(super) fn gather_input(&mut self, epoch: Epoch, batch: &mut Dispatched) -> i64 {
         let mut taken = 0;
         let queue = &self.shared.queues[self.id.0 as usize];
         // What a barrier has released is older than anything in the queue.
-        while batch.len() < self.batch_max
+        while batch.records.len() < self.batch_max
             && self.ready.is_empty()
-            && let Some((mut more, weight)) = queue.take_input_of(epoch)
+            && let Some(more) = queue.take_input_of(epoch)
         {
-            batch.append(&mut more);
-            *bytes += weight;
+            batch.append(more);
             taken += 1;
         }
         taken

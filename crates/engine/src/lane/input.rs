@@ -5,20 +5,23 @@
 //! their policies. Never waits.
 
 use super::LaneRoom;
+use super::dispatched::Dispatched;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Result, StageId};
-use stoatflow_log::ConsumerRecord;
 
 impl LaneRoom {
-    pub(super) fn input(&mut self, batch: &mut [ConsumerRecord]) -> Result<()> {
-        let mut refused = self.shared.invalid_timestamps.take(batch);
-        let late = self.late(batch, &refused)?;
+    pub(super) fn input(&mut self, input: Dispatched) -> Result<()> {
+        let Dispatched {
+            mut records, times, ..
+        } = input;
+        let mut refused = self.shared.invalid_timestamps.take(&records);
+        let late = self.late(&records, &refused)?;
         for (at, refusal) in &refused {
-            batch[*at].timestamp = refusal.timestamp;
+            records[*at].timestamp = refusal.timestamp;
         }
-        let batch = &*batch;
-        self.begin_input(batch);
+        let batch = &records[..];
+        self.begin_input(times);
         let mut refused = refused.iter_mut().peekable();
         let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
         let slots = Arc::clone(&self.slots);
@@ -65,6 +68,9 @@ impl LaneRoom {
             }
         }
         self.send_handled(StageId(0), batch)?;
+        if self.keep_most > 0 {
+            (self.shared.kept_records).keep(self.id, records, self.keep_most);
+        }
         self.send_effects(StageId(0))
     }
 

@@ -4,11 +4,11 @@
 //! (law 7): admission limits what is in flight, so a push never waits and lanes can't deadlock on
 //! each other.
 
+use crate::lane::dispatched::Dispatched;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stoatflow_core::{End, Epoch, Lane, NodeId, Record, StageId, Timestamp};
-use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::{Steps, Times};
 use tokio::sync::Notify;
 
@@ -42,9 +42,7 @@ pub enum LaneItem {
         /// Their epoch.
         epoch: Epoch,
         /// The records.
-        batch: Vec<ConsumerRecord>,
-        /// Their weight in the admission budget.
-        bytes: i64,
+        batch: Dispatched,
     },
     /// Records from other lanes (or itself), through an exchange. They wait for the end of their
     /// tick.
@@ -161,15 +159,15 @@ impl LaneQueue {
         self.queues.lock().dispatched.pop_front()
     }
 
-    /// Takes the next item from dispatch if it is input of this epoch: the records and their bytes.
-    pub fn take_input_of(&self, wanted: Epoch) -> Option<(Vec<ConsumerRecord>, i64)> {
+    /// Takes the next item from dispatch if it is input of this epoch.
+    pub fn take_input_of(&self, wanted: Epoch) -> Option<Dispatched> {
         let dispatched = &mut self.queues.lock().dispatched;
         match dispatched.front() {
             Some(LaneItem::Input { epoch, .. }) if *epoch == wanted => {}
             _ => return None,
         }
         match dispatched.pop_front() {
-            Some(LaneItem::Input { batch, bytes, .. }) => Some((batch, bytes)),
+            Some(LaneItem::Input { batch, .. }) => Some(batch),
             _ => None,
         }
     }

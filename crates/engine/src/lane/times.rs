@@ -5,23 +5,16 @@
 
 use super::LaneRoom;
 use std::sync::Arc;
-use stoatflow_core::{NodeId, Order, Record, StageId, Task};
-use stoatflow_log::ConsumerRecord;
+use stoatflow_core::{NodeId, Record, StageId};
 use stoatflow_operators::TimesAt;
 
 impl LaneRoom {
     /// The times that dispatch has noted at the records of a batch.
-    pub(super) fn begin_input(&mut self, batch: &[ConsumerRecord]) {
-        if !self.timing.stages[0].dispatched {
-            return;
+    pub(super) fn begin_input(&mut self, times: Vec<TimesAt>) {
+        if self.timing.stages[0].dispatched {
+            let view = self.view(StageId(0));
+            self.views[view].begin_batch(times);
         }
-        let times = batch.iter().map(|one| TimesAt {
-            place: Order::new(one.number, Task(0)).key(),
-            stream: one.stream_time,
-            keyed_before: one.keyed_time,
-        });
-        let view = self.view(StageId(0));
-        self.views[view].begin_batch(times);
     }
 
     /// The application's clock goes by all records, those from other lanes too.
@@ -59,6 +52,6 @@ impl LaneRoom {
                 keyed_before: -1,
             });
         }
-        view.begin_batch(times.into_iter());
+        view.begin_batch(times);
     }
 }

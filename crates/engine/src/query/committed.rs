@@ -6,7 +6,8 @@
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, Epoch, Error, Offset, Result, TopicPartition};
+use stoatflow_core::{Clock, Epoch, Error, Offset, Result, StoreId, TopicPartition};
+use stoatflow_operators::OpenSnapshot;
 
 /// A waiting reader looks so often whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -41,10 +42,15 @@ impl CommittedCut {
     }
 }
 
+/// A snapshot, and what it stands for.
+type Snapshot = (Arc<OpenSnapshot>, Arc<CommittedCut>);
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct SnapshotLock {
     at: RwLock<Arc<CommittedCut>>,
+    /// Snapshots of the committed epoch that readers share, by their stores.
+    shared: Mutex<Vec<(Vec<StoreId>, Snapshot)>>,
     turn: Mutex<()>,
     turned: Condvar,
 }
@@ -56,6 +62,7 @@ impl SnapshotLock {
             epoch: Epoch(0),
             positions,
         });
+        self.shared.lock().clear();
     }
 
     /// Applies an epoch, and says what it stands for.
@@ -72,10 +79,17 @@ impl SnapshotLock {
         let mut at = self.at.write();
         apply()?;
         let before = std::mem::replace(&mut *at, next);
+        let shared = std::mem::take(&mut *self.shared.lock());
         drop(at);
-        drop(before);
+        drop((before, shared));
         self.turned.notify_all();
         Ok(())
+    }
+
+    /// What is committed now; `None` while an epoch is applied.
+    #[must_use]
+    pub fn try_now(&self) -> Option<Arc<CommittedCut>> {
+        self.at.try_read().map(|at| Arc::clone(&at))
     }
 
     /// Takes something while no epoch is applied.
@@ -85,6 +99,35 @@ impl SnapshotLock {
     pub fn take<T>(&self, take: impl FnOnce() -> Result<T>) -> Result<(T, Arc<CommittedCut>)> {
         let at = self.at.read();
         Ok((take()?, Arc::clone(&at)))
+    }
+
+    /// The snapshot of these stores that another reader has shared. Doesn't wait: while an epoch is applied, it is
+    /// that of the epoch before.
+    #[must_use]
+    pub fn shared(&self, stores: &[StoreId]) -> Option<Snapshot> {
+        let shared = self.shared.lock();
+        let found = shared.iter().find(|(of, _)| of == stores);
+        found.map(|(_, (open, cut))| (Arc::clone(open), Arc::clone(cut)))
+    }
+
+    /// Takes a snapshot of these stores, or the one that is shared, while no epoch is applied, and shares it until the
+    /// next epoch is applied.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn share(
+        &self,
+        stores: &[StoreId],
+        take: impl FnOnce() -> Result<Arc<OpenSnapshot>>,
+    ) -> Result<Snapshot> {
+        let at = self.at.read();
+        if let Some(found) = self.shared(stores) {
+            return Ok(found);
+        }
+        let taken = (take()?, Arc::clone(&at));
+        let kept = (Arc::clone(&taken.0), Arc::clone(&taken.1));
+        self.shared.lock().push((stores.to_vec(), kept));
+        Ok(taken)
     }
 
     /// Waits until these positions are committed; false: they were not in time, or it is of no use

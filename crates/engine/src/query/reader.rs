@@ -4,16 +4,22 @@
 //! through the views that processors have; what their retention hides from a record of the key's task is
 //! hidden here too. Never writes.
 
+mod timed;
+
+pub use timed::{TimedEntry, TimedPage, TimedSpan};
+
 use super::snapshot_backend::SnapshotBackend;
+use crate::index::index_stores;
 use crate::startup::store_spec::layout;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
-use stoatflow_core::{Bytes, Datum, Epoch, Error, Result, Serde, Task, Timestamp};
+use stoatflow_core::{Bytes, Datum, Epoch, Error, Result, Serde, StoreId, Task, Timestamp};
+use stoatflow_operators::indexing::fingerprint;
 use stoatflow_operators::{Foreign, OpenSnapshot};
-use stoatflow_plan::{Store, StoreKind};
+use stoatflow_plan::{IndexSpec, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::{
-    KeyRange, KeyValueStore, SessionView, Stored, VersionedRecord, VersionedView, WindowView,
-    after, after_prefix,
+    Backend, KeyRange, KeyValueStore, SessionView, Stored, VersionedRecord, VersionedView,
+    WindowView, after, after_prefix,
 };
 
 /// Everything in a snapshot is older.
@@ -57,12 +63,16 @@ pub fn readable(spec: &Store) -> Result<StoreKind> {
 /// See the module.
 #[derive(Debug)]
 pub struct StoreReader {
-    spec: Store,
-    key: Serde,
-    value: Serde,
+    pub(super) spec: Store,
+    pub(super) key: Serde,
+    pub(super) value: Serde,
     kept: KeyValueStore,
     /// The highest times that the store has seen, by task.
     observed: Vec<i64>,
+    /// The back end of `kept`.
+    pub(super) rows: Arc<SnapshotBackend>,
+    /// The stores of its indexes, and what they are made of.
+    pub(super) indexes: Vec<(StoreId, IndexSpec, u64)>,
 }
 
 impl StoreReader {
@@ -71,13 +81,15 @@ impl StoreReader {
     /// # Errors
     /// `Config` if it keeps what only its operator can read.
     pub fn new(
-        spec: &Store,
+        (plan, spec): (&PhysicalPlan, &Store),
         foreign: &Foreign,
         open: Arc<OpenSnapshot>,
         observed: Vec<i64>,
     ) -> Result<Self> {
         readable(spec)?;
         let backend = Arc::new(SnapshotBackend(open));
+        let indexes = index_stores(plan).into_iter();
+        let indexes = indexes.filter(|(_, of, _)| of.id == spec.id);
         let value = foreign.serde(&spec.value)?;
         Ok(Self {
             key: foreign.serde(&spec.key)?,
@@ -85,13 +97,17 @@ impl StoreReader {
                 spec.id,
                 spec.name.as_str().into(),
                 value.clone(),
-                backend,
+                Arc::clone(&backend) as Arc<dyn Backend>,
                 0,
                 layout(spec.kind),
             ),
             value,
-            spec: spec.clone(),
             observed,
+            rows: backend,
+            indexes: indexes
+                .map(|(id, of, index)| (id, index.clone(), fingerprint(index, of)))
+                .collect(),
+            spec: spec.clone(),
         })
     }
 
@@ -351,11 +367,11 @@ impl StoreReader {
         })
     }
 
-    fn datum(&self, key: Bytes) -> Result<Datum> {
+    pub(super) fn datum(&self, key: Bytes) -> Result<Datum> {
         self.key.decode(Some(key)).map_err(|e| self.named(e))
     }
 
-    fn named(&self, error: Error) -> Error {
+    pub(super) fn named(&self, error: Error) -> Error {
         error.at(|at| at.store = Some(self.spec.name.clone()))
     }
 }

@@ -6,6 +6,7 @@
 
 use super::progress::Progress;
 use super::{Parallelism, Restore, Task};
+use crate::index::StoreIndexes;
 use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
 use crate::runtime::threads::spawn::panicked;
@@ -46,6 +47,8 @@ struct Loader {
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     ids: Arc<[StoreId]>,
+    /// By store: indexes that must be told of each record.
+    indexes: Arc<[Option<Arc<StoreIndexes>>]>,
     tasks: Arc<[Task]>,
     progress: Progress,
 }
@@ -59,7 +62,10 @@ impl Loader {
             .map(|p| (self.tasks[p.task].partition.partition, p.reached))
             .collect();
         self.shared.failpoints.reach(Failpoint::RestoreBatch)?;
-        self.backend.bulk_load(id, job.run, &positions)?;
+        match &self.indexes[job.store] {
+            None => self.backend.bulk_load(id, job.run, &positions)?,
+            Some(indexes) => indexes.load(self.backend.as_ref(), &job.run, &positions)?,
+        }
         if job.last {
             self.backend.loaded(id)?;
         }
@@ -92,11 +98,16 @@ pub(super) struct Loaders {
 impl Loaders {
     pub fn new(restore: &Restore<'_>, tasks: &Arc<[Task]>, progress: &Progress) -> Result<Self> {
         let ids = restore.stores.iter().map(|s| s.store.id());
+        let indexes = restore.stores.iter().enumerate().map(|(at, store)| {
+            let told = tasks.iter().any(|task| task.store == at && task.indexed);
+            store.indexes.clone().filter(|_| told)
+        });
         let mut loaders = Self {
             here: Loader {
                 shared: Arc::clone(restore.shared),
                 backend: Arc::clone(restore.backend),
                 ids: ids.collect(),
+                indexes: indexes.collect(),
                 tasks: Arc::clone(tasks),
                 progress: progress.clone(),
             },

@@ -5,12 +5,12 @@
 
 use super::events::{RestoreEvent, RestoreListener, RestoreStep};
 use super::load::Part;
+use super::mailbox::Mailbox;
 use super::{Parallelism, Restore, Task, describe};
 use crate::admin::status::RestoreProgress;
 use crate::runtime::shared::Shared;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stoatflow_core::{Offset, Result};
@@ -36,7 +36,7 @@ struct Telling {
 enum Told {
     Nobody,
     Here(RestoreListener),
-    There(Sender<RestoreEvent>, JoinHandle<()>),
+    There(Arc<Mailbox>, JoinHandle<()>),
 }
 
 struct Inner {
@@ -84,9 +84,15 @@ impl Progress {
             (None, _) => Told::Nobody,
             (Some(listener), Parallelism::Sequential) => Told::Here(listener),
             (Some(listener), Parallelism::Threads(spawn, _)) => {
-                let (way, events) = channel::<RestoreEvent>();
-                let body = Box::new(move || events.iter().for_each(|event| listener(&event)));
-                Told::There(way, spawn("stoatflow-restore-listener", body)?)
+                let mailbox = Arc::new(Mailbox::new(tasks.len()));
+                let (events, stores) = (Arc::clone(&mailbox), names.clone());
+                let tasks = Arc::clone(tasks);
+                let body = Box::new(move || {
+                    while let Some((task, step)) = events.take() {
+                        listener(&event(&stores, &tasks[task], step));
+                    }
+                });
+                Told::There(mailbox, spawn("stoatflow-restore-listener", body)?)
             }
         };
         let now = shared.clock.monotonic();
@@ -182,8 +188,8 @@ impl Progress {
         let records: u64 = telling.records.iter().sum();
         let listener = std::mem::replace(&mut telling.listener, Told::Nobody);
         drop(telling);
-        if let Told::There(way, thread) = listener {
-            drop(way);
+        if let Told::There(mailbox, thread) = listener {
+            mailbox.close();
             if thread.join().is_err() {
                 tracing::error!("a restore listener panicked");
             }
@@ -209,19 +215,19 @@ impl Progress {
     }
 
     fn tell(&self, telling: &Telling, task: usize, step: RestoreStep) {
-        let event = || RestoreEvent {
-            store: self.0.names[self.0.tasks[task].store].clone(),
-            partition: self.0.tasks[task].partition.clone(),
-            step,
-        };
         match &telling.listener {
             Told::Nobody => {}
-            Told::Here(listener) => listener(&event()),
-            Told::There(way, _) => {
-                // Fails only if the listener has panicked, which `close` reports.
-                let _ = way.send(event());
-            }
+            Told::Here(listener) => listener(&event(&self.0.names, &self.0.tasks[task], step)),
+            Told::There(mailbox, _) => mailbox.put(task, step),
         }
+    }
+}
+
+fn event(stores: &[String], task: &Task, step: RestoreStep) -> RestoreEvent {
+    RestoreEvent {
+        store: stores[task.store].clone(),
+        partition: task.partition.clone(),
+        step,
     }
 }
 

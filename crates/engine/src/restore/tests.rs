@@ -124,6 +124,7 @@ impl Stand {
             )),
             changelog: Some(Arc::from(*name)),
             waiting: false,
+            indexes: None,
         };
         let stand = Self {
             stores: (0..).zip(&NAMES).map(store).collect(),

@@ -69,6 +69,12 @@ impl Inline {
         Ok(Self { parts })
     }
 
+    /// Its counters; a restart begins new ones.
+    #[must_use]
+    pub fn status(&self) -> &Status {
+        &self.parts.shared.status
+    }
+
     /// Closes processors. A simulated crash doesn't call this.
     pub fn close(&mut self) {
         self.parts.lanes.iter_mut().for_each(LaneRoom::close);

@@ -5,6 +5,7 @@
 use crate::admin::status::Status;
 use crate::commit::outbox::Outbox;
 use crate::intake::invalid_timestamps::InvalidTimestamps;
+use crate::lane::kept_records::KeptRecords;
 use crate::lane::queue::LaneQueue;
 use crate::query::SnapshotLock;
 use crate::runtime::failpoint::Failpoints;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub outbox: Outbox,
     /// Records without a valid timestamp, on their way to lanes.
     pub invalid_timestamps: InvalidTimestamps,
+    /// Input records that dead letters may need.
+    pub kept_records: KeptRecords,
     /// Bytes of all records in lane queues and the outbox (law 7).
     pub in_flight: AtomicI64,
     /// Intake admits more once `in_flight` is below this; before, waking it is useless.
@@ -63,6 +66,7 @@ pub struct Shared {
     sealed: AtomicU64,
     committed: AtomicU64,
     stopping: AtomicBool,
+    paused: AtomicBool,
     grown: AtomicBool,
     aborting: AtomicBool,
     drained: Latch,
@@ -109,6 +113,7 @@ impl Shared {
             taken: AtomicU64::new(0),
             outbox: Outbox::new(lanes),
             invalid_timestamps: InvalidTimestamps::default(),
+            kept_records: KeptRecords::new(lanes),
             in_flight: AtomicI64::new(0),
             opens_below: AtomicI64::new(i64::MAX),
             failpoints,
@@ -120,6 +125,7 @@ impl Shared {
             sealed: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             grown: AtomicBool::new(false),
             aborting: AtomicBool::new(false),
             drained: Latch::default(),
@@ -266,6 +272,17 @@ impl Shared {
         self.leave();
     }
 
+    /// Stops reading, or goes on.
+    pub fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Release);
+        self.wake_intake();
+    }
+
+    /// Is nothing to be read?
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
     /// A clean stop that isn't done by then (monotonic) becomes an abort.
     pub fn stop_by(&self, at: Duration) {
         self.ending.update(|ending| {
@@ -334,6 +351,10 @@ impl Shared {
 
     /// Keeps the first failure and aborts the run.
     pub fn fail(&self, error: Error) {
+        if !self.is_aborting() {
+            let now = self.clock.now();
+            self.status.errors.note(&error, None, "failed", now);
+        }
         self.status.failed(&error);
         self.failure.lock().get_or_insert(error);
         self.abort();

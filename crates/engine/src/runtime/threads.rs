@@ -2,13 +2,13 @@
 //!
 //! Intake and commit have a thread each, since both wait for a broker. Lanes that run only native
 //! code are tokio tasks; lanes that call user functions, which may block, have a thread each, so
-//! that they never hold up a tokio worker (law 9). The admin port runs on the tokio runtime and
-//! answers from counters, whatever lanes do (law 8).
+//! that they never hold up a tokio worker (law 9). The admin port has threads of its own and answers
+//! whatever lanes do (law 8).
 
 use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
 use crate::admin::thread_activity::lane_thread;
-use crate::admin::{AdminOptions, AdminView, serve};
+use crate::admin::{AdminAddress, AdminOptions, AdminView, serve};
 use crate::query::StoreReaders;
 use crate::restore::{Parallelism, RestoreListener};
 use crate::runtime::failpoint::Failpoints;
@@ -17,7 +17,6 @@ use crate::runtime::shared::Shared;
 use crate::startup::components::Components;
 use crate::startup::{EngineParts, EngineSpec, StartupContext};
 use parking_lot::{Condvar, Mutex};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -27,17 +26,24 @@ use stoatflow_operators::Foreign;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Restarts};
 use stoatflow_state::Backend;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 
+mod admin_target;
 mod bodies;
 mod ending;
+mod fenced;
 mod queries;
+mod restarting;
 pub(crate) mod spawn;
+mod start_line;
 mod stop_request;
 mod watchdog;
 
-use bodies::{run_commit, run_intake, run_lane};
+pub use restarting::{RestartAnswer, Uncaught};
+
+use admin_target::EngineTarget;
+use bodies::{run_commit, run_index_builds, run_intake, run_lane};
 use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
 use stop_request::{Current, Outcome, StopRequest, signal};
 
@@ -46,6 +52,9 @@ const STALL_AFTER: Duration = Duration::from_secs(45);
 
 /// More threads don't speed up a restore: one reader feeds them.
 const LOADERS: usize = 4;
+
+/// So many stores are read for the admin port at a time.
+const ADMIN_READERS: usize = 4;
 
 /// How a run without a failure ended.
 enum End {
@@ -70,8 +79,9 @@ struct Inner {
     status: Arc<Status>,
     view: AdminView,
     listener: Option<Listener>,
+    uncaught: Mutex<Option<Uncaught>>,
     shared: Mutex<Current>,
-    admin: Mutex<Option<SocketAddr>>,
+    admin: Mutex<Option<AdminAddress>>,
     /// The state of the current run, for queries.
     readers: StoreReaders,
     outcome: Mutex<Outcome>,
@@ -107,6 +117,7 @@ impl Engine {
                 status,
                 view: view.into(),
                 listener,
+                uncaught: Mutex::new(None),
                 shared: Mutex::default(),
                 admin: Mutex::new(None),
                 readers: StoreReaders::default(),
@@ -114,6 +125,11 @@ impl Engine {
                 ended: Condvar::new(),
             }),
         }
+    }
+
+    /// Asks this about errors that would end the application.
+    pub fn on_uncaught(&self, ask: Uncaught) {
+        *self.inner.uncaught.lock() = Some(ask);
     }
 
     /// Starts in the background. Later failures, such as an admin port that can't be opened, end
@@ -142,7 +158,7 @@ impl Engine {
             .map_err(|e| Error::internal("the runtime can't start its threads").caused_by(e));
         let started = runtime.and_then(|runtime| {
             let (stop_admin, admin_stopped) = watch::channel(false);
-            inner.open_admin(runtime.handle(), admin_stopped)?;
+            let admin = inner.open_admin(admin_stopped)?;
             let (inner, shared) = (Arc::clone(&inner), Arc::clone(&shared));
             spawn("stoatflow-main", move || {
                 let guard = MainGuard(Arc::clone(&inner));
@@ -150,6 +166,9 @@ impl Engine {
                 let (result, shared) =
                     inner.run_with_restarts(shared, &failpoints, runtime.handle());
                 drop(stop_admin);
+                if let Some(admin) = admin {
+                    admin.shutdown_timeout(Duration::from_secs(1));
+                }
                 runtime.shutdown_timeout(Duration::from_secs(5));
                 inner.end(result.err(), &shared);
                 inner.outcome.lock().all_ended = true;
@@ -176,6 +195,32 @@ impl Engine {
     /// two.
     pub fn abort(&self) {
         self.request(StopRequest::Abort, None);
+    }
+
+    /// Stops reading: what was read is committed, and nothing more is read until [`Self::resume`], in
+    /// later runs too. What the clock makes due goes on. Returns at once; the state says `PAUSED` when all
+    /// is committed.
+    pub fn pause(&self) {
+        self.set_paused(true);
+    }
+
+    /// Reads on.
+    pub fn resume(&self) {
+        self.set_paused(false);
+    }
+
+    /// Is nothing to be read?
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.inner.shared.lock().paused
+    }
+
+    fn set_paused(&self, paused: bool) {
+        let mut current = self.inner.shared.lock();
+        current.paused = paused;
+        if let Some(run) = &current.run {
+            run.set_paused(paused);
+        }
     }
 
     /// `shutdown.timeout.ms`.
@@ -271,7 +316,7 @@ impl Engine {
 
     /// The address of the admin port.
     #[must_use]
-    pub fn admin_address(&self) -> Option<SocketAddr> {
+    pub fn admin_address(&self) -> Option<AdminAddress> {
         *self.inner.admin.lock()
     }
 }
@@ -284,6 +329,7 @@ impl Inner {
         let mut current = self.shared.lock();
         // Requested after one run had ended and before this one began.
         signal(&shared, current.requested, current.stop_by);
+        shared.set_paused(current.paused);
         current.run = Some(Arc::clone(&shared));
         shared
     }
@@ -300,6 +346,7 @@ impl Inner {
         let mut restarts = Restarts::new(settings.restart_max, settings.restart_window);
         let mut has_run = false;
         let mut spec = self.spec.clone();
+        self.wait_if_fenced_often(&shared);
         loop {
             let error = match self.run_once(&spec, &shared, runtime) {
                 Ok(End::Stopped) => return (Ok(()), shared),
@@ -322,20 +369,14 @@ impl Inner {
             self.readers.end();
             spec = self.spec.clone();
             // At a first start a missing broker is more often a mistyped address than an outage.
-            has_run |= self.status.state() == Lifecycle::Running;
+            has_run |= matches!(self.status.state(), Lifecycle::Running | Lifecycle::Paused);
             let asked = self.shared.lock().requested;
             let pause = (has_run && asked == StopRequest::Nothing)
-                .then(|| restarts.next(error.kind(), clock.monotonic()))
+                .then(|| self.pause_before_restart(&mut restarts, &error))
                 .flatten();
             let Some(pause) = pause else {
                 return (Err(error), shared);
             };
-            tracing::warn!(
-                application = self.status.application_id,
-                %error,
-                pause_ms = pause.as_millis(),
-                "the broker was unreachable; restarting from the last commit"
-            );
             shared.set_ended();
             self.status.restarts.fetch_add(1, Relaxed);
             self.status.reset_for_restart();
@@ -361,26 +402,37 @@ impl Inner {
         }
     }
 
-    fn open_admin(&self, runtime: &Handle, stop: watch::Receiver<bool>) -> Result<()> {
+    /// The port has threads of its own: whoever asks much of it takes nothing from the lanes but
+    /// processor time, and it answers however busy they are.
+    fn open_admin(self: &Arc<Self>, stop: watch::Receiver<bool>) -> Result<Option<Runtime>> {
         let Some(listen) = self.spec.settings.admin_listen.clone() else {
-            return Ok(());
+            return Ok(None);
         };
+        let runtime = Builder::new_multi_thread()
+            .thread_name("stoatflow-admin")
+            .worker_threads(1)
+            .max_blocking_threads(ADMIN_READERS)
+            .enable_all()
+            .build()
+            .map_err(|e| Error::internal("the admin port can't start its threads").caused_by(e))?;
         let options = AdminOptions {
             listen,
+            access: self.spec.settings.admin.clone(),
             stall_after: STALL_AFTER,
             version: env!("CARGO_PKG_VERSION"),
         };
         let clock = Arc::clone(&self.spec.components.clock);
         let address = serve(
-            runtime,
+            runtime.handle(),
             options,
             Arc::clone(&self.status),
             clock,
             self.view.clone(),
+            Arc::new(EngineTarget(Arc::downgrade(self))),
             stop,
         )?;
         *self.admin.lock() = Some(address);
-        Ok(())
+        Ok(Some(runtime))
     }
 
     /// One run, from start to end. A failure is returned after all parts have stopped.
@@ -401,6 +453,7 @@ impl Inner {
         shared.snapshot_lock.begin(started.collect());
         self.readers.begin(&parts.backend, shared);
         self.enter(Lifecycle::Running, clock.now());
+        self.log_start(parts.slots.iter().map(|slot| &slot.partition));
         let foreign = spec.plan.calls_out();
         let EngineParts {
             intake,
@@ -409,6 +462,7 @@ impl Inner {
             backend,
             slots,
             stores,
+            unbuilt,
             ..
         } = parts;
         // In the order in which they end. One that can't be started ends the others.
@@ -418,9 +472,7 @@ impl Inner {
         let (this, run) = (Arc::clone(self), Arc::clone(shared));
         threads.spawn("stoatflow-intake", move || {
             hosted(guest.as_deref(), (&run.status.intake, &run), || {
-                run_intake(intake, &run, || {
-                    this.enter(Lifecycle::Stopping, run.clock.now())
-                });
+                run_intake(intake, &run, |state| this.enter(state, run.clock.now()));
             });
         });
         let run = Arc::clone(shared);
@@ -430,6 +482,12 @@ impl Inner {
             self.status.report_partitions(first_report(&slots));
             threads.spawn("stoatflow-observe", move || {
                 monitor_lag(&shared, &this.spec, &slots);
+            });
+        }
+        if !unbuilt.is_empty() {
+            let (shared, backend) = (Arc::clone(shared), Arc::clone(&backend));
+            threads.spawn("stoatflow-index", move || {
+                run_index_builds(unbuilt, backend.as_ref(), &shared);
             });
         }
         for lane in lanes {
@@ -491,6 +549,10 @@ impl Inner {
             outcome.error.clone_from(&error);
         }
         if let Some(error) = &error {
+            if self.status.error().is_none() {
+                self.status.errors.note(error, None, "failed", now);
+            }
+            self.note_fencing(error);
             self.status.failed(error);
             tracing::error!(application = self.status.application_id, %error, "stopped by an error");
             if self.status.state() == Lifecycle::Created {

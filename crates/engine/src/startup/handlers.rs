@@ -84,6 +84,21 @@ impl EngineSpec {
         }
     }
 
+    /// How many bytes of input records a lane keeps for dead letters; 0 where all of them are written from the batch
+    /// that the record came in.
+    pub(super) fn kept_for_dead_letters(&self) -> usize {
+        /// Of all lanes.
+        const MOST: usize = 16 << 20;
+        let mut nodes = self.plan.nodes.iter();
+        let leaves = self.plan.stages.len() > 1
+            || nodes.any(|node| matches!(node.op, Op::Calls { .. } | Op::Offload { .. }));
+        if !leaves || self.plan.dead_letter_topics().is_empty() {
+            return 0;
+        }
+        let lanes = self.settings.lanes as usize;
+        (self.settings.in_flight_max_bytes / 4).min(MOST) / lanes.max(1)
+    }
+
     /// Dead letters are rare: report a missing topic at the start, not when the first one is
     /// written.
     pub(super) fn find_dead_letter_topics(&self, broker: &dyn Broker) -> Result<()> {

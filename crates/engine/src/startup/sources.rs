@@ -166,6 +166,7 @@ impl EngineSpec {
                     }
                     tracing::warn!(
                         address = broker.address(),
+                        reason = error.message(),
                         "the broker does not answer yet; trying again"
                     );
                     shared.pause(Duration::from_millis(500));

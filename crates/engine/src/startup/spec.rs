@@ -2,6 +2,7 @@
 
 use crate::admin::status::Status;
 use crate::commit::{CommitRoom, LoggedStore};
+use crate::index::build::Unbuilt;
 use crate::intake::Intake;
 use crate::intake::source_partitions::SourcePartitions;
 use crate::lane::LaneRoom;
@@ -26,6 +27,8 @@ pub struct EngineParts {
     pub lanes: Vec<LaneRoom>,
     /// Sends and commits.
     pub commit: CommitRoom,
+    /// Indexes that are built while it runs.
+    pub unbuilt: Vec<Unbuilt>,
     /// Stores by number.
     pub stores: Vec<LoggedStore>,
     /// The committed state.

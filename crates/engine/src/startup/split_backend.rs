@@ -91,6 +91,11 @@ impl Backend for SplitBackend {
         }))
     }
 
+    fn copies_for_snapshots(&self, stores: &[StoreId]) -> bool {
+        let copies = |store: &StoreId| self.of(*store).copies_for_snapshots(&[*store]);
+        stores.iter().any(copies)
+    }
+
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         let epoch = batch.epoch;
         let in_memory = |store: &StoreId| self.in_memory.contains(store);

@@ -6,6 +6,7 @@ use super::store_spec::{layout, store_layout};
 use super::{EngineSpec, LOCK_PATIENCE};
 use crate::commit::LoggedStore;
 use crate::commit::offsets_topic;
+use crate::index::{StoreIndexes, UniqueGuard, index_stores};
 use crate::lane::stream_time;
 use crate::runtime::shared::Shared;
 use crate::startup::split_backend::SplitBackend;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::StoreBackend;
-use stoatflow_core::{ErrorKind, Result, StoreId};
+use stoatflow_core::{Error, ErrorKind, Result, StoreId};
 use stoatflow_log::{Broker, Forgetting, NewTopic, TopicInfo};
 use stoatflow_plan::{Op, Store, StoreKind};
 use stoatflow_protocol::on_damage;
@@ -27,9 +28,18 @@ mod tests;
 /// Kept in a versioned changelog beyond the store's history (as Kafka Streams does).
 const VERSIONED_LAG_MS: i64 = 86_400_000;
 
-/// Settings of a changelog topic: those of the store's kind, overridden by the user's.
-fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
-    let mut config = BTreeMap::from([("cleanup.policy", "compact".to_owned())]);
+/// Settings of a changelog topic: those of the application (`topic.*`), overridden by those of the store's
+/// kind, which it can't do without, overridden by the store's own.
+fn topic_config(
+    store: &Store,
+    additional_ms: i64,
+    application: &BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let given = application.iter();
+    let mut config: BTreeMap<&str, String> = given
+        .map(|(name, value)| (name.as_str(), value.clone()))
+        .collect();
+    config.insert("cleanup.policy", "compact".to_owned());
     match store.kind {
         StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms } => {
             config.insert("cleanup.policy", "compact,delete".to_owned());
@@ -54,6 +64,15 @@ fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// Said once, however often the lock is tried.
+pub(super) fn warn_locked(error: &Error) {
+    tracing::warn!(
+        %error,
+        wait_ms = LOCK_PATIENCE.as_millis(),
+        "waiting for the older instance to release the state directory"
+    );
 }
 
 impl EngineSpec {
@@ -102,7 +121,7 @@ impl EngineSpec {
                     partitions
                 },
                 replication: self.settings.replication_factor,
-                config: topic_config(spec, additional),
+                config: topic_config(spec, additional, &self.settings.changelog_config),
             })
             .collect();
         if !missing.is_empty() {
@@ -142,7 +161,7 @@ impl EngineSpec {
             .partition(|l| in_memory(&specs[usize::from(l.id.0)]));
         let dir = self.state_directory();
         let clock = &self.components.clock;
-        let began = clock.monotonic();
+        let (began, mut told) = (clock.monotonic(), false);
         let mut rebuild = self.settings.rebuild_damaged_state;
         let budget = self.settings.state_memory_max_bytes / 4 * 3;
         loop {
@@ -184,7 +203,9 @@ impl EngineSpec {
                     if shared.is_stopping() {
                         return Ok(None);
                     }
-                    tracing::warn!(%error, "waiting for the older instance to release the state directory");
+                    if !std::mem::replace(&mut told, true) {
+                        warn_locked(&error);
+                    }
                     shared.pause(Duration::from_millis(200));
                 }
                 Err(error) => return Err(error),
@@ -199,18 +220,22 @@ impl EngineSpec {
         specs: &[Store],
     ) -> Result<Vec<LoggedStore>> {
         // The caches in front of RocksDB share a quarter of the state's memory budget.
-        let cache = self.settings.state_memory_max_bytes / 4 / specs.len().max(1);
+        let cached = specs.len() - index_stores(&self.plan).len();
+        let cache = self.settings.state_memory_max_bytes / 4 / cached.max(1);
         let parked: Vec<StoreId> = self.parked().collect();
+        let indexes = StoreIndexes::all(&self.plan, &self.foreign)?;
         specs
             .iter()
             .zip(changelogs)
-            .map(|(spec, changelog)| {
+            .enumerate()
+            .map(|(at, (spec, changelog))| {
                 let store = KeyValueStore::with_layout(
                     spec.id,
                     Arc::from(spec.name.as_str()),
                     self.foreign.serde(&spec.value)?,
                     Arc::clone(backend),
-                    cache,
+                    // Entries of indexes are written only.
+                    if at < cached { cache } else { 0 },
                     layout(spec.kind),
                 );
                 let store = if spec.ordered {
@@ -218,7 +243,13 @@ impl EngineSpec {
                 } else {
                     store
                 };
+                let own = indexes.iter().find(|own| own.store == spec.id);
+                let store = match own.and_then(|own| UniqueGuard::new(own, backend)) {
+                    Some(guard) => store.with_guard(Arc::new(guard)),
+                    None => store,
+                };
                 Ok(LoggedStore {
+                    indexes: own.cloned(),
                     store: Arc::new(store),
                     changelog: changelog.clone(),
                     waiting: matches!(spec.kind, StoreKind::TimeOrdered | StoreKind::Timers)

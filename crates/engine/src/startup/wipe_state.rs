@@ -3,6 +3,7 @@
 //! Deletes what [`super::stores`] opens and the directories that this leaves empty. Never touches
 //! the broker, nor a state that a process has open.
 
+use super::stores::warn_locked;
 use super::{EngineSpec, LOCK_PATIENCE};
 use crate::runtime::shared::Shared;
 use std::path::{Path, PathBuf};
@@ -57,14 +58,16 @@ impl EngineSpec {
     /// yet.
     pub(crate) fn wipe_state_when_unlocked(&self, shared: &Shared, specs: &[Store]) -> Result<()> {
         let clock = &self.components.clock;
-        let began = clock.monotonic();
+        let (began, mut told) = (clock.monotonic(), false);
         loop {
             match self.wipe_state(specs) {
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked
                         && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
                 {
-                    tracing::warn!(%error, "waiting for the older instance to release the state directory");
+                    if !std::mem::replace(&mut told, true) {
+                        warn_locked(&error);
+                    }
                     clock.skip(STEP);
                     shared.pause(STEP);
                 }

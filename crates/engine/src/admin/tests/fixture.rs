@@ -1,14 +1,21 @@
 //! A running port over a word count that never moves, and a client that speaks HTTP by hand.
 
 use crate::admin::status::{PartitionStatus, Status};
+use crate::admin::target::AdminTarget;
 use crate::admin::{AdminOptions, AdminView, serve};
+use crate::query::CommittedSnapshot;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Clock, NodeId, SinkId, SourceId, StageId, StoreId, Timestamp};
+use stoatflow_core::settings::AdminAccess;
+use stoatflow_core::{
+    Clock, Error, NodeId, Offset, Result, SinkId, SourceId, StageId, StoreId, Timestamp,
+    TopicPartition,
+};
+use stoatflow_operators::Foreign;
 use stoatflow_plan::{
     Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
     TimestampExtractor,
@@ -17,7 +24,7 @@ use stoatflow_protocol::Lifecycle;
 
 /// A clock that stands still: answers can be compared.
 #[derive(Debug)]
-pub(super) struct Still;
+pub(crate) struct Still;
 
 pub(super) const NOW_MS: i64 = 1_700_000_100_000;
 pub(super) const MONOTONIC_MS: u64 = 60_000;
@@ -52,7 +59,7 @@ pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) ->
 }
 
 /// Word count: a source, a function, an exchange, a count and a sink.
-pub(super) fn plan() -> PhysicalPlan {
+pub(crate) fn plan() -> PhysicalPlan {
     let stage = |id, nodes: &[u32]| Stage {
         id: StageId(id),
         nodes: nodes.iter().map(|&n| NodeId(n)).collect(),
@@ -148,6 +155,28 @@ pub(super) fn plan() -> PhysicalPlan {
     }
 }
 
+/// An application without state.
+#[derive(Debug)]
+pub(super) struct NoState;
+
+impl AdminTarget for NoState {
+    fn snapshot(&self, _store: Option<&str>) -> Result<CommittedSnapshot> {
+        Err(Error::config("nothing runs"))
+    }
+
+    fn is_committed(&self, _wanted: &[(TopicPartition, Offset)]) -> Result<bool> {
+        Err(Error::config("nothing runs"))
+    }
+
+    fn set_paused(&self, _paused: bool) -> Result<()> {
+        Err(Error::config("nothing runs"))
+    }
+
+    fn foreign(&self) -> Result<Arc<Foreign>> {
+        Ok(Arc::default())
+    }
+}
+
 /// A port that answers, until it is dropped.
 pub(super) struct Port {
     pub(super) status: Arc<Status>,
@@ -159,6 +188,7 @@ pub(super) struct Port {
 pub(super) fn options(listen: &str) -> AdminOptions {
     AdminOptions {
         listen: listen.to_owned(),
+        access: AdminAccess::default(),
         stall_after: Duration::from_secs(30),
         version: "1.2.3",
     }
@@ -166,6 +196,10 @@ pub(super) fn options(listen: &str) -> AdminOptions {
 
 impl Port {
     pub(super) fn open() -> Self {
+        Self::with(AdminAccess::default())
+    }
+
+    pub(super) fn with(access: AdminAccess) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -176,16 +210,22 @@ impl Port {
         let settings = json!({ "application.id": "word-count" });
         let address = serve(
             runtime.handle(),
-            options("127.0.0.1:0"),
+            AdminOptions {
+                access,
+                ..options("127.0.0.1:0")
+            },
             Arc::clone(&status),
             Arc::new(Still),
             AdminView {
                 settings,
                 info: json!({ "host": "here" }),
             },
+            Arc::new(NoState),
             stopped,
         )
         .unwrap();
+        assert!(!address.encrypted);
+        let address = address.socket;
         Self {
             status,
             address,
@@ -216,18 +256,30 @@ impl Port {
     }
 
     pub(super) fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+        self.ask_with(method, path, "Host: localhost\r\n")
+    }
+
+    /// With these lines in the head.
+    pub(super) fn ask_with(&self, method: &str, path: &str, head: &str) -> (u16, String, String) {
+        self.send(&format!(
+            "{method} {path} HTTP/1.1\r\n{head}Connection: close\r\n\r\n"
+        ))
+    }
+
+    /// Whatever it is; 0: the connection was closed without an answer.
+    pub(super) fn send(&self, text: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        // A port that refuses early doesn't read the rest.
+        let _unread = stream.write_all(text.as_bytes());
+        let mut bytes = Vec::new();
+        let _reset = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).unwrap();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            return (0, String::new(), text);
+        };
         (
             head.split(' ').nth(1).unwrap().parse().unwrap(),
             head.to_ascii_lowercase(),
@@ -238,7 +290,8 @@ impl Port {
     pub(super) fn get(&self, path: &str) -> (u16, Value) {
         let (code, head, body) = self.ask("GET", path);
         assert!(
-            head.contains("content-type: application/json"),
+            head.contains("content-type: application/json")
+                || head.contains("content-type: application/problem+json"),
             "{path}: {head}"
         );
         assert!(head.contains("cache-control: no-store"), "{path}: {head}");

@@ -48,6 +48,45 @@ fn what_is_written_is_read_again_and_only_what_moved_is_written() {
 }
 
 #[test]
+fn ends_of_changelogs_are_written_when_they_move() {
+    let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
+    let changelog: Arc<str> = "shop-counts-changelog".into();
+    let end = |partition, end| (Partition(partition), Offset(end));
+    topic.note_ends(&changelog, vec![]);
+    assert!(topic.write_ends(Timestamp(1)).is_empty());
+    topic.note_ends(&changelog, vec![end(2, 40)]);
+    assert!(topic.is_behind(&[]), "the end is not there yet");
+    let first = topic.write_ends(Timestamp(2));
+    assert_eq!(
+        first[0].value.as_deref(),
+        Some(br#"{"ends":[null,null,40]}"#.as_slice())
+    );
+    topic.note_ends(&changelog, vec![end(0, 7), end(2, 40)]);
+    let second = topic.write_ends(Timestamp(3));
+    topic.note_ends(&changelog, vec![end(0, 7), end(2, 39)]);
+    assert!(topic.write_ends(Timestamp(4)).is_empty(), "nothing moved");
+
+    let mut rows = OffsetRows::default();
+    read(&mut rows, &first);
+    read(&mut rows, &second);
+    let noted = |partition| rows.end_of(&TopicPartition::new(Arc::clone(&changelog), partition));
+    assert_eq!(
+        [0, 1, 2, 3].map(noted),
+        [Some(Offset(7)), None, Some(Offset(40)), None]
+    );
+    let lost = TopicPartition::new(Arc::clone(&changelog), 2);
+    read(&mut rows, &topic.write_lost(lost.clone(), Timestamp(5)));
+    assert_eq!(rows.end_of(&lost), Some(Offset(40)), "its ends stay");
+    assert_eq!(rows.lost, BTreeSet::from([lost]));
+    let records = topic.rewind(&[], &[changelog.to_string()], Timestamp(6));
+    read(&mut rows, &records);
+    assert!(
+        rows.changelogs.is_empty() && rows.lost.is_empty(),
+        "a reset deletes it"
+    );
+}
+
+#[test]
 fn who_is_idle_writes_now_and_then() {
     let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
     let cut = [entry(0, 5)];
@@ -60,7 +99,11 @@ fn who_is_idle_writes_now_and_then() {
     assert!(topic.write(&cut, Timestamp(start + 600_001)).is_empty());
     let mut rows = OffsetRows::default();
     read(&mut rows, &alive);
-    assert_eq!(rows, OffsetRows::default(), "told, not acted upon");
+    let told = OffsetRows {
+        started: Some(Timestamp(0)),
+        ..OffsetRows::default()
+    };
+    assert_eq!(rows, told, "no position, no topic");
 }
 
 #[test]
@@ -83,6 +126,7 @@ fn a_row_of_somebody_else_is_told_by_its_key() {
         "[7]",
         r#"["position","t","x"]"#,
         r#"["position","t",99999999999]"#,
+        r#"["changelog","t"]"#,
     ] {
         let found = rows.take(key.as_bytes(), Some(br#"{"offset":1}"#));
         assert_eq!(found, Err(key.to_owned()));

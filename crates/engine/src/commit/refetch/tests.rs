@@ -41,8 +41,7 @@ fn broker(records: i32) -> Arc<embedded::EmbeddedBroker> {
 
 fn letter(partition: i32, offset: i64) -> PendingDeadLetter {
     PendingDeadLetter {
-        from: TopicPartition::new("in", partition),
-        offset: Offset(offset),
+        missing: Some((TopicPartition::new("in", partition), Offset(offset))),
         record: ProducerRecord {
             topic: "bad".into(),
             partition: None,

@@ -8,7 +8,7 @@ use crate::commit::outbox::OutboxItem;
 use crate::runtime::failpoint::Failpoint;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::Result;
+use stoatflow_core::{Offset, Result};
 use stoatflow_log::CutEntry;
 use stoatflow_protocol::{Fetch, ScheduleFacts};
 
@@ -47,23 +47,32 @@ impl Dispatch {
         self.shared.until_punctuation() == Some(Duration::ZERO)
     }
 
-    /// Inserts a barrier if the schedule says so; true if it did.
+    /// Inserts a barrier if the schedule says so; true if it did. `leader_epoch` is
+    /// [`Consumer::leader_epoch`](stoatflow_log::Consumer::leader_epoch).
     ///
     /// # Errors
     /// What a failpoint asks for.
-    pub fn barrier_if_due(&mut self, stopping: bool) -> Result<bool> {
+    pub fn barrier_if_due(
+        &mut self,
+        stopping: bool,
+        leader_epoch: impl Fn(u32, Offset) -> Option<i32>,
+    ) -> Result<bool> {
         let due = self.schedule.is_due(&self.facts(stopping));
         if due {
             if stopping {
                 self.shared.failpoints.reach(Failpoint::ShutdownBarrier)?;
             }
-            self.barrier();
+            self.barrier_with(leader_epoch);
         }
         Ok(due)
     }
 
     /// Inserts a barrier now. The epoch before must be committed.
     pub fn barrier(&mut self) {
+        self.barrier_with(|_, _| None);
+    }
+
+    fn barrier_with(&mut self, leader_epoch: impl Fn(u32, Offset) -> Option<i32>) {
         assert!(
             !self.is_committing(),
             "a barrier while epoch {} is being committed",
@@ -76,11 +85,20 @@ impl Dispatch {
         let watermark = self.times.barrier();
         self.times
             .warn_about_stalled_watermark(self.epoch_records, now, &self.slots);
-        let cut = (0..).zip(self.slots.iter()).zip(&self.cut);
-        let cut = cut.map(|((at, slot), offset)| CutEntry {
-            partition: slot.partition.clone(),
-            offset: *offset,
-            metadata: self.times.progress(at).encode(),
+        let cut = (0_u32..).zip(self.slots.iter()).zip(&self.cut);
+        let cut = cut.map(|((at, slot), offset)| {
+            let mut progress = self.times.progress(at as usize);
+            // Where nothing was read yet, the last commit knows it.
+            progress.leader_epoch = if *offset == slot.start {
+                slot.progress.leader_epoch
+            } else {
+                leader_epoch(at, *offset).unwrap_or(-1)
+            };
+            CutEntry {
+                partition: slot.partition.clone(),
+                offset: *offset,
+                metadata: progress.encode(),
+            }
         });
         self.shared.outbox.push(OutboxItem::Cut {
             epoch: self.epoch,

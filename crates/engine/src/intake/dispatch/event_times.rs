@@ -11,8 +11,9 @@ use crate::lane::stream_time::groups::{goes_by_noted_times, source_tasks};
 use crate::runtime::shared::Shared;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use stoatflow_core::{Offset, StageId, Timestamp};
+use stoatflow_core::{Offset, Order, StageId, Task, Timestamp};
 use stoatflow_log::ConsumerRecord;
+use stoatflow_operators::TimesAt;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Strategy, Watermarks};
 
@@ -99,24 +100,29 @@ impl EventTimes {
         }
     }
 
-    /// A record is admitted: notes how it moves time.
-    pub fn admit(&mut self, slot: usize, record: &mut ConsumerRecord) {
+    /// A record is admitted: notes how it moves time. The times at it, where the first stage goes by them.
+    pub fn admit(&mut self, slot: usize, record: &ConsumerRecord) -> Option<TimesAt> {
         let timestamp = record.timestamp;
         let highest = &mut self.stream_time[slot];
         *highest = (*highest).max(timestamp);
         if !self.noted {
-            return;
+            return None;
         }
-        if let Some(task) = self.tasks[slot] {
+        let stream = self.tasks[slot].map_or(-1, |task| {
             let time = &mut self.of_tasks[task];
             *time = timestamp.0.max(*time);
-            record.stream_time = *time;
-        }
+            *time
+        });
         let keyed = &mut self.keyed[self.keyed_at[slot]];
-        record.keyed_time = *keyed;
+        let keyed_before = *keyed;
         if record.key.is_some() {
             *keyed = timestamp.0.max(*keyed);
         }
+        Some(TimesAt {
+            place: Order::new(record.number, Task(0)).key(),
+            stream,
+            keyed_before,
+        })
     }
 
     /// A run of a slot's records is admitted, up to but not including this offset.
@@ -236,6 +242,7 @@ impl EventTimes {
             stream_time: self.stream_time[slot],
             watermark: self.marks.of(slot),
             application: self.at_barrier,
+            leader_epoch: -1,
         }
     }
 

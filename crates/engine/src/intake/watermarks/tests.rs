@@ -8,8 +8,9 @@ fn how_far_time_has_come_survives_its_metadata() {
         stream_time: Timestamp(1_700),
         watermark: 1_600,
         application: 1_500,
+        leader_epoch: 4,
     };
-    assert_eq!(all.encode(), "st=1700;wm=1600;aw=1500");
+    assert_eq!(all.encode(), "st=1700;wm=1600;aw=1500;le=4");
     for progress in [
         all,
         Progress::NONE,
@@ -19,6 +20,10 @@ fn how_far_time_has_come_survives_its_metadata() {
         },
         Progress {
             stream_time: Timestamp::UNKNOWN,
+            ..all
+        },
+        Progress {
+            leader_epoch: -1,
             ..all
         },
     ] {

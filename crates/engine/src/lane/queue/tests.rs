@@ -3,13 +3,15 @@ use super::*;
 fn input(epoch: u64, bytes: i64) -> LaneItem {
     LaneItem::Input {
         epoch: Epoch(epoch),
-        batch: Vec::new(),
-        bytes,
+        batch: Dispatched {
+            bytes,
+            ..Dispatched::default()
+        },
     }
 }
 
 fn taken(queue: &LaneQueue, epoch: u64) -> Option<i64> {
-    queue.take_input_of(Epoch(epoch)).map(|(_, bytes)| bytes)
+    queue.take_input_of(Epoch(epoch)).map(|batch| batch.bytes)
 }
 
 #[test]

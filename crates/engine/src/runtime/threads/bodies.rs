@@ -1,22 +1,34 @@
 //! What the threads of intake, commit and lanes do until the run ends.
 
 use crate::commit::CommitRoom;
+use crate::index::build::{Unbuilt, build_beside};
 use crate::intake::Intake;
 use crate::lane::LaneRoom;
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
 use std::time::Duration;
+use stoatflow_protocol::Lifecycle;
+use stoatflow_state::Backend;
 
-/// Runs intake until everything admitted is committed after a stop, or until an abort. `stopping` is
-/// called while it drains for a stop that the user has requested.
-pub(super) fn run_intake(mut room: Intake, shared: &Shared, stopping: impl Fn()) {
+/// Runs intake until everything admitted is committed after a stop, or until an abort. `enter` is
+/// called with `Stopping` while it drains for a stop that the user has requested, with `Paused` once all
+/// that was read is committed and nothing more is to be read, and with `Running` when that is over.
+pub(super) fn run_intake(mut room: Intake, shared: &Shared, enter: impl Fn(Lifecycle)) {
+    let mut is_paused = false;
     while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
         // A failure also requests a stop, after the abort; then it isn't the user who stops it.
         if shared.is_stopping() && !shared.is_aborting() {
             if !shared.has_new_partitions() {
-                stopping();
+                enter(Lifecycle::Stopping);
             }
             shared.pause(Duration::from_millis(2));
+        } else if is_paused != (shared.is_paused() && (is_paused || room.is_settled())) {
+            is_paused = !is_paused;
+            enter(if is_paused {
+                Lifecycle::Paused
+            } else {
+                Lifecycle::Running
+            });
         }
         match room.step(true) {
             Err(error) if error.is_interruption() => shared.abort(),
@@ -38,6 +50,17 @@ pub(super) fn run_commit(mut room: CommitRoom, shared: &Shared) {
         room.abandon();
     } else {
         room.close();
+    }
+}
+
+/// Builds indexes from the rows that were there, one store after the other.
+pub(super) fn run_index_builds(unbuilt: Vec<Unbuilt>, backend: &dyn Backend, shared: &Shared) {
+    let is_over = || shared.is_stopping() || shared.is_aborting();
+    for mut unbuilt in unbuilt {
+        let built = build_beside(backend, &shared.snapshot_lock, &mut unbuilt, is_over);
+        if let Err(error) = built {
+            shared.fail(error);
+        }
     }
 }
 

@@ -11,6 +11,8 @@ use stoatflow_core::Error;
 pub(super) struct Current {
     pub run: Option<Arc<Shared>>,
     pub requested: StopRequest,
+    /// Is nothing to be read?
+    pub paused: bool,
     /// When a clean stop must be done (monotonic).
     pub stop_by: Option<Duration>,
 }

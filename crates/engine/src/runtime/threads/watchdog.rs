@@ -45,7 +45,10 @@ impl Watchdog {
     pub(super) fn due(&mut self, inner: &Inner, now: Duration) -> Option<Duration> {
         let limit = self.limit?;
         let status = &inner.status;
-        let works = matches!(status.state(), Lifecycle::Running | Lifecycle::Stopping);
+        let works = matches!(
+            status.state(),
+            Lifecycle::Running | Lifecycle::Paused | Lifecycle::Stopping
+        );
         if !works || status.broker_away.load(Relaxed) {
             self.since = now;
         }

@@ -11,7 +11,7 @@ fn store(kind: StoreKind) -> Store {
 }
 
 fn config(store: &Store, name: &str) -> Option<String> {
-    let config = topic_config(store, 1_000);
+    let config = topic_config(store, 1_000, &std::collections::BTreeMap::new());
     let mut found = config.into_iter().filter(|(n, _)| n == name);
     let value = found.next().map(|(_, value)| value);
     assert!(found.next().is_none(), "{name} is set twice");
@@ -54,6 +54,24 @@ fn the_user_has_the_last_word_about_a_topic() {
     assert_eq!(config(&spec, "retention.ms").unwrap(), "77");
     assert_eq!(config(&spec, "segment.ms").unwrap(), "9");
     assert_eq!(config(&spec, "cleanup.policy").unwrap(), "compact,delete");
+}
+
+#[test]
+fn configurations_of_the_application_stand_behind_those_of_store_and_kind() {
+    let given = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let application = std::collections::BTreeMap::from([
+        given("segment.ms", "1"),
+        given("min.insync.replicas", "2"),
+        given("cleanup.policy", "delete"),
+    ]);
+    let mut spec = store(StoreKind::KeyValue);
+    spec.topic.insert("segment.ms".into(), "9".into());
+    let config: std::collections::BTreeMap<_, _> = topic_config(&spec, 1_000, &application)
+        .into_iter()
+        .collect();
+    assert_eq!(config["segment.ms"], "9");
+    assert_eq!(config["min.insync.replicas"], "2");
+    assert_eq!(config["cleanup.policy"], "compact");
 }
 
 #[test]

@@ -17,8 +17,6 @@ fn record(offset: i64) -> ConsumerRecord {
         value: Some(Bytes::from_static(b"v")),
         headers: None,
         number: 0,
-        stream_time: -1,
-        keyed_time: -1,
     }
 }
 
@@ -252,7 +250,7 @@ fn a_barrier_begins_anew_with_what_was_asked_for() {
         dispatch.accept(&mut vec![record(offset)], &mut Vec::new());
         dispatch.admit();
         stand.clock.advance(after);
-        dispatch.barrier_if_due(false).unwrap()
+        dispatch.barrier_if_due(false, |_, _| None).unwrap()
     };
     engine.parts().intake.dispatch().barrier();
     engine.run_until_idle().unwrap();

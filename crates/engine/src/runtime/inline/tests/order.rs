@@ -23,8 +23,6 @@ fn fetched(slot: u32, offset: i64, time: i64, size: usize) -> ConsumerRecord {
         value: Some(Bytes::from(vec![b'v'; size])),
         headers: None,
         number: 0,
-        stream_time: -1,
-        keyed_time: -1,
     }
 }
 

@@ -1,0 +1,248 @@
+//! Who may ask the admin port, and for what.
+//!
+//! Takes the settings and what is known of a connection; gives yes, or a [`Problem`]. `/health/*` stays open for
+//! probes, which then learn no more than the state. Without a token only loopback is served, and only names of
+//! this machine: a page of the web must not reach the port through a name that it has pointed at 127.0.0.1.
+
+use super::Shared;
+use super::problem::Problem;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::settings::{AdminAccess, check_token};
+use stoatflow_core::{Error, Result};
+use subtle::ConstantTimeEq;
+
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(90);
+/// No endpoint reads a body.
+const BODY: u64 = 64 << 10;
+/// What a browser shows when it asks for the token.
+const CHALLENGE: &str = r#"Bearer realm="stoatflow", Basic realm="stoatflow", charset="UTF-8""#;
+
+/// See the module.
+#[derive(Clone, Default)]
+pub(super) struct AccessRules {
+    token: Option<Vec<u8>>,
+    /// May a certificate stand for the token?
+    by_certificate: bool,
+    open: bool,
+}
+
+/// Never prints the token.
+impl std::fmt::Debug for AccessRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessRules")
+            .field("has_token", &self.token.is_some())
+            .field("by_certificate", &self.by_certificate)
+            .field("open", &self.open)
+            .finish()
+    }
+}
+
+/// What is known of the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    /// Has it shown a certificate that was signed by `admin.ssl.ca`?
+    pub(super) certified: bool,
+}
+
+/// May the request see all that there is?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Authorised(pub(super) bool);
+
+impl AccessRules {
+    /// Reads the token, if it is in a file.
+    ///
+    /// # Errors
+    /// `Config` if there is no such file, or if the token is too weak.
+    pub(super) fn new(access: &AdminAccess) -> Result<Self> {
+        let token = access.token.as_deref().map(token).transpose()?;
+        Ok(Self {
+            token: token.map(String::into_bytes),
+            by_certificate: access.client_ca.is_some(),
+            open: access.open,
+        })
+    }
+
+    /// May it be bound here?
+    ///
+    /// # Errors
+    /// `Config` if others could reach it without a token.
+    pub(super) fn may_listen(&self, address: SocketAddr, encrypted: bool) -> Result<()> {
+        if address.ip().is_loopback() {
+            return Ok(());
+        }
+        if !self.asks() {
+            if self.open {
+                tracing::warn!(%address, "the admin port can be reached from other machines, and asks for no \
+                    token (admin.open)");
+                return Ok(());
+            }
+            return Err(Error::config(format!(
+                "admin.listen = {address}: other machines could read stores, errors and settings there, \
+                    and pause the application"
+            ))
+            .hint(
+                "set admin.token (or admin.ssl.ca, for clients with certificates), or admin.open=true if \
+                    the network alone decides who may; or listen on 127.0.0.1",
+            ));
+        }
+        if !encrypted {
+            tracing::warn!(%address, "the admin port can be reached from other machines without TLS: its \
+                token is sent as it is; set admin.ssl.certificate and admin.ssl.key");
+        }
+        Ok(())
+    }
+
+    /// Is anything asked for?
+    const fn asks(&self) -> bool {
+        self.token.is_some() || self.by_certificate
+    }
+
+    fn admits(&self, headers: &HeaderMap, peer: Peer) -> bool {
+        !self.asks()
+            || (self.by_certificate && peer.certified)
+            || headers
+                .get_all(header::AUTHORIZATION)
+                .iter()
+                .any(|given| self.is_token(given))
+    }
+
+    fn is_token(&self, given: &HeaderValue) -> bool {
+        let Some(token) = &self.token else {
+            return false;
+        };
+        let Some((scheme, rest)) = given.to_str().ok().and_then(|text| text.split_once(' ')) else {
+            return false;
+        };
+        let rest = rest.trim();
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return rest.as_bytes().ct_eq(token).into();
+        }
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return false;
+        }
+        // A browser asks for a name too; any will do.
+        let Ok(decoded) = STANDARD.decode(rest) else {
+            return false;
+        };
+        let colon = decoded.iter().position(|byte| *byte == b':');
+        colon.is_some_and(|colon| decoded[colon + 1..].ct_eq(token).into())
+    }
+
+    /// Refuses what a page of another site makes a browser send.
+    fn check_origin(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+        let text = |name| {
+            headers
+                .get(name)
+                .and_then(|value: &HeaderValue| value.to_str().ok())
+        };
+        let host = text(header::HOST);
+        if !self.asks() && !self.open && !host.is_none_or(is_of_this_machine) {
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "foreign_host",
+                "without a token this port answers to localhost and to addresses, not to other names",
+                "ask for it by its address, or set admin.token",
+            ));
+        }
+        if method == Method::GET || method == Method::HEAD {
+            return Ok(());
+        }
+        let origin =
+            text(header::ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |o| o.1));
+        if origin.is_some_and(|origin| Some(origin) != host) {
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "foreign_origin",
+                "a page of another site can't change anything here",
+                "send the request without the header Origin, or from the page of this port",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn token(given: &str) -> Result<String> {
+    let Some(path) = given.strip_prefix("file:") else {
+        return Ok(given.to_owned());
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::config(format!("admin.token = file:{path}: {e}"))
+            .hint("write the token into that file, or set admin.token to another one")
+    })?;
+    let token = text.trim_end_matches(['\r', '\n']);
+    check_token(token).map_err(|why| Error::config(format!("admin.token = file:{path}: {why}")))?;
+    Ok(token.to_owned())
+}
+
+/// Is it `localhost` or an address, with or without a port? No name server can point these elsewhere.
+fn is_of_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
+            name
+        }
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
+
+/// In front of every endpoint.
+pub(super) async fn check(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let rules = &shared.access;
+    if let Err(problem) = rules.check_origin(request.method(), request.headers()) {
+        return problem.into_response();
+    }
+    let peer = request.extensions().get::<Peer>().copied();
+    let peer = peer.unwrap_or(Peer { certified: false });
+    let authorised = rules.admits(request.headers(), peer);
+    if !authorised && !request.uri().path().starts_with("/health/") {
+        let problem = Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "this port asks for a token",
+            "send the header `Authorization: Bearer TOKEN` with the application's admin.token",
+        );
+        let mut response = problem.into_response();
+        let challenge = HeaderValue::from_static(CHALLENGE);
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, challenge);
+        return response;
+    }
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|text| text.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > BODY) {
+        return Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("no endpoint takes a body of more than {BODY} bytes"),
+            "send the request without a body",
+        )
+        .into_response();
+    }
+    request.extensions_mut().insert(Authorised(authorised));
+    match tokio::time::timeout(ANSWER, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_slow",
+            format!("there is no answer within {} s", ANSWER.as_secs()),
+            "ask for less (limit=), or later",
+        )
+        .retry_after(5)
+        .into_response(),
+    }
+}

@@ -1,0 +1,59 @@
+//! `POST /pause` and `POST /resume`: reading stops and goes on. Nothing here can lose a record.
+
+use super::problem::Problem;
+use super::{Shared, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_protocol::Lifecycle;
+
+/// How long a request waits for the commit that it has asked for.
+const WAIT: Duration = Duration::from_secs(10);
+/// How often a waiting request looks at the state.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// 200 when all that was read is committed, 202 if that takes longer.
+pub(super) async fn pause(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    set(&shared, true).await
+}
+
+/// 200 when it reads again, 202 if that takes longer.
+pub(super) async fn resume(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    set(&shared, false).await
+}
+
+async fn set(shared: &Shared, paused: bool) -> Result<Response, Problem> {
+    let state = shared.status.state();
+    if state.is_final() {
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            "not_running",
+            format!("the application is {}", state.name()),
+            "start it again",
+        ));
+    }
+    (shared.target.set_paused(paused))
+        .map_err(|e| Problem::of(StatusCode::CONFLICT, "not_running", &e))?;
+    let wanted = if paused {
+        Lifecycle::Paused
+    } else {
+        Lifecycle::Running
+    };
+    let until = shared.clock.monotonic().saturating_add(WAIT);
+    while shared.status.state() != wanted && shared.clock.monotonic() < until {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let state = shared.status.state();
+    let code = if state == wanted {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    Ok(answer(
+        code,
+        &json!({ "state": state.name(), "paused": paused }),
+    ))
+}

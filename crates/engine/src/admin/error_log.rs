@@ -1,0 +1,184 @@
+//! The last errors, each cause once: what failed, how often, since when, and at which record.
+//!
+//! Takes errors of records that were left out, and those that end a run. What differs from record to record
+//! (numbers, quoted values) doesn't make another cause. The traceback is that of the first one: later ones cost a
+//! lookup.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Shared, answer};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::json;
+use std::sync::Arc;
+use stoatflow_core::{Error, Timestamp};
+use stoatflow_operators::Runtime;
+
+/// So many causes are kept; the one that was seen longest ago goes first.
+const CAUSES: usize = 100;
+/// Of a text, so many characters are kept.
+const TEXT: usize = 4_000;
+
+/// One cause.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorEntry {
+    #[serde(skip)]
+    cause: String,
+    /// What became of it: `failed` (the run ended), or why records were left out.
+    pub outcome: &'static str,
+    /// Its kind.
+    pub kind: &'static str,
+    /// How often.
+    pub count: u64,
+    /// Wall clock, ms.
+    pub first_at_ms: i64,
+    /// Wall clock, ms.
+    pub last_at_ms: i64,
+    /// The node of the topology.
+    pub node: Option<String>,
+    /// The user's function.
+    pub function: Option<String>,
+    /// The store.
+    pub store: Option<String>,
+    /// The topic of the last record.
+    pub topic: Option<String>,
+    /// Its partition.
+    pub partition: Option<i32>,
+    /// Its offset.
+    pub offset: Option<i64>,
+    /// Of the last one.
+    pub message: String,
+    /// What to do.
+    pub next_step: String,
+    /// The class of the exception.
+    pub exception: Option<String>,
+    /// Of the first one.
+    pub traceback: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct ErrorLog {
+    entries: Mutex<Vec<ErrorEntry>>,
+    /// Knows what an exception says.
+    runtime: Option<Arc<dyn Runtime>>,
+}
+
+impl ErrorLog {
+    /// With the runtime of the user's functions.
+    #[must_use]
+    pub fn of(runtime: Option<Arc<dyn Runtime>>) -> Self {
+        Self {
+            runtime,
+            ..Self::default()
+        }
+    }
+
+    /// Notes an error. The first of its cause may wait for the interpreter.
+    pub fn note(&self, error: &Error, node: Option<&str>, outcome: &'static str, now: Timestamp) {
+        let at = error.coordinates();
+        let node = node.or(at.node.as_deref());
+        let cause = cause(error, node, outcome);
+        let is_known = |entries: &[ErrorEntry]| entries.iter().any(|entry| entry.cause == cause);
+        // It may run code of the user: no lock is held meanwhile.
+        let runtime = self.runtime.as_ref();
+        let raised = match is_known(&self.entries.lock()) {
+            true => None,
+            false => runtime.and_then(|runtime| runtime.exception(error)),
+        };
+        let mut entries = self.entries.lock();
+        let known = entries.iter().position(|entry| entry.cause == cause);
+        let mut entry = match known {
+            Some(known) => entries.remove(known),
+            None => ErrorEntry {
+                cause,
+                outcome,
+                kind: error.kind().name(),
+                count: 0,
+                first_at_ms: now.0,
+                last_at_ms: now.0,
+                node: node.map(str::to_owned),
+                function: at.function.clone(),
+                store: at.store.clone(),
+                topic: None,
+                partition: None,
+                offset: None,
+                message: String::new(),
+                next_step: error.next_step().to_owned(),
+                exception: None,
+                traceback: None,
+            },
+        };
+        entry.count += 1;
+        entry.last_at_ms = now.0;
+        entry.topic.clone_from(&at.topic);
+        entry.partition = at.partition.map(|partition| partition.0);
+        entry.offset = at.offset.map(|offset| offset.0);
+        entry.message = short(&said(error));
+        if let Some(raised) = raised {
+            entry.exception = Some(raised.class);
+            entry.traceback = raised.traceback.as_deref().map(short);
+        }
+        if entries.len() >= CAUSES {
+            entries.remove(0);
+        }
+        entries.push(entry);
+    }
+
+    /// All of them, the last one first.
+    #[must_use]
+    pub fn entries(&self) -> Vec<ErrorEntry> {
+        let entries = self.entries.lock();
+        entries.iter().rev().cloned().collect()
+    }
+}
+
+/// What happened, with what caused it.
+fn said(error: &Error) -> String {
+    match error.cause() {
+        Some(cause) => format!("{}: {cause}", error.message()),
+        None => error.message().to_owned(),
+    }
+}
+
+/// The same for all records that fail in the same way.
+fn cause(error: &Error, node: Option<&str>, outcome: &str) -> String {
+    let at = error.coordinates();
+    let mut text = String::new();
+    let (mut quoted, mut before) = (None, ' ');
+    for sign in said(error).chars().take(TEXT) {
+        match (quoted, sign) {
+            (Some(quote), sign) if sign == quote => quoted = None,
+            (Some(_), _) => {}
+            // That of "can't" is none.
+            (None, '\'' | '"') if !before.is_alphanumeric() => quoted = Some(sign),
+            (None, sign) if sign.is_ascii_digit() => {
+                if !text.ends_with('#') {
+                    text.push('#');
+                }
+            }
+            (None, sign) => text.push(sign),
+        }
+        before = sign;
+    }
+    let function = at.function.as_deref().unwrap_or_default();
+    let node = node.unwrap_or_default();
+    format!("{outcome}|{}|{node}|{function}|{text}", error.kind().name())
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(TEXT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The endpoint.
+pub(super) async fn errors(State(shared): State<Arc<Shared>>) -> Response {
+    let body = json!({ "errors": shared.status.errors.entries(), "at_ms": shared.clock.now().0 });
+    answer(StatusCode::OK, &body)
+}

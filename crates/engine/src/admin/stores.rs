@@ -1,0 +1,345 @@
+//! `/stores`: committed state over HTTP.
+//!
+//! Takes paths and parameters, gives JSON. A read takes a snapshot on a thread for reading, so that neither lanes
+//! nor other requests wait for the disk; never runs code of the user, so values of a serde in Python are shown as
+//! their bytes. Every answer knows the epoch and the input that it stands for.
+
+mod asked;
+mod cursors;
+mod forms;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use super::problem::Problem;
+use super::{Shared, secure};
+use crate::query::{CommittedCut, CommittedSnapshot, readable};
+use asked::{Asked, decoded};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+pub(super) use cursors::Cursors;
+use forms::{Forms, kind_name};
+use read::{Reading, Rows};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use stoatflow_core::Error;
+use stoatflow_plan::Store;
+use stoatflow_protocol::Lifecycle;
+
+/// How often a request with `at_least` looks at the committed positions.
+const LOOK_EVERY: Duration = Duration::from_millis(3);
+
+/// All stores.
+pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    let foreign = shared
+        .target
+        .foreign()
+        .map_err(|e| unavailable(&shared, &e))?;
+    let stores: Vec<Value> = (shared.status.plan.stores.iter())
+        .map(|store| {
+            let mut row = json!({ "name": store.name, "kind": kind_name(store.kind) });
+            match readable(store) {
+                Ok(_) => {
+                    let forms = Forms::of(store, &foreign);
+                    row["readable"] = json!(true);
+                    row["key"] = forms.key.shown();
+                    row["value"] = forms.value.shown();
+                }
+                Err(error) => {
+                    row["readable"] = json!(false);
+                    row["why"] = json!(error.message());
+                }
+            }
+            row
+        })
+        .collect();
+    let state = shared.status.state().name();
+    Ok(super::answer(
+        StatusCode::OK,
+        &json!({ "application_id": shared.status.application_id, "state": state, "stores": stores }),
+    ))
+}
+
+/// A store, or a key of it.
+pub(super) async fn read(
+    State(shared): State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let path = uri.path().strip_prefix("/stores/").unwrap_or_default();
+    let (name, key) = match path.split_once('/') {
+        Some((name, key)) => (name, Some(decoded(key)?)),
+        None => (path, None),
+    };
+    let name = String::from_utf8(decoded(name)?)
+        .map_err(|_| Problem::bad("the name of the store is not UTF-8", "see /stores"))?;
+    let plan = &shared.status.plan;
+    let store = plan
+        .store_named(&name)
+        .map_err(|e| Problem::of(StatusCode::NOT_FOUND, "unknown_store", &e))?;
+    readable(store).map_err(|e| Problem::of(StatusCode::BAD_REQUEST, "not_readable", &e))?;
+    let asked = Asked::parse(uri.query().unwrap_or_default(), store.kind, key.is_some())?;
+    wait(&shared, &asked).await?;
+
+    let known = headers.get(header::IF_NONE_MATCH).cloned();
+    let job = Job {
+        shared: Arc::clone(&shared),
+        store: store.clone(),
+        key,
+        asked,
+        known,
+    };
+    // A client that has gone gets nothing read.
+    let gone = Arc::new(AtomicBool::new(false));
+    let _guard = OnDrop(Arc::clone(&gone));
+    let read = tokio::task::spawn_blocking(move || {
+        if gone.load(Relaxed) {
+            return Err(Problem::bad("the client has gone", "ask again"));
+        }
+        job.run()
+    });
+    read.await.unwrap_or_else(|_| {
+        Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the read ended with a panic, which is in the log",
+            "report it with the log",
+        ))
+    })
+}
+
+struct OnDrop(Arc<AtomicBool>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Waits until the wanted input is committed.
+async fn wait(shared: &Shared, asked: &Asked) -> Result<(), Problem> {
+    if asked.at_least.is_empty() {
+        return Ok(());
+    }
+    let until = shared.clock.monotonic().saturating_add(asked.timeout);
+    loop {
+        match shared.target.is_committed(&asked.at_least) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) if is_running(shared) => {
+                return Err(Problem::of(StatusCode::BAD_REQUEST, "bad_request", &error));
+            }
+            Err(error) => return Err(unavailable(shared, &error)),
+        }
+        if shared.clock.monotonic() >= until {
+            return Err(Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not_committed_in_time",
+                format!(
+                    "what at_least asks for was not committed within {} ms",
+                    asked.timeout.as_millis()
+                ),
+                "ask again, with a longer timeout_ms, or look at /offsets",
+            )
+            .retry_after(1));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn is_running(shared: &Shared) -> bool {
+    matches!(
+        shared.status.state(),
+        Lifecycle::Running | Lifecycle::Paused | Lifecycle::Stopping
+    )
+}
+
+/// There is no state to read, for now or for good.
+fn unavailable(shared: &Shared, error: &Error) -> Problem {
+    let state = shared.status.state();
+    let code = match state {
+        Lifecycle::Restoring => "restoring",
+        _ => "not_running",
+    };
+    let problem = Problem::of(StatusCode::SERVICE_UNAVAILABLE, code, error)
+        .with("state", json!(state.name()));
+    if state.is_final() {
+        problem
+    } else {
+        problem.retry_after(1)
+    }
+}
+
+/// What a thread for reading does.
+struct Job {
+    shared: Arc<Shared>,
+    store: Store,
+    /// As it stood in the path.
+    key: Option<Vec<u8>>,
+    asked: Asked,
+    known: Option<HeaderValue>,
+}
+
+impl Job {
+    fn run(self) -> Result<Response, Problem> {
+        let shared = Arc::clone(&self.shared);
+        let foreign = shared
+            .target
+            .foreign()
+            .map_err(|e| unavailable(&shared, &e))?;
+        let forms = Forms::of(&self.store, &foreign);
+        let cursors = &shared.cursors;
+        let (snapshot, held) = match &self.asked.cursor {
+            Some(token) => {
+                let held = cursors.find(token, &self.store.name, shared.clock.monotonic())?;
+                (held.snapshot.clone(), Some(held))
+            }
+            None => {
+                let taken = shared.target.snapshot(Some(&self.store.name));
+                (taken.map_err(|e| unavailable(&shared, &e))?, None)
+            }
+        };
+        let tag = cursors.tag(snapshot.run(), snapshot.cut().epoch.0);
+        if held.is_none() && self.known.as_ref().is_some_and(|known| names(known, &tag)) {
+            let mut response = StatusCode::NOT_MODIFIED.into_response();
+            with_tag(response.headers_mut(), &tag);
+            return Ok(response);
+        }
+        let reader = snapshot
+            .reader_as(&shared.status.plan, &foreign, &forms.store)
+            .map_err(|e| unavailable(&shared, &e))?;
+        let reading = Reading {
+            reader: &reader,
+            forms: &forms,
+            asked: &self.asked,
+        };
+        let (walk, last) = match &held {
+            Some(held) => (Some(held.walk.clone()), Some(held.last.clone())),
+            None => (None, None),
+        };
+        let rows = match (&self.key, walk) {
+            (_, Some(walk)) => reading.walk(walk, last.as_ref()),
+            (None, None) => reading.store(),
+            (Some(key), None) => reading.key(key),
+        };
+        let rows = rows.map_err(|problem| match held.is_some() && is_gone(&snapshot) {
+            true => cursors::gone("the application has restarted since"),
+            false => problem,
+        })?;
+        let cursor = match (&rows, held) {
+            (Rows::Page { walk, last, .. }, held) => {
+                let now = shared.clock.monotonic();
+                let held = held.map(|held| held.id);
+                match last {
+                    Some(last) => {
+                        let of = (&snapshot, self.store.name.as_str());
+                        Some(cursors.keep(held, of, walk, last, now)?)
+                    }
+                    None => {
+                        cursors.done(held);
+                        None
+                    }
+                }
+            }
+            _ => None,
+        };
+        let body = self.body(&forms, snapshot.cut(), rows, cursor.as_deref())?;
+        let mut response = Response::new(Body::from(body));
+        let headers = response.headers_mut();
+        let kind = HeaderValue::from_static("application/json");
+        headers.insert(header::CONTENT_TYPE, kind);
+        secure(headers, "private, no-cache");
+        if self.asked.cursor.is_none() {
+            with_tag(headers, &tag);
+        }
+        Ok(response)
+    }
+
+    fn body(
+        &self,
+        forms: &Forms,
+        cut: &CommittedCut,
+        rows: Rows,
+        cursor: Option<&str>,
+    ) -> Result<Vec<u8>, Problem> {
+        let mut head = json!({
+            "store": self.store.name,
+            "kind": kind_name(self.store.kind),
+            "epoch": cut.epoch.0,
+            "positions": positions(cut),
+            "key_format": forms.key.format(),
+            "value_format": forms.value.format(),
+        });
+        if let Some(note) = forms.note() {
+            head["note"] = json!(note);
+        }
+        let member = match rows {
+            Rows::Nothing => {
+                return Err(Problem::new(
+                    StatusCode::NOT_FOUND,
+                    "unknown_key",
+                    format!("the store '{}' has nothing for this key", self.store.name),
+                    "check the key and key_format; /stores says how keys are written",
+                )
+                .with("epoch", json!(cut.epoch.0))
+                .with("positions", positions(cut)));
+            }
+            Rows::One(text) => text,
+            Rows::Versions(text) => [b"\"versions\":[".as_slice(), &text, b"]"].concat(),
+            Rows::Page { text, .. } => {
+                let cursor = json!(cursor).to_string();
+                let lifetime = json!(cursor_lifetime(&cursor)).to_string();
+                let rest = format!("],\"cursor\":{cursor},\"cursor_lifetime_ms\":{lifetime}");
+                [b"\"entries\":[".as_slice(), &text, rest.as_bytes()].concat()
+            }
+        };
+        let mut out = head.to_string().into_bytes();
+        out.pop();
+        out.push(b',');
+        out.extend_from_slice(&member);
+        out.push(b'}');
+        Ok(out)
+    }
+}
+
+/// Shown where there is a cursor.
+fn cursor_lifetime(cursor: &str) -> Option<u128> {
+    (cursor != "null").then_some(cursors::LIFETIME.as_millis())
+}
+
+/// Has the run of a snapshot ended?
+fn is_gone(snapshot: &CommittedSnapshot) -> bool {
+    !snapshot.is_open()
+}
+
+fn positions(cut: &CommittedCut) -> Value {
+    let mut topics = Map::new();
+    for (of, offset) in &cut.positions {
+        let topic = topics.entry(of.topic.to_string());
+        let partitions = topic.or_insert_with(|| json!({}));
+        partitions[of.partition.0.to_string()] = json!(offset.0);
+    }
+    Value::Object(topics)
+}
+
+fn with_tag(headers: &mut HeaderMap, tag: &str) {
+    if let Ok(tag) = HeaderValue::from_str(tag) {
+        headers.insert(header::ETAG, tag);
+    }
+    secure(headers, "private, no-cache");
+}
+
+/// Does an `If-None-Match` name this tag?
+fn names(known: &HeaderValue, tag: &str) -> bool {
+    let Ok(known) = known.to_str() else {
+        return false;
+    };
+    let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    known
+        .split(',')
+        .any(|one| one.trim() == "*" || bare(one) == bare(tag))
+}

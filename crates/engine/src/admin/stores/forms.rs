@@ -1,0 +1,313 @@
+//! How keys and values of a store are written in URLs and answers.
+//!
+//! A serde that works without the user's runtime is used; where there is only one of the user's, in Python, keys
+//! and values are the bytes that it made, in base64, and the answer says so.
+
+use super::asked::KeyFormat;
+use crate::admin::problem::Problem;
+use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use stoatflow_core::fields::{Fields, Open};
+use stoatflow_core::serde::write_json;
+use stoatflow_core::{Bytes, Datum, Error, Result, Serde, Text};
+use stoatflow_operators::Foreign;
+use stoatflow_plan::{SerdeSpec, Store, StoreKind};
+
+/// One side of a store.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    serde: Option<Serde>,
+    /// The name of the serde.
+    name: String,
+    /// Is it shown as the bytes of a serde that can't be used?
+    by_user: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Forms {
+    /// The store with serdes that can be used.
+    pub store: Store,
+    pub key: Form,
+    pub value: Form,
+}
+
+/// The word for a kind of store.
+pub(super) const fn kind_name(kind: StoreKind) -> &'static str {
+    match kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => "key-value",
+        StoreKind::Window { .. } => "window",
+        StoreKind::Session { .. } => "session",
+        StoreKind::Versioned { .. } => "versioned",
+        StoreKind::TimeOrdered => "time-ordered",
+        StoreKind::Timers => "timers",
+    }
+}
+
+impl Forms {
+    pub(super) fn of(store: &Store, foreign: &Foreign) -> Self {
+        let (mut usable, mut forms) = (store.clone(), Vec::new());
+        for spec in [&mut usable.key, &mut usable.value] {
+            let name = foreign.serde(spec).map(|serde| serde.name().to_owned());
+            let by_user = replace(spec, foreign);
+            forms.push(Form {
+                serde: foreign.serde(spec).ok(),
+                name: name.unwrap_or_default(),
+                by_user,
+            });
+        }
+        let value = forms.pop().expect("two were pushed");
+        let key = forms.pop().expect("two were pushed");
+        Self {
+            store: usable,
+            key,
+            value,
+        }
+    }
+
+    /// What a reader of the answer must know.
+    pub(super) fn note(&self) -> Option<String> {
+        let sides = [("keys", &self.key), ("values", &self.value)];
+        let sides = sides.iter().filter(|(_, form)| form.by_user);
+        let said: Vec<String> = sides
+            .map(|(side, form)| {
+                format!(
+                    "{side} are written by the Python serde {}, so they are the bytes that it made, in base64",
+                    form.name
+                )
+            })
+            .collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// Puts plain bytes in the place of a serde that needs the user's runtime.
+fn replace(spec: &mut SerdeSpec, foreign: &Foreign) -> bool {
+    match spec {
+        SerdeSpec::Custom { custom } => {
+            let serde = foreign.serdes.get(*custom as usize);
+            if serde.is_some_and(|serde| serde.is_native()) {
+                return false;
+            }
+            *spec = SerdeSpec::Builtin("bytes".to_owned());
+            true
+        }
+        SerdeSpec::TimeWindowed { time_windowed, .. } => replace(time_windowed, foreign),
+        SerdeSpec::SessionWindowed { session_windowed } => replace(session_windowed, foreign),
+        _ => false,
+    }
+}
+
+impl Form {
+    /// `text`, `number`, `json` or `base64`.
+    pub(super) const fn format(&self) -> &'static str {
+        match &self.serde {
+            Some(Serde::String) => "text",
+            Some(Serde::Int32 | Serde::Int64 | Serde::Double) => "number",
+            Some(Serde::Bytes) | None => "base64",
+            Some(_) => "json",
+        }
+    }
+
+    pub(super) fn shown(&self) -> Value {
+        json!({ "serde": self.name, "format": self.format() })
+    }
+
+    /// A key of a URL.
+    pub(super) fn key(&self, given: &[u8], format: KeyFormat) -> Result<Datum, Problem> {
+        let serde = self.serde()?;
+        let datum = match format {
+            KeyFormat::Base64 => serde.decode(Some(unpacked(given)?)),
+            KeyFormat::Text => self.parsed(serde, given)?,
+        };
+        let datum = datum.map_err(|e| self.refused(&e))?;
+        // What can't be written is no key, whatever is in the store.
+        match serde.encode(&datum) {
+            Ok(Some(_)) => Ok(datum),
+            Ok(None) => Err(Problem::bad("a store has no null keys", "ask for a key")),
+            Err(error) => Err(self.refused(&error)),
+        }
+    }
+
+    /// The bytes with which keys begin.
+    pub(super) fn prefix(&self, given: &[u8], format: KeyFormat) -> Result<Datum, Problem> {
+        match (format, self.serde()?) {
+            (KeyFormat::Base64, _) => Ok(Datum::Bytes(unpacked(given)?)),
+            (KeyFormat::Text, Serde::String) => Ok(Datum::Bytes(Bytes::copy_from_slice(given))),
+            (KeyFormat::Text, Serde::Bytes) if !self.by_user => {
+                Ok(Datum::Bytes(Bytes::copy_from_slice(given)))
+            }
+            _ => Err(Problem::bad(
+                format!(
+                    "keys of the serde '{}' have no prefix that is text",
+                    self.name
+                ),
+                "give the first bytes of the key with key_format=base64, or a range with from= and to=",
+            )),
+        }
+    }
+
+    fn serde(&self) -> Result<&Serde, Problem> {
+        self.serde.as_ref().ok_or_else(|| {
+            Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                format!("the serde '{}' can't be made", self.name),
+                "report it with the log",
+            )
+        })
+    }
+
+    fn parsed(&self, serde: &Serde, given: &[u8]) -> Result<Result<Datum>, Problem> {
+        if self.by_user {
+            return Err(Problem::bad(
+                format!("keys are written by the Python serde {}", self.name),
+                "give the bytes that it makes of the key, with key_format=base64",
+            ));
+        }
+        let text = || {
+            std::str::from_utf8(given)
+                .map_err(|_| Problem::bad("the key is not UTF-8", "use key_format=base64"))
+        };
+        let no_number = || {
+            Problem::bad(
+                format!(
+                    "'{}' is no key of the serde '{}'",
+                    String::from_utf8_lossy(given),
+                    self.name
+                ),
+                "write a number",
+            )
+        };
+        Ok(match serde {
+            Serde::Bytes => Ok(Datum::Bytes(Bytes::copy_from_slice(given))),
+            Serde::String => Text::from_utf8(Bytes::copy_from_slice(given)).map(Datum::Str),
+            Serde::Int32 | Serde::Int64 => {
+                Ok(Datum::Int(text()?.parse().map_err(|_| no_number())?))
+            }
+            Serde::Double => Ok(Datum::Float(text()?.parse().map_err(|_| no_number())?)),
+            Serde::TimeWindowed { .. } | Serde::SessionWindowed(_) => {
+                return Err(Problem::bad(
+                    "keys of this store are windowed",
+                    "give the bytes of the key with key_format=base64",
+                ));
+            }
+            Serde::Json | Serde::Custom(_) => {
+                // Compact, as the engine writes it.
+                let value: Value = serde_json::from_slice(given).map_err(|e| {
+                    Problem::bad(
+                        format!("the key is no JSON: {e}"),
+                        "write text in quotes (\"abc\", encoded as %22abc%22), or use key_format=base64",
+                    )
+                })?;
+                match value {
+                    Value::Null => Ok(Datum::Null),
+                    value => Ok(Datum::Json(value.to_string().into())),
+                }
+            }
+        })
+    }
+
+    fn refused(&self, error: &Error) -> Problem {
+        Problem::bad(
+            format!(
+                "this is no key of the serde '{}': {}",
+                self.name,
+                error.message()
+            ),
+            "see /stores for how keys are written",
+        )
+    }
+}
+
+fn unpacked(given: &[u8]) -> Result<Bytes, Problem> {
+    let url_safe = || URL_SAFE_NO_PAD.decode(given.trim_ascii_end_of(b'='));
+    let decoded = STANDARD.decode(given).or_else(|_| url_safe());
+    decoded.map(Bytes::from).map_err(|_| {
+        Problem::bad(
+            "the key is not base64",
+            "encode + and / and = with %, or use the alphabet for URLs (- and _)",
+        )
+    })
+}
+
+trait TrimEnd {
+    fn trim_ascii_end_of(&self, byte: u8) -> &[u8];
+}
+
+impl TrimEnd for [u8] {
+    fn trim_ascii_end_of(&self, byte: u8) -> &[u8] {
+        let mut rest = self;
+        while let [head @ .., last] = rest
+            && *last == byte
+        {
+            rest = head;
+        }
+        rest
+    }
+}
+
+/// Appends a key or value as JSON: bytes in base64, a windowed key with its times, numbers that JSON can't write as
+/// text.
+///
+/// # Errors
+/// `Serde` for bytes that are damaged.
+pub(super) fn write(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
+    match datum {
+        Datum::Bytes(bytes) => {
+            out.push(b'"');
+            out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+            out.push(b'"');
+        }
+        Datum::Float(number) if !number.is_finite() => {
+            out.extend_from_slice(format!("\"{number}\"").as_bytes());
+        }
+        Datum::Windowed(windowed) => {
+            out.extend_from_slice(b"{\"key\":");
+            write(&windowed.key, out)?;
+            let times = format!(",\"start\":{},\"end\":{}}}", windowed.start, windowed.end);
+            out.extend_from_slice(times.as_bytes());
+        }
+        Datum::List(items) => {
+            out.push(b'[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                write(item, out)?;
+            }
+            out.push(b']');
+        }
+        Datum::Opaque(object) => match object.to_json() {
+            Ok(text) => out.extend_from_slice(&text),
+            // It has parts that JSON has no form for.
+            Err(error) => match object.open() {
+                Some(open) => members(open, out)?,
+                None => return Err(error),
+            },
+        },
+        Datum::Change(change) => write(&change.new, out)?,
+        plain => write_json(plain, out)?,
+    }
+    Ok(())
+}
+
+fn members(open: &dyn Open, out: &mut Vec<u8>) -> Result<()> {
+    let parts = open.parts()?;
+    let Some(Fields(fields)) = Fields::of(&parts) else {
+        return write(&parts, out);
+    };
+    out.push(b'{');
+    for (at, (name, value)) in fields.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_json(&Datum::Str(name.clone()), out)?;
+        out.push(b':');
+        write(value, out)?;
+    }
+    out.push(b'}');
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Reads what a request asks for, and writes it as JSON.
+
+use super::asked::Asked;
+use super::forms::{Forms, write};
+use crate::admin::problem::Problem;
+use crate::query::{KeySpan, StoreReader, TimedSpan};
+use axum::http::StatusCode;
+use stoatflow_core::{Bytes, Datum, Error, ErrorKind, Result};
+use stoatflow_plan::StoreKind;
+use stoatflow_state::{Stored, VersionedRecord};
+
+/// A page ends beyond so many bytes of keys and values.
+const PAGE_BYTES: usize = 4 << 20;
+/// Entries are read so many at a time, so that large ones don't pile up.
+const AT_A_TIME: usize = 64;
+const LAST: i64 = i64::MAX;
+
+/// Which entries a cursor walks over.
+#[derive(Clone, Debug)]
+pub(super) enum Walk {
+    Keys { span: KeySpan, reverse: bool },
+    Timed(TimedSpan),
+}
+
+/// What was found, as members of a JSON object.
+#[derive(Debug)]
+pub(super) enum Rows {
+    /// Nothing for this key.
+    Nothing,
+    /// Members.
+    One(Vec<u8>),
+    /// Elements of a list.
+    Versions(Vec<u8>),
+    /// Elements of a list, and where the next page begins.
+    Page {
+        text: Vec<u8>,
+        walk: Walk,
+        last: Option<Bytes>,
+    },
+}
+
+/// See the module.
+pub(super) struct Reading<'a> {
+    pub reader: &'a StoreReader,
+    pub forms: &'a Forms,
+    pub asked: &'a Asked,
+}
+
+impl Reading<'_> {
+    /// Several keys of a store.
+    pub(super) fn store(&self) -> Result<Rows, Problem> {
+        let asked = self.asked;
+        let key = |given: &Option<Vec<u8>>| {
+            let given = given.as_ref();
+            given
+                .map(|given| self.forms.key.key(given, asked.key_format))
+                .transpose()
+        };
+        let walk = match self.reader.kind() {
+            StoreKind::Versioned { .. } => {
+                return Err(Problem::bad(
+                    "a versioned store is read by key",
+                    "ask for /stores/<name>/<key>, with as_of= or from_time= and to_time=",
+                ));
+            }
+            StoreKind::Window { .. } | StoreKind::Session { .. } => Walk::Timed(TimedSpan {
+                keys: (key(&asked.from)?, key(&asked.to)?),
+                times: (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST)),
+                reverse: asked.reverse,
+            }),
+            _ => Walk::Keys {
+                span: match &asked.prefix {
+                    Some(prefix) => {
+                        KeySpan::Prefix(self.forms.key.prefix(prefix, asked.key_format)?)
+                    }
+                    None => KeySpan::Between(key(&asked.from)?, key(&asked.to)?),
+                },
+                reverse: asked.reverse,
+            },
+        };
+        self.walk(walk, None)
+    }
+
+    /// One key of a store.
+    pub(super) fn key(&self, given: &[u8]) -> Result<Rows, Problem> {
+        let asked = self.asked;
+        let key = self.forms.key.key(given, asked.key_format)?;
+        let (from, to) = (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST));
+        let both = (Some(key.clone()), Some(key.clone()));
+        let timed = |times| {
+            let span = TimedSpan {
+                keys: both,
+                times,
+                reverse: asked.reverse,
+            };
+            self.walk(Walk::Timed(span), None)
+        };
+        match self.reader.kind() {
+            StoreKind::Window { size_ms, .. } => match asked.time {
+                Some(start) => {
+                    let found = self.reader.window(&key, start).map_err(problem)?;
+                    let times = Some((start, start.saturating_add(size_ms)));
+                    self.one(&key, times, found)
+                }
+                None => timed((from, to)),
+            },
+            StoreKind::Session { .. } => match asked.time {
+                Some(time) => timed((time, time)),
+                None => timed((from, to)),
+            },
+            StoreKind::Versioned { .. } => self.versions(&key),
+            _ => {
+                let found = self.reader.get(&key).map_err(problem)?;
+                self.one(&key, None, found)
+            }
+        }
+    }
+
+    /// A page behind `last`.
+    pub(super) fn walk(&self, walk: Walk, last: Option<&Bytes>) -> Result<Rows, Problem> {
+        let mut text = Vec::new();
+        let last = match &walk {
+            Walk::Keys { span, reverse } => self.keys(span, *reverse, last, &mut text),
+            Walk::Timed(span) => self.timed(span, last, &mut text),
+        };
+        Ok(Rows::Page {
+            last: last.map_err(problem)?,
+            text,
+            walk,
+        })
+    }
+
+    fn keys(
+        &self,
+        span: &KeySpan,
+        reverse: bool,
+        last: Option<&Bytes>,
+        text: &mut Vec<u8>,
+    ) -> Result<Option<Bytes>> {
+        let (mut last, mut count) = (last.cloned(), 0);
+        while count < self.asked.limit && text.len() < PAGE_BYTES {
+            let rows = AT_A_TIME.min(self.asked.limit - count);
+            let page = self.reader.page(span, reverse, last.as_ref(), rows)?;
+            count += page.entries.len();
+            for (key, stored) in &page.entries {
+                element(text, |out| entry(key, None, stored, out))?;
+            }
+            last = page.last;
+            if last.is_none() {
+                return Ok(None);
+            }
+        }
+        // The last page says that it is.
+        let more = self.reader.page(span, reverse, last.as_ref(), 1)?;
+        Ok(last.filter(|_| !more.entries.is_empty()))
+    }
+
+    fn timed(
+        &self,
+        span: &TimedSpan,
+        last: Option<&Bytes>,
+        text: &mut Vec<u8>,
+    ) -> Result<Option<Bytes>> {
+        let most = (self.asked.limit, PAGE_BYTES);
+        let page = self.reader.timed_page(span, last, most)?;
+        for found in &page.entries {
+            let times = Some((found.start, found.end));
+            element(text, |out| entry(&found.key, times, &found.value, out))?;
+        }
+        Ok(page.last)
+    }
+
+    fn one(
+        &self,
+        key: &Datum,
+        times: Option<(i64, i64)>,
+        found: Option<Stored>,
+    ) -> Result<Rows, Problem> {
+        let Some(stored) = found else {
+            return Ok(Rows::Nothing);
+        };
+        let mut text = Vec::new();
+        entry(key, times, &stored, &mut text).map_err(problem)?;
+        Ok(Rows::One(text))
+    }
+
+    fn versions(&self, key: &Datum) -> Result<Rows, Problem> {
+        let asked = self.asked;
+        let mut text = Vec::new();
+        if asked.from_time.is_none() && asked.to_time.is_none() {
+            let found = self.reader.version(key, asked.as_of).map_err(problem)?;
+            let Some(record) = found else {
+                return Ok(Rows::Nothing);
+            };
+            text.extend_from_slice(b"\"key\":");
+            write(key, &mut text).map_err(problem)?;
+            text.push(b',');
+            version(&record, &mut text).map_err(problem)?;
+            return Ok(Rows::One(text));
+        }
+        if asked.as_of.is_some() {
+            return Err(Problem::bad(
+                "as_of stands beside from_time or to_time",
+                "ask for one version, or for those of a time",
+            ));
+        }
+        let (from, to) = (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST));
+        let found = self.reader.history(key, from, to).map_err(problem)?;
+        if found.len() > asked.limit {
+            return Err(Problem::bad(
+                format!(
+                    "the key has {} versions between these times, more than limit={}",
+                    found.len(),
+                    asked.limit
+                ),
+                "ask for a shorter time, or raise limit",
+            ));
+        }
+        for record in &found {
+            element(&mut text, |out| version(record, out)).map_err(problem)?;
+        }
+        Ok(Rows::Versions(text))
+    }
+}
+
+/// An object in a list.
+fn element(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+    out.extend_from_slice(if out.is_empty() { b"{" } else { b",{" });
+    write(out)?;
+    out.push(b'}');
+    Ok(())
+}
+
+/// The members of an entry.
+fn entry(key: &Datum, times: Option<(i64, i64)>, stored: &Stored, out: &mut Vec<u8>) -> Result<()> {
+    out.extend_from_slice(b"\"key\":");
+    write(key, out)?;
+    if let Some((start, end)) = times {
+        out.extend_from_slice(format!(",\"start\":{start},\"end\":{end}").as_bytes());
+    }
+    out.extend_from_slice(b",\"value\":");
+    write(&stored.value, out)?;
+    out.extend_from_slice(format!(",\"timestamp\":{}", stored.timestamp.0).as_bytes());
+    Ok(())
+}
+
+/// The members of a version.
+fn version(record: &VersionedRecord, out: &mut Vec<u8>) -> Result<()> {
+    out.extend_from_slice(b"\"value\":");
+    write(&record.value, out)?;
+    let until = record
+        .valid_to
+        .map_or_else(|| "null".to_owned(), |to| to.to_string());
+    out.extend_from_slice(
+        format!(",\"timestamp\":{},\"valid_to\":{until}", record.timestamp).as_bytes(),
+    );
+    Ok(())
+}
+
+/// What a failed read is to the client.
+fn problem(error: Error) -> Problem {
+    match error.kind() {
+        ErrorKind::Config => {
+            Problem::of(StatusCode::SERVICE_UNAVAILABLE, "not_running", &error).retry_after(1)
+        }
+        ErrorKind::Serde => Problem::of(StatusCode::INTERNAL_SERVER_ERROR, "undecodable", &error),
+        _ => Problem::of(StatusCode::INTERNAL_SERVER_ERROR, "internal", &error),
+    }
+}

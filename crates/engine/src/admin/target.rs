@@ -1,0 +1,34 @@
+//! What the admin port asks of the engine beside its counters.
+
+use crate::query::CommittedSnapshot;
+use std::fmt::Debug;
+use std::sync::Arc;
+use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_operators::Foreign;
+
+/// See the module.
+pub trait AdminTarget: Send + Sync + Debug {
+    /// One committed epoch of a store, or of all.
+    ///
+    /// # Errors
+    /// `Config` if nothing runs; what the state fails with.
+    fn snapshot(&self, store: Option<&str>) -> Result<CommittedSnapshot>;
+
+    /// Is input before these positions committed? Never waits: false where it can't be seen at once.
+    ///
+    /// # Errors
+    /// `Config` if nothing runs, or for a partition that isn't read.
+    fn is_committed(&self, wanted: &[(TopicPartition, Offset)]) -> Result<bool>;
+
+    /// Stops reading, or goes on.
+    ///
+    /// # Errors
+    /// `Config` if the application is gone.
+    fn set_paused(&self, paused: bool) -> Result<()>;
+
+    /// The user's serdes.
+    ///
+    /// # Errors
+    /// `Config` if the application is gone.
+    fn foreign(&self) -> Result<Arc<Foreign>>;
+}

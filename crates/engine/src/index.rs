@@ -1,0 +1,197 @@
+//! Secondary indexes of stores.
+//!
+//! An index is a store of its own beside the one it is of, without a changelog: its keys are the bytes of the
+//! fields and the row's key, its values are timestamps only. Lanes make its changes when they seal an epoch,
+//! from the rows before and after it, so they go into the write batch of the rows. What is missing is built
+//! from the rows ([`build`]): see `docs/adr/0024-indexes-are-made-at-the-seal.md`.
+
+pub mod build;
+mod restored;
+pub mod state;
+#[cfg(test)]
+mod tests;
+mod unique;
+
+use crate::lane::stream_time::Timing;
+use bytes::Bytes;
+use state::IndexStatus;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Epoch, Record, Result, StoreId, Timestamp};
+use stoatflow_operators::Foreign;
+use stoatflow_operators::indexing::{IndexFields, RowReader, fingerprint};
+use stoatflow_plan::{IndexSpec, PhysicalPlan, SerdeSpec, Store, StoreKind};
+use stoatflow_state::{KeyValueStore, Sealed};
+pub use unique::UniqueGuard;
+
+/// One index of a store.
+#[derive(Debug)]
+pub struct Index {
+    /// The store that its entries are in.
+    pub id: StoreId,
+    /// How it was declared.
+    pub spec: IndexSpec,
+    /// For people.
+    pub status: Arc<IndexStatus>,
+    fields: IndexFields,
+    fingerprint: u64,
+}
+
+/// The indexes of one store.
+#[derive(Debug)]
+pub struct StoreIndexes {
+    /// The store.
+    pub store: StoreId,
+    /// Its indexes, as they were declared.
+    pub indexes: Vec<Index>,
+    name: String,
+    rows: RowReader,
+    /// Did the restore empty one of them?
+    emptied: AtomicBool,
+}
+
+/// The stores of all indexes of a plan: behind the plan's own stores and that of the times.
+#[must_use]
+pub fn index_stores(plan: &PhysicalPlan) -> Vec<(StoreId, &Store, &IndexSpec)> {
+    let times = usize::from(Timing::new(plan).store.is_some());
+    let first = plan.stores.len() + times;
+    let all = plan
+        .stores
+        .iter()
+        .flat_map(|store| store.indexes.iter().map(move |index| (store, index)));
+    let numbered = (first..).zip(all);
+    let with_id = numbered.map(|(at, (store, index))| {
+        let id = StoreId(u16::try_from(at).expect("a plan has fewer than 65536 stores"));
+        (id, store, index)
+    });
+    with_id.collect()
+}
+
+/// How the entries of an index are kept.
+#[must_use]
+pub fn entry_store(id: StoreId, of: &Store, index: &IndexSpec) -> Store {
+    let raw = || SerdeSpec::Builtin("bytes".into());
+    Store {
+        id,
+        named: of.named,
+        logged: false,
+        in_memory: of.in_memory,
+        ordered: false,
+        ..Store::new(
+            &format!("{}/{}", of.name, index.name),
+            StoreKind::TimestampedKeyValue,
+            raw(),
+            raw(),
+        )
+    }
+}
+
+/// What leads to a row: the entries of one index, without the row's key.
+type Entries = BTreeSet<Vec<u8>>;
+
+impl StoreIndexes {
+    /// Those of all stores that have some.
+    ///
+    /// # Errors
+    /// `Topology` for an expression or a serde that can never work.
+    pub fn all(plan: &PhysicalPlan, foreign: &Foreign) -> Result<Vec<Arc<Self>>> {
+        let known = index_stores(plan);
+        let of = |store: &Store| {
+            let own = known.iter().filter(|(_, of, _)| of.id == store.id);
+            let indexes = own.map(|(id, _, spec)| {
+                Ok(Index {
+                    id: *id,
+                    status: Arc::new(IndexStatus::new(&store.name, &spec.name)),
+                    fields: IndexFields::new(spec)?,
+                    fingerprint: fingerprint(spec, store),
+                    spec: (*spec).clone(),
+                })
+            });
+            Ok(Arc::new(Self {
+                store: store.id,
+                name: store.name.clone(),
+                indexes: indexes.collect::<Result<_>>()?,
+                rows: RowReader::new(store, foreign)?,
+                emptied: AtomicBool::new(false),
+            }))
+        };
+        let with = plan.stores.iter().filter(|s| !s.indexes.is_empty());
+        with.map(of).collect()
+    }
+
+    /// What an epoch changes in the indexes of a store, when all lanes have finished it.
+    ///
+    /// # Errors
+    /// What reading the store fails with.
+    pub fn changes(
+        &self,
+        store: &KeyValueStore,
+        epoch: Epoch,
+        sealed: &[Sealed],
+    ) -> Result<Vec<(StoreId, Vec<Sealed>)>> {
+        let before = Epoch(epoch.0.saturating_sub(1));
+        let mut changes = self.nothing();
+        for write in sealed {
+            let old = store.get(before, &write.key)?;
+            let old = old.map(|old| self.rows.held(&write.key, &old.value, old.timestamp));
+            let new = write.value.as_ref();
+            let new = new.map(|v| self.rows.record(&write.key, v.clone(), write.timestamp));
+            self.change((&write.key, write.timestamp), (old, new), &mut changes);
+        }
+        Ok(self.by_store(changes))
+    }
+
+    fn nothing(&self) -> Vec<Vec<Sealed>> {
+        self.indexes.iter().map(|_| Vec::new()).collect()
+    }
+
+    fn by_store(&self, changes: Vec<Vec<Sealed>>) -> Vec<(StoreId, Vec<Sealed>)> {
+        let by_store = self.indexes.iter().map(|index| index.id).zip(changes);
+        by_store
+            .filter(|(_, changes)| !changes.is_empty())
+            .collect()
+    }
+
+    /// What a row's change means for each index.
+    fn change(
+        &self,
+        (key, timestamp): (&Bytes, Timestamp),
+        (old, new): (Option<Result<Record>>, Option<Result<Record>>),
+        changes: &mut [Vec<Sealed>],
+    ) {
+        for (index, changes) in self.indexes.iter().zip(changes) {
+            let old = index.entries(old.as_ref(), false);
+            let new = index.entries(new.as_ref(), true);
+            let write = |entry: &Vec<u8>, value: Option<Bytes>| Sealed {
+                key: entry_key(entry, key),
+                value,
+                timestamp,
+                changelog: false,
+            };
+            changes.extend(old.difference(&new).map(|entry| write(entry, None)));
+            let added = new.difference(&old);
+            changes.extend(added.map(|entry| write(entry, Some(Bytes::new()))));
+        }
+    }
+}
+
+impl Index {
+    /// What leads to a row; `new` ones are counted if they could not be computed.
+    fn entries(&self, row: Option<&Result<Record>>, new: bool) -> Entries {
+        let Some(row) = row else {
+            return Entries::new();
+        };
+        let (entries, whole) = self.fields.entries(row);
+        if new && !whole {
+            self.status.unreadable.fetch_add(1, Relaxed);
+        }
+        entries
+    }
+}
+
+/// The key of an entry: its fields, then the row's key.
+fn entry_key(entry: &[u8], key: &[u8]) -> Bytes {
+    [entry, key].concat().into()
+}

@@ -1,0 +1,294 @@
+//! Builds indexes from the rows of their stores.
+//!
+//! A chunk of rows is read and its entries are written while no epoch is applied, so no row changes in between;
+//! epochs in turn change the entries of their own rows. So after each chunk, the index has all of the rows up to
+//! its cursor, and of the others only what is true. Before anything runs, larger chunks are loaded as a restore
+//! loads them.
+
+use super::state::{IndexState, STATE_KEY};
+use super::{Index, StoreIndexes, entry_key};
+use crate::query::SnapshotLock;
+use bytes::{Buf, Bytes};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Epoch, Result, Timestamp, ordered};
+use stoatflow_operators::indexing::{is_kept_apart, split_entry};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, RestoreRun, Write, after};
+
+/// Rows per chunk while the application runs: a commit waits for one of them.
+const CHUNK: usize = 500;
+/// And before it runs.
+const LARGE_CHUNK: usize = 50_000;
+/// Stores with fewer rows are not worth a thread.
+const SMALL: u64 = 10_000;
+/// Rows whose entries are loaded at once.
+const SCAN: usize = 2_000;
+
+/// Indexes of a store that are to be built.
+#[derive(Clone, Debug)]
+pub struct Unbuilt {
+    /// All indexes of the store.
+    pub of: Arc<StoreIndexes>,
+    /// By number, those that lack rows.
+    pub which: Vec<usize>,
+    /// Rows up to this key are in them.
+    pub cursor: Option<Bytes>,
+}
+
+impl Unbuilt {
+    /// Is one of them unique? Then they are built before anything is written.
+    fn is_unique(&self) -> bool {
+        self.which.iter().any(|at| self.of.indexes[*at].spec.unique)
+    }
+
+    /// Are they to be built before the application runs: those of a store that was just restored, as a part of
+    /// that, and where it is done in no time?
+    #[must_use]
+    pub fn is_urgent(&self, backend: &dyn Backend) -> bool {
+        self.is_unique()
+            || self.of.emptied.load(Relaxed)
+            || backend.approximate_len(self.of.store) < SMALL
+    }
+
+    fn indexes(&self) -> impl Iterator<Item = &Index> {
+        self.which.iter().map(|at| &self.of.indexes[*at])
+    }
+
+    fn wipe(&mut self, backend: &dyn Backend) -> Result<()> {
+        self.cursor = None;
+        for index in self.indexes() {
+            backend.wipe(index.id)?;
+            write_state(backend, index, &IndexState::Building(None))?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks how far the indexes of a store are; gives what is to be built.
+///
+/// # Errors
+/// What the back end fails with.
+pub fn look(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Option<Unbuilt>> {
+    let mut found = Vec::new();
+    for (at, index) in of.indexes.iter().enumerate() {
+        let mut state = IndexState::of(backend, index.id, index.fingerprint)?;
+        if matches!(state, Some(IndexState::UniquePending(_))) {
+            // Somebody may have cleared them up.
+            let now = complete(backend, index)?;
+            write_state(backend, index, &now)?;
+            state = Some(now);
+        }
+        match state {
+            Some(state) if state.is_readable() => index.status.enter(&state),
+            Some(IndexState::Building(cursor)) => found.push((at, Some(cursor))),
+            _ => found.push((at, None)),
+        }
+    }
+    let Some((_, first)) = found.first().cloned() else {
+        return Ok(None);
+    };
+    let alike = found.iter().all(|(_, cursor)| *cursor == first);
+    let mut unbuilt = Unbuilt {
+        of: Arc::clone(of),
+        which: found.into_iter().map(|(at, _)| at).collect(),
+        cursor: first.clone().flatten(),
+    };
+    if first.is_none() || !alike {
+        unbuilt.wipe(backend)?;
+    }
+    Ok(Some(unbuilt))
+}
+
+/// Builds them, before anything else writes. `false` if a stop was requested.
+///
+/// # Errors
+/// What the back end fails with.
+pub fn build_now(
+    backend: &dyn Backend,
+    unbuilt: &mut Unbuilt,
+    is_stopping: impl Fn() -> bool,
+) -> Result<bool> {
+    begin(backend, unbuilt);
+    loop {
+        if is_stopping() {
+            return Ok(false);
+        }
+        let mut runs: Vec<RestoreRun> = unbuilt
+            .which
+            .iter()
+            .map(|_| RestoreRun::default())
+            .collect();
+        let mut rows = 0;
+        let mut over = false;
+        while rows < LARGE_CHUNK && !over {
+            let read = read(backend, unbuilt, SCAN, &mut |at, entry, time| {
+                runs[at].push(&[entry], Some(&[&time.0.to_be_bytes()]));
+            })?;
+            rows += read;
+            over = read < SCAN;
+        }
+        for (index, run) in unbuilt.indexes().zip(runs) {
+            backend.bulk_load(index.id, run, &[])?;
+        }
+        if over {
+            for index in unbuilt.indexes() {
+                backend.loaded(index.id)?;
+            }
+            return finish(backend, unbuilt).map(|()| true);
+        }
+        for index in unbuilt.indexes() {
+            write_state(
+                backend,
+                index,
+                &IndexState::Building(unbuilt.cursor.clone()),
+            )?;
+        }
+    }
+}
+
+/// Builds them while epochs are applied. Ends early if `is_over`.
+///
+/// # Errors
+/// What the back end fails with.
+pub fn build_beside(
+    backend: &dyn Backend,
+    lock: &SnapshotLock,
+    unbuilt: &mut Unbuilt,
+    is_over: impl Fn() -> bool,
+) -> Result<()> {
+    begin(backend, unbuilt);
+    while !is_over() {
+        let (over, _) = lock.take(|| chunk(backend, unbuilt, CHUNK))?;
+        if over {
+            return Ok(());
+        }
+        // A commit that waits goes first.
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+pub(super) fn chunk(backend: &dyn Backend, unbuilt: &mut Unbuilt, most: usize) -> Result<bool> {
+    let mut writes: Vec<Vec<Write>> = unbuilt.which.iter().map(|_| Vec::new()).collect();
+    let rows = read(backend, unbuilt, most, &mut |at, entry, time| {
+        writes[at].push(Write {
+            key: Bytes::copy_from_slice(entry),
+            value: Some(Bytes::copy_from_slice(&time.0.to_be_bytes())),
+        });
+    })?;
+    for (index, writes) in unbuilt.indexes().zip(&mut writes) {
+        let state = IndexState::Building(unbuilt.cursor.clone());
+        writes.push(state.write(index.fingerprint));
+    }
+    backend.apply(EpochBatch {
+        epoch: Epoch(0),
+        writes: unbuilt
+            .indexes()
+            .map(|index| index.id)
+            .zip(writes)
+            .collect(),
+        ..EpochBatch::default()
+    })?;
+    if rows < most {
+        finish(backend, unbuilt)?;
+    }
+    Ok(rows < most)
+}
+
+fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
+    let total = backend.approximate_len(unbuilt.of.store);
+    for index in unbuilt.indexes() {
+        index.status.enter(&IndexState::Building(None));
+        index.status.done.store(0, Relaxed);
+        index.status.total.store(total, Relaxed);
+    }
+}
+
+/// Reads the next rows, and gives their entries by position in `which`.
+fn read(
+    backend: &dyn Backend,
+    unbuilt: &mut Unbuilt,
+    most: usize,
+    take: &mut dyn FnMut(usize, &[u8], Timestamp),
+) -> Result<usize> {
+    let range = KeyRange {
+        from: unbuilt.cursor.as_ref().map(|key| after(key)),
+        ..KeyRange::default()
+    };
+    let rows = backend.scan(unbuilt.of.store, &range, most)?;
+    for (key, stored) in &rows {
+        let mut value = stored.clone();
+        let time = Timestamp(value.try_get_i64().unwrap_or(-1));
+        let row = unbuilt.of.rows.record(key, value, time);
+        for (at, index) in unbuilt.indexes().enumerate() {
+            for entry in index.entries(Some(&row), true) {
+                take(at, &entry_key(&entry, key), time);
+            }
+        }
+    }
+    if let Some((last, _)) = rows.last() {
+        unbuilt.cursor = Some(last.clone());
+    }
+    for index in unbuilt.indexes() {
+        index.status.done.fetch_add(rows.len() as u64, Relaxed);
+    }
+    Ok(rows.len())
+}
+
+/// All rows are in.
+fn finish(backend: &dyn Backend, unbuilt: &Unbuilt) -> Result<()> {
+    for index in unbuilt.indexes() {
+        let state = complete(backend, index)?;
+        if let IndexState::UniquePending(rows) = state {
+            tracing::warn!(
+                store = index.status.store,
+                index = index.status.name,
+                rows,
+                "rows of a unique index have a value that another row has too; further ones are refused. Next: \
+                 change or delete them; the next start counts again"
+            );
+        }
+        write_state(backend, index, &state)?;
+    }
+    Ok(())
+}
+
+/// What a complete index is: readable, or some of its rows should not be there.
+fn complete(backend: &dyn Backend, index: &Index) -> Result<IndexState> {
+    if !index.spec.unique {
+        return Ok(IndexState::Readable);
+    }
+    let mut range = KeyRange {
+        from: Some(Bytes::from_static(&[ordered::NULL])),
+        ..KeyRange::default()
+    };
+    let (mut rows, mut last) = (0, Vec::new());
+    loop {
+        let page = backend.scan(index.id, &range, SCAN)?;
+        for (entry, _) in &page {
+            let Some((value, _)) = split_entry(entry, index.fields.width()) else {
+                continue;
+            };
+            if value == last.as_slice() && is_kept_apart(value) {
+                rows += 1;
+            }
+            last.clear();
+            last.extend_from_slice(value);
+        }
+        match page.last() {
+            Some((entry, _)) if page.len() == SCAN => range.from = Some(after(entry)),
+            _ if rows == 0 => return Ok(IndexState::Readable),
+            _ => return Ok(IndexState::UniquePending(rows)),
+        }
+    }
+}
+
+fn write_state(backend: &dyn Backend, index: &Index, state: &IndexState) -> Result<()> {
+    debug_assert!(STATE_KEY < &[ordered::NULL][..]);
+    index.status.enter(state);
+    backend.apply(EpochBatch {
+        epoch: Epoch(0),
+        writes: vec![(index.id, vec![state.write(index.fingerprint)])],
+        ..EpochBatch::default()
+    })
+}

@@ -1,0 +1,31 @@
+//! Records on their way from dispatch to a lane.
+
+use stoatflow_log::ConsumerRecord;
+use stoatflow_operators::TimesAt;
+
+/// Records of one epoch, in the order of admission.
+#[derive(Debug, Default)]
+pub struct Dispatched {
+    /// The records.
+    pub records: Vec<ConsumerRecord>,
+    /// The times at each record; empty where the first stage doesn't go by them.
+    pub times: Vec<TimesAt>,
+    /// Their weight in the admission budget.
+    pub bytes: i64,
+}
+
+impl Dispatched {
+    /// Appends a record.
+    pub fn push(&mut self, record: ConsumerRecord, times: Option<TimesAt>, bytes: i64) {
+        self.records.push(record);
+        self.times.extend(times);
+        self.bytes += bytes;
+    }
+
+    /// Appends what dispatch has sent since.
+    pub fn append(&mut self, mut more: Self) {
+        self.records.append(&mut more.records);
+        self.times.append(&mut more.times);
+        self.bytes += more.bytes;
+    }
+}

@@ -1,0 +1,358 @@
+//! Finds rows of a store by what is in them.
+//!
+//! Takes a query and where the page before ended, gives a page. [`stoatflow_plan::find::choose`] says what is
+//! read; each row that is read is looked at whole, so an index decides only how many rows that are. Reads one
+//! snapshot: rows and indexes are of one commit.
+
+mod cursor;
+mod sorted;
+#[cfg(test)]
+mod tests;
+
+use super::reader::StoreReader;
+use crate::index::state::{IndexState, STATE_KEY};
+use cursor::{Cursor, query_number};
+use sorted::Sorted;
+use std::collections::HashSet;
+use stoatflow_core::{Bytes, Datum, Error, Record, Result, StoreId, Timestamp};
+use stoatflow_operators::expr::Compiled;
+use stoatflow_operators::indexing::split_entry;
+use stoatflow_plan::StoreKind;
+use stoatflow_plan::find::{Access, FindSpec, IndexView, KeyOrder, Piece, Way, choose};
+use stoatflow_state::{Backend, KeyRange, Stored, after};
+
+/// So many entries are read at a time.
+const MOST: usize = 1_000;
+const LEAST: usize = 32;
+
+/// A row that was found.
+#[derive(Clone, Debug)]
+pub struct FoundRow {
+    /// Its key.
+    pub key: Datum,
+    /// Its value.
+    pub value: Stored,
+    /// What was selected of it.
+    pub selected: Option<Vec<Datum>>,
+}
+
+/// How rows are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explained {
+    /// `keys`, `key_range`, `index` or `scan`.
+    pub way: &'static str,
+    /// The index.
+    pub index: Option<String>,
+    /// How many ranges are read.
+    pub ranges: usize,
+    /// Are rows sorted because they don't come in the order that was asked for?
+    pub sorted: bool,
+    /// Rows that were read.
+    pub rows_read: u64,
+    /// Rows that were left out because they could not be read, or the condition not computed.
+    pub unreadable: u64,
+}
+
+/// A page of rows.
+#[derive(Clone, Debug, Default)]
+pub struct FoundPage {
+    /// The rows, in order.
+    pub rows: Vec<FoundRow>,
+    /// Where the next page begins, if there may be more.
+    pub cursor: Option<Vec<u8>>,
+    /// How they were found.
+    pub explained: Explained,
+}
+
+impl StoreReader {
+    /// How the rows of a query would be found.
+    ///
+    /// # Errors
+    /// `Config` if the store has no rows to find, or if all of them would be read and that isn't allowed.
+    pub fn explain(&self, spec: &FindSpec) -> Result<Explained> {
+        Ok(self.explained(&self.access(spec)?))
+    }
+
+    /// A page of rows, from the one on that the cursor names.
+    ///
+    /// # Errors
+    /// As [`Self::explain`], `Config` for a cursor of another query, and those of the state.
+    pub fn find(&self, spec: &FindSpec, cursor: Option<&[u8]>) -> Result<FoundPage> {
+        let access = self.access(spec)?;
+        let index = self.index_of(access.way);
+        let query = query_number(spec, index.map_or("", |(_, name, _)| name));
+        let whole = access.in_order && !access.repeats;
+        let cursor = cursor.map(|bytes| Cursor::read(bytes, self.name(), query, !whole));
+        let from = cursor.transpose()?;
+        let mut finder = Finder::new(self, spec, &access, index)?;
+        let at = if whole {
+            finder.in_order(from)?
+        } else {
+            finder.sorted(from)?
+        };
+        let mut explained = self.explained(&access);
+        (explained.rows_read, explained.unreadable) = (finder.rows_read, finder.unreadable);
+        let rows = std::mem::take(&mut finder.found);
+        Ok(FoundPage {
+            rows: rows
+                .into_iter()
+                .map(|row| finder.shown(row))
+                .collect::<Result<_>>()?,
+            cursor: at.map(|at| Cursor::write(self.name(), query, !whole, &at)),
+            explained,
+        })
+    }
+
+    fn access(&self, spec: &FindSpec) -> Result<Access> {
+        if !matches!(
+            self.spec.kind,
+            StoreKind::KeyValue | StoreKind::TimestampedKeyValue
+        ) {
+            return Err(self.named(
+                Error::config("only key-value stores are searched by what is in their rows")
+                    .hint("read windows, sessions and versions by key and time"),
+            ));
+        }
+        let states = self.indexes.iter().map(|(id, _, fingerprint)| {
+            let row = self.rows.get(*id, STATE_KEY)?;
+            let state = row.and_then(|row| IndexState::read(&row, *fingerprint));
+            Ok(state.is_some_and(|state| state.is_readable()))
+        });
+        let states: Vec<bool> = states.collect::<Result<_>>()?;
+        let views: Vec<IndexView<'_>> = self
+            .indexes
+            .iter()
+            .zip(states)
+            .map(|((_, spec, _), readable)| IndexView { spec, readable })
+            .collect();
+        choose(spec, KeyOrder::of(&self.spec.key), &views).map_err(|e| self.named(e))
+    }
+
+    /// The store, the name and the number of fields of the index of a way.
+    fn index_of(&self, way: Way) -> Option<(StoreId, &str, usize)> {
+        let Way::Index(at) = way else {
+            return None;
+        };
+        let (id, spec, _) = &self.indexes[at];
+        Some((*id, spec.name.as_str(), spec.fields.len()))
+    }
+
+    fn explained(&self, access: &Access) -> Explained {
+        Explained {
+            way: match access.way {
+                Way::Keys => "keys",
+                Way::KeyRange => "key_range",
+                Way::Index(_) => "index",
+                Way::Scan => "scan",
+            },
+            index: self
+                .index_of(access.way)
+                .map(|(_, name, _)| name.to_owned()),
+            ranges: access.pieces.len(),
+            sorted: !access.in_order,
+            ..Explained::default()
+        }
+    }
+}
+
+/// Takes a row with its position; gives a position to stop at.
+type Take<'t, F> = dyn FnMut(&mut F, &Bytes, Record) -> Result<Option<Bytes>> + 't;
+
+/// A run of a query.
+struct Finder<'a> {
+    reader: &'a StoreReader,
+    access: &'a Access,
+    /// The store of the index, and its number of fields.
+    index: Option<(StoreId, usize)>,
+    condition: Option<Compiled>,
+    order: Vec<(Compiled, bool)>,
+    select: Option<Vec<Compiled>>,
+    limit: usize,
+    found: Vec<Record>,
+    rows_read: u64,
+    unreadable: u64,
+}
+
+impl<'a> Finder<'a> {
+    fn new(
+        reader: &'a StoreReader,
+        spec: &FindSpec,
+        access: &'a Access,
+        index: Option<(StoreId, &str, usize)>,
+    ) -> Result<Self> {
+        let condition = spec.condition.as_ref().map(Compiled::new).transpose()?;
+        let order = spec.order_by.iter();
+        let order = order.map(|by| Ok((Compiled::new(&by.expr)?, by.down)));
+        let select = spec.select.as_ref();
+        let select = select.map(|s| s.exprs.iter().map(Compiled::new).collect());
+        Ok(Self {
+            reader,
+            access,
+            index: index.map(|(id, _, width)| (id, width)),
+            condition,
+            order: order.collect::<Result<_>>()?,
+            select: select.transpose()?,
+            limit: spec.limit.unwrap_or(usize::MAX),
+            found: Vec::new(),
+            rows_read: 0,
+            unreadable: 0,
+        })
+    }
+
+    /// Rows as they come, behind a position; gives that of the last one if there may be more.
+    fn in_order(&mut self, from: Option<Bytes>) -> Result<Option<Bytes>> {
+        self.each(from, &mut |finder, position, row| {
+            finder.found.push(row);
+            Ok((finder.found.len() == finder.limit).then(|| position.clone()))
+        })
+    }
+
+    /// The first rows of the order that is asked for, behind a position in it.
+    fn sorted(&mut self, from: Option<Bytes>) -> Result<Option<Bytes>> {
+        let mut sorted = Sorted::new(self.limit, from);
+        let mut seen = HashSet::new();
+        self.each(None, &mut |finder, position, row| {
+            let key = finder.key_of(position);
+            if !finder.access.repeats || seen.insert(key.clone()) {
+                sorted.add(&finder.order, &key, row);
+            }
+            Ok(None)
+        })?;
+        let (found, last) = sorted.finish();
+        self.found = found;
+        Ok(last)
+    }
+
+    /// The key of the row that an entry is about.
+    fn key_of(&self, entry: &Bytes) -> Bytes {
+        match self.index {
+            None => entry.clone(),
+            Some((_, width)) => {
+                split_entry(entry, width).map_or_else(Bytes::new, |(_, key)| entry.slice_ref(key))
+            }
+        }
+    }
+
+    /// Reads the ranges, and gives what matches with its position, until `take` gives one to stop at. Then
+    /// gives that, unless nothing follows.
+    fn each(&mut self, from: Option<Bytes>, take: &mut Take<'_, Self>) -> Result<Option<Bytes>> {
+        let mut pieces: Vec<&Piece> = self.access.pieces.iter().collect();
+        if self.access.reverse {
+            pieces.reverse();
+        }
+        let count = pieces.len();
+        for (at, piece) in pieces.into_iter().enumerate() {
+            let Some(mut range) = rest(piece, self.access.reverse, from.as_ref()) else {
+                continue;
+            };
+            let mut most = self.limit.clamp(LEAST, MOST);
+            loop {
+                let page = self.page(piece, &range, most)?;
+                let last = page.last().map(|(entry, _)| entry.clone());
+                let is_whole = page.len() < most;
+                for (entry, stored) in page {
+                    let Some(row) = self.row(&entry, stored)? else {
+                        continue;
+                    };
+                    if let Some(stop) = take(self, &entry, row)? {
+                        let over = is_whole && at + 1 == count && Some(&entry) == last.as_ref();
+                        return Ok((!over).then_some(stop));
+                    }
+                }
+                match last {
+                    Some(last) if !is_whole && self.access.reverse => range.to = Some(last),
+                    Some(last) if !is_whole => range.from = Some(after(&last)),
+                    _ => break,
+                }
+                most = (most * 2).min(MOST);
+            }
+        }
+        Ok(None)
+    }
+
+    fn page(&self, piece: &Piece, range: &KeyRange, most: usize) -> Result<Vec<(Bytes, Bytes)>> {
+        let rows = &self.reader.rows;
+        match (self.index, &range.from) {
+            (Some((id, _)), _) => rows.scan(id, range, most),
+            (None, Some(key)) if piece.point => {
+                let found = rows.get(self.reader.spec.id, key)?;
+                Ok(found
+                    .into_iter()
+                    .map(|stored| (key.clone(), stored))
+                    .collect())
+            }
+            (None, _) => rows.scan(self.reader.spec.id, range, most),
+        }
+    }
+
+    /// The row of an entry, if it matches.
+    fn row(&mut self, entry: &Bytes, stored: Bytes) -> Result<Option<Record>> {
+        let key = self.key_of(entry);
+        let stored = match self.index {
+            None => Some(stored),
+            Some(_) => self.reader.rows.get(self.reader.spec.id, &key)?,
+        };
+        let Some(mut stored) = stored.filter(|stored| stored.len() >= 8) else {
+            return Err(self.reader.named(Error::state_corrupt(
+                "an index leads to a row that isn't there",
+            )));
+        };
+        self.rows_read += 1;
+        let value = stored.split_off(8);
+        let time = stored
+            .first_chunk()
+            .map_or(-1, |time| i64::from_be_bytes(*time));
+        let matching = || {
+            let row = Record {
+                key: self.reader.key.decode(Some(key))?,
+                value: self.reader.value.decode(Some(value))?,
+                timestamp: Timestamp(time),
+                ..Record::default()
+            };
+            let matches = self.condition.as_ref().map(|c| c.test(&row));
+            Ok::<_, Error>(matches.transpose()?.unwrap_or(true).then_some(row))
+        };
+        let found = matching();
+        if found.is_err() {
+            self.unreadable += 1;
+        }
+        Ok(found.ok().flatten())
+    }
+
+    fn shown(&self, row: Record) -> Result<FoundRow> {
+        let select = self.select.as_ref();
+        let selected = select.map(|all| all.iter().map(|one| one.eval(&row)).collect());
+        Ok(FoundRow {
+            selected: selected.transpose().map_err(|e| self.reader.named(e))?,
+            key: row.key,
+            value: Stored {
+                value: row.value,
+                timestamp: row.timestamp,
+            },
+        })
+    }
+}
+
+/// What of a range lies behind a position.
+fn rest(piece: &Piece, reverse: bool, position: Option<&Bytes>) -> Option<KeyRange> {
+    let mut range = KeyRange {
+        from: Some(Bytes::copy_from_slice(&piece.from)),
+        to: piece.to.as_deref().map(Bytes::copy_from_slice),
+        reverse,
+    };
+    let Some(position) = position else {
+        return Some(range);
+    };
+    if reverse {
+        if range.to.as_ref().is_none_or(|to| to > position) {
+            range.to = Some(position.clone());
+        }
+    } else if range.from.as_ref().is_some_and(|from| from <= position) {
+        range.from = Some(after(position));
+    }
+    let is_empty = range
+        .to
+        .as_ref()
+        .is_some_and(|to| Some(to) <= range.from.as_ref());
+    (!is_empty).then_some(range)
+}

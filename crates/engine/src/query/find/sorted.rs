@@ -1,0 +1,90 @@
+//! The first rows of an order, of those that come in any order.
+//!
+//! Holds as many rows as are asked for, not more; without a limit all of them.
+
+use std::collections::BinaryHeap;
+use stoatflow_core::{Bytes, Record, ordered};
+use stoatflow_operators::expr::Compiled;
+
+/// A row and its place: rows of the same values stand in the order of their keys.
+struct Placed {
+    place: Vec<u8>,
+    row: Record,
+}
+
+impl PartialEq for Placed {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl Eq for Placed {}
+
+impl PartialOrd for Placed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Placed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.place.cmp(&other.place)
+    }
+}
+
+/// See the module.
+pub(super) struct Sorted {
+    limit: usize,
+    from: Option<Bytes>,
+    /// The last one of the order on top.
+    kept: BinaryHeap<Placed>,
+    more: bool,
+}
+
+impl Sorted {
+    pub const fn new(limit: usize, from: Option<Bytes>) -> Self {
+        Self {
+            limit,
+            from,
+            kept: BinaryHeap::new(),
+            more: false,
+        }
+    }
+
+    pub fn add(&mut self, order: &[(Compiled, bool)], key: &Bytes, row: Record) {
+        let mut place = Vec::new();
+        for (by, down) in order {
+            let begin = place.len();
+            match by.compared(&row) {
+                Ok(value) => {
+                    ordered::write(&mut place, &value);
+                }
+                Err(_) => place.push(ordered::OTHER),
+            }
+            if *down {
+                // No value is the beginning of another one, so this turns their order round.
+                place[begin..].iter_mut().for_each(|byte| *byte = !*byte);
+            }
+        }
+        place.extend_from_slice(key);
+        if self.from.as_ref().is_some_and(|from| place[..] <= **from) {
+            return;
+        }
+        if self.kept.len() == self.limit {
+            self.more = true;
+            if self.kept.peek().is_some_and(|last| last.place <= place) {
+                return;
+            }
+            self.kept.pop();
+        }
+        self.kept.push(Placed { place, row });
+    }
+
+    /// The rows in order, and the place of the last one if more follow.
+    pub fn finish(self) -> (Vec<Record>, Option<Bytes>) {
+        let sorted = self.kept.into_sorted_vec();
+        let last = sorted.last().filter(|_| self.more);
+        let last = last.map(|last| Bytes::copy_from_slice(&last.place));
+        (sorted.into_iter().map(|placed| placed.row).collect(), last)
+    }
+}

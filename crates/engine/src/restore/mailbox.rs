@@ -1,0 +1,93 @@
+//! Events on their way to a restore listener that may be slow.
+//!
+//! Bounded by the number of changelog partitions: batches of one partition that the listener has not been
+//! told of become one, with the sum of their records. Nothing else is merged or left out, and the order of a
+//! partition's events holds.
+
+use super::events::RestoreStep;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Partitions (by task), each with its step.
+    steps: VecDeque<(usize, RestoreStep)>,
+    /// Where the batch of each partition stands that waits, counted from the first event of all.
+    batches: Vec<Option<u64>>,
+    /// How many events were taken.
+    taken: u64,
+    closed: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+}
+
+impl Mailbox {
+    pub fn new(tasks: usize) -> Self {
+        Self {
+            waiting: Mutex::new(Waiting {
+                batches: vec![None; tasks],
+                ..Waiting::default()
+            }),
+            filled: Condvar::new(),
+        }
+    }
+
+    /// Never waits for the listener.
+    pub fn put(&self, task: usize, step: RestoreStep) {
+        let mut waiting = self.waiting.lock();
+        let next = waiting.taken + waiting.steps.len() as u64;
+        if let RestoreStep::Batch { reached, records } = step {
+            if let Some(at) = waiting.batches[task] {
+                let at = usize::try_from(at - waiting.taken).unwrap_or(usize::MAX);
+                if let Some((
+                    _,
+                    RestoreStep::Batch {
+                        reached: to,
+                        records: sum,
+                    },
+                )) = waiting.steps.get_mut(at)
+                {
+                    *to = reached;
+                    *sum += records;
+                    return;
+                }
+            }
+            waiting.batches[task] = Some(next);
+        }
+        waiting.steps.push_back((task, step));
+        drop(waiting);
+        self.filled.notify_one();
+    }
+
+    /// The next event; waits for it. `None` once all are taken and no more come.
+    pub fn take(&self) -> Option<(usize, RestoreStep)> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if let Some((task, step)) = waiting.steps.pop_front() {
+                if waiting.batches[task] == Some(waiting.taken) {
+                    waiting.batches[task] = None;
+                }
+                waiting.taken += 1;
+                return Some((task, step));
+            }
+            if waiting.closed {
+                return None;
+            }
+            self.filled.wait(&mut waiting);
+        }
+    }
+
+    /// No more come.
+    pub fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.filled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

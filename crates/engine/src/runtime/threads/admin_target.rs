@@ -1,0 +1,52 @@
+//! What the admin port asks of an application.
+
+use super::{Engine, Inner};
+use crate::admin::target::AdminTarget;
+use crate::query::CommittedSnapshot;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Result, TopicPartition};
+use stoatflow_operators::Foreign;
+
+/// Doesn't keep the application.
+pub(super) struct EngineTarget(pub Weak<Inner>);
+
+impl fmt::Debug for EngineTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EngineTarget")
+    }
+}
+
+impl EngineTarget {
+    fn engine(&self) -> Result<Engine> {
+        let inner = self.0.upgrade();
+        inner
+            .map(|inner| Engine { inner })
+            .ok_or_else(|| Error::config("this application has ended").hint("start it again"))
+    }
+}
+
+impl AdminTarget for EngineTarget {
+    fn snapshot(&self, store: Option<&str>) -> Result<CommittedSnapshot> {
+        self.engine()?.snapshot(store, &[], Duration::ZERO)
+    }
+
+    fn is_committed(&self, wanted: &[(TopicPartition, Offset)]) -> Result<bool> {
+        self.engine()?.inner.readers.is_committed(wanted)
+    }
+
+    fn set_paused(&self, paused: bool) -> Result<()> {
+        let engine = self.engine()?;
+        if paused {
+            engine.pause();
+        } else {
+            engine.resume();
+        }
+        Ok(())
+    }
+
+    fn foreign(&self) -> Result<Arc<Foreign>> {
+        Ok(Arc::clone(&self.engine()?.inner.spec.foreign))
+    }
+}

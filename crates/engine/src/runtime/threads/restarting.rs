@@ -1,0 +1,104 @@
+//! Whether another run follows one that failed, and what stands before the first one.
+
+use super::{Inner, fenced};
+use crate::runtime::shared::Shared;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, ErrorKind};
+use stoatflow_protocol::{Lifecycle, Restarts, fencings, restarts};
+
+/// What the user answers to an error that would end the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartAnswer {
+    /// Another run, in this process, from the last commit.
+    Replace,
+    /// It ends.
+    Shutdown,
+}
+
+/// Asks the user.
+pub type Uncaught = Arc<dyn Fn(&Error) -> RestartAnswer + Send + Sync>;
+
+impl Inner {
+    /// How long to wait before another run, if there is to be one.
+    pub(super) fn pause_before_restart(
+        &self,
+        restarts: &mut Restarts,
+        error: &Error,
+    ) -> Option<Duration> {
+        let application = self.status.application_id.as_str();
+        let (kind, now) = (error.kind(), self.spec.components.clock.monotonic());
+        if let Some(pause) = restarts.next(kind, now) {
+            tracing::warn!(
+                application,
+                %error,
+                pause_ms = pause.as_millis(),
+                "the broker or the schema registry was unreachable; restarting from the last commit"
+            );
+            return Some(pause);
+        }
+        let ask = self.uncaught.lock().clone()?;
+        if ask(error) == RestartAnswer::Shutdown {
+            return None;
+        }
+        if !restarts::may_replace(kind) {
+            tracing::error!(
+                application,
+                "REPLACE_THREAD is not possible after this error: only a new process can start again"
+            );
+            return None;
+        }
+        let pause = restarts.again(now);
+        match pause {
+            Some(pause) => tracing::warn!(
+                application,
+                %error,
+                pause_ms = pause.as_millis(),
+                "REPLACE_THREAD: restarting from the last commit"
+            ),
+            None => tracing::error!(
+                application,
+                "REPLACE_THREAD: restarted too often already (restart.max.attempts in restart.window.ms)"
+            ),
+        }
+        pause
+    }
+
+    /// An instance that is fenced again and again fights another one that is started again and again: it
+    /// waits before it takes over, longer each time.
+    pub(super) fn wait_if_fenced_often(&self, shared: &Shared) {
+        let clock = &self.spec.components.clock;
+        let fenced = fenced::recent(&self.spec.settings.state_dir, clock.now());
+        let pause = fencings::pause(fenced.len());
+        if pause.is_zero() {
+            return;
+        }
+        tracing::error!(
+            application = self.status.application_id,
+            times = fenced.len(),
+            within_s = fencings::WINDOW.as_secs(),
+            pause_ms = pause.as_millis(),
+            "this instance was fenced several times: another one with the same application.id is started \
+             again and again too; it waits before it takes over. Next: stop one of the two"
+        );
+        self.enter(Lifecycle::Starting, clock.now());
+        let until = clock.monotonic().saturating_add(pause);
+        while !shared.is_stopping() {
+            let left = until.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                break;
+            }
+            shared.pause(left);
+        }
+    }
+
+    /// Notes that another instance took over.
+    pub(super) fn note_fencing(&self, error: &Error) {
+        if error.kind() == ErrorKind::Fenced {
+            fenced::remember(
+                &self.spec.settings.state_dir,
+                self.spec.components.clock.now(),
+            );
+        }
+    }
+}
