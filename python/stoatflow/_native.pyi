@@ -63,6 +63,8 @@ __all__ = [
     "open_transactions",
     "reset",
     "settings_schema",
+    "source_defaults",
+    "streams_config_markdown",
     "to_python",
 ]
 
@@ -86,6 +88,12 @@ def compile(
 
 def check_settings(pairs: list[tuple[str, object]]) -> None:
     """Raise one `ConfigError` with every problem. Values are str, int, float, bool or None."""
+
+def source_defaults(pairs: list[tuple[str, object]]) -> list[str | None]:
+    """Words for the key's serde, the value's and the timestamp extractor, of what is set; `custom` is one of code."""
+
+def streams_config_markdown() -> str:
+    """Every name of Kafka Streams' `StreamsConfig` with what becomes of it, as Markdown tables."""
 
 def settings_schema() -> list[tuple[str, str, str | None, str]]:
     """Name, type, default and text of every setting."""
@@ -224,6 +232,12 @@ class StateReader:
         """Entries in the order of the keys' bytes."""
     def count(self, lo: Any = None, hi: Any = None, prefix: Any = None) -> int:
         """How many keys there are."""
+    def find(
+        self, query_json: bytes, cursor: bytes | None = None
+    ) -> tuple[list[tuple[Any, Any, int]], bytes | None, tuple[str, str | None, int, bool, int, int]]:
+        """A page of rows that meet a condition, where the next one begins, and how they were found."""
+    def explain(self, query_json: bytes) -> tuple[str, str | None, int, bool, int, int]:
+        """How rows would be found."""
     def window(self, of: Any, start: int) -> tuple[Any, int] | None:
         """Value and time of one window."""
     def windows(self, lo: Any, hi: Any, frm: int, to: int, reverse: bool) -> list[tuple[Any, Any, int]]:
@@ -257,12 +271,16 @@ class Engine:
         broker: EmbeddedBroker | None = None,
         listener: Callable[[str, str], None] | None = None,
         on_restore: Callable[[str, str, str, int, int, int], None] | None = None,
+        uncaught: Callable[[BaseException], str] | None = None,
+        origins: list[tuple[str, str]] = ...,
     ) -> Engine:
         """`listener(new, old)` hears of every change of state, from a thread of the engine.
 
         `on_restore(step, store, topic, partition, first, second)` hears of changelog partitions: `start` with the
         first offset and the end, `batch` with position and records, `end` and `suspended` with all records.
+        `uncaught(error)` says `REPLACE_THREAD` or another word about an error that would end the application.
         With `broker` the engine runs on this open broker; `bootstrap.servers` may then be left out.
+        `origins`: where settings came from, as `Settings.origin` says it.
         """
     def start(self) -> None:
         """Start in the background; returns at once, also if the broker is far away."""
@@ -281,10 +299,18 @@ class Engine:
         """
     def clean_up(self) -> None:
         """Remove the local state of an application that is not running. Raises `StateLockedError`."""
+    def pause(self) -> None:
+        """Stop reading: what was read is committed. Returns at once; the state says PAUSED when all is committed."""
+    def resume(self) -> None:
+        """Read on; returns at once."""
+    def is_paused(self) -> bool:
+        """Is nothing to be read?"""
     def state(self) -> str:
-        """CREATED, STARTING, RESTORING, RUNNING, STOPPING, STOPPED or ERROR."""
+        """CREATED, STARTING, RESTORING, RUNNING, PAUSED, STOPPING, STOPPED or ERROR."""
     def lag(self) -> int:
         """Records of the source topics that are not committed yet."""
+    def positions(self) -> list[tuple[str, int, int, int]]:
+        """Of each source partition: topic, number, committed position, end."""
     def metrics_json(self) -> str:
         """All metrics as a JSON object."""
     def restore_progress(self) -> list[tuple[str, int, int, bool]]:
@@ -355,6 +381,8 @@ class Driver:
         """What an offload has parked: key, value, timestamp, since, attempt, due, state, correlation."""
     def store_batches(self, name: str, schema: str | None, max_rows: int) -> StoreBatches:
         """What a store holds, as of the last commit; `schema`: the columns of its values, as JSON."""
+    def metrics_json(self) -> str:
+        """All metrics as a JSON object, since the driver was made or restarted."""
     def produced_topics(self) -> list[str]:
         """Topics that the topology wrote to, by name."""
     def close(self) -> None:

@@ -3,11 +3,12 @@
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
 use crate::lazy;
+use crate::schemas::PySchemas;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeMap;
-use stoatflow_core::{Bytes, CustomSerde, Datum};
-use stoatflow_formats::avro::{Format, Spec};
+use stoatflow_core::{Bytes, CustomSerde, Datum, SchemaPlace};
+use stoatflow_formats::avro::{Format, Schema, Spec};
 
 /// A schema with what stands before the bytes of its records.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -27,6 +28,19 @@ impl AvroFormat {
             .map(|(id, text)| (id.to_string(), text));
         let spec = Spec::new(schema, schema_id, writers.collect());
         spec.make().map(Self).map_err(to_py_err)
+    }
+
+    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no topic is known.
+    #[pyo3(signature = (schemas, topic=None, is_key=false))]
+    fn registered(&self, schemas: Py<PyAny>, topic: Option<&str>, is_key: bool) -> Self {
+        let place = SchemaPlace::of(topic, is_key);
+        Self(self.0.registered(PySchemas::new(schemas), place))
+    }
+
+    /// Are the bytes of values those of another schema?
+    fn writes_as(&self, schema: &str) -> PyResult<bool> {
+        let other = Schema::parse(schema).map_err(to_py_err)?;
+        Ok(other.form() == self.0.schema().form())
     }
 
     /// Its name in messages.

@@ -6,6 +6,7 @@ use crate::arrow::{StoreBatches, question};
 use crate::embedded::read;
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;
+use crate::metrics::metrics_json;
 use crate::plan::Plan;
 use crate::settings::{Pairs, checked, to_values};
 use parking_lot::Mutex;
@@ -134,6 +135,7 @@ impl World {
             )),
             foreign: Arc::new(Foreign {
                 runtime: Some(Arc::new(PyRuntime { pauses: false })),
+                application: Some(settings.application_id.as_str().into()),
                 ..(*plan.foreign).clone()
             }),
             settings: Arc::new(settings),
@@ -485,6 +487,11 @@ impl Driver {
             read_listing(&listing, world.engine()?.parts().backend.as_ref())
         })?;
         crate::parked::entries(py, &found)
+    }
+
+    /// All metrics as a JSON object.
+    fn metrics_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |world| Ok(metrics_json(world.engine()?.status())))
     }
 
     /// Topics that the topology wrote to, by name.

@@ -7,6 +7,7 @@ use crate::arrow::{StoreBatches, question};
 use crate::build_info::info;
 use crate::embedded::EmbeddedBroker;
 use crate::errors::{as_py_err, to_py_err};
+use crate::metrics::metrics_json;
 use crate::parked::{ParkedEntry, entries};
 use crate::plan::Plan;
 use crate::queries::{StateSnapshot, kind_name};
@@ -16,15 +17,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::settings::{BrokerAddress, is_secret};
+use stoatflow_core::settings::{BrokerAddress, in_force, is_secret};
 use stoatflow_core::{Offset, Result, Settings, TopicPartition};
 use stoatflow_engine::admin::AdminView;
 use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
-use stoatflow_engine::runtime::threads::Listener;
+use stoatflow_engine::runtime::threads::{Listener, RestartAnswer, Uncaught};
 use stoatflow_log::kafka::TokenProvider as _;
 use stoatflow_log::{Broker, embedded, kafka};
+use stoatflow_operators::Foreign;
 
 /// How long a question to the broker may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,7 +42,8 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (plan, pairs, broker=None, listener=None, on_restore=None))]
+    #[pyo3(signature = (plan, pairs, broker=None, listener=None, on_restore=None, uncaught=None, origins=Vec::new()))]
+    #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
         py: Python<'_>,
         plan: &Plan,
@@ -49,6 +51,8 @@ impl Engine {
         broker: Option<&EmbeddedBroker>,
         listener: Option<Py<PyAny>>,
         on_restore: Option<Py<PyAny>>,
+        uncaught: Option<Py<PyAny>>,
+        origins: Vec<(String, String)>,
     ) -> PyResult<Self> {
         let PreparedRun {
             values,
@@ -56,18 +60,27 @@ impl Engine {
             broker,
         } = PreparedRun::new(py, plan, &pairs, broker)?;
         let group = settings.application_id.clone();
+        for note in &settings.notes {
+            tracing::info!(target: "stoatflow::settings", application = %group, "{note}");
+        }
         let engine = stoatflow_engine::Engine::new(
             plan.plan.for_handlers(&settings.handlers),
-            Arc::clone(&plan.foreign),
+            Arc::new(Foreign {
+                application: Some(group.as_str().into()),
+                ..(*plan.foreign).clone()
+            }),
             settings,
             Arc::clone(&broker),
             AdminView {
-                settings: view(&values),
+                settings: view(&values, &origins),
                 info: info(py, broker.as_ref())?,
             },
             listener.map(hear),
             on_restore.map(hear_restore),
         );
+        if let Some(uncaught) = uncaught {
+            engine.on_uncaught(ask(uncaught));
+        }
         Ok(Self {
             engine,
             broker,
@@ -118,6 +131,21 @@ impl Engine {
         py.detach(|| self.engine.clean_up()).map_err(to_py_err)
     }
 
+    /// Stops reading; returns at once.
+    fn pause(&self, py: Python<'_>) {
+        py.detach(|| self.engine.pause());
+    }
+
+    /// Reads on.
+    fn resume(&self, py: Python<'_>) {
+        py.detach(|| self.engine.resume());
+    }
+
+    /// Is nothing to be read?
+    fn is_paused(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.engine.is_paused())
+    }
+
     /// Its state.
     fn state(&self) -> &'static str {
         self.engine.status().state().name()
@@ -130,52 +158,7 @@ impl Engine {
 
     /// All metrics as a JSON object.
     fn metrics_json(&self) -> String {
-        let status = self.engine.status();
-        let nodes: Map<String, Value> = status
-            .plan
-            .nodes
-            .iter()
-            .zip(&status.nodes)
-            .map(|(node, count)| (node.name.clone(), Value::from(count.load(Relaxed))))
-            .collect();
-        let drops: Vec<Value> = status
-            .drops()
-            .into_iter()
-            .map(|(node, reason, count)| json!({"node": node, "reason": reason, "count": count}))
-            .collect();
-        let late: Vec<Value> = status
-            .lates()
-            .into_iter()
-            .map(|(topic, policy, count)| json!({"topic": topic, "policy": policy, "count": count}))
-            .collect();
-        let parked: Map<String, Value> = status
-            .parked()
-            .into_iter()
-            .map(|(node, lot)| {
-                let shown =
-                    json!({"records": lot.parked, "most": lot.most, "oldest_ms": lot.oldest});
-                (node, shown)
-            })
-            .collect();
-        json!({
-            "state": status.state().name(),
-            "records_in": status.records_in.load(Relaxed),
-            "records_out": status.records_out.load(Relaxed),
-            "records_committed": status.records_committed.load(Relaxed),
-            "changelog_out": status.changelog_out.load(Relaxed),
-            "restarts": status.restarts.load(Relaxed),
-            "commits": status.commits.load(Relaxed),
-            "commit_p50_us": status.commit_quantile_us(0.5),
-            "commit_p99_us": status.commit_quantile_us(0.99),
-            "in_flight_bytes": status.in_flight_bytes.load(Relaxed),
-            "state_memory_bytes": status.state_memory_bytes.load(Relaxed),
-            "nodes": nodes,
-            "functions": status.calls.spent(),
-            "dropped": drops,
-            "late": late,
-            "parked": parked,
-        })
-        .to_string()
+        metrics_json(self.engine.status())
     }
 
     /// The restore progress of all stores: name, records to read, records read, caught up?
@@ -239,9 +222,16 @@ impl Engine {
         entries(py, &found)
     }
 
+    /// Committed positions and ends of the source partitions: topic, partition, committed, end.
+    fn positions(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, i64)>> {
+        py.detach(|| self.source_positions()).map_err(to_py_err)
+    }
+
     /// Where the admin port answers.
     fn admin_url(&self) -> Option<String> {
-        self.engine.admin_address().map(|a| format!("http://{a}/"))
+        let at = self.engine.admin_address()?;
+        let scheme = if at.encrypted { "https" } else { "http" };
+        Some(format!("{scheme}://{}/", at.socket))
     }
 }
 
@@ -325,6 +315,13 @@ impl Engine {
     }
 
     fn count_lag(&self) -> Result<i64> {
+        let positions = self.source_positions()?;
+        let behind = positions.iter().map(|(_, _, at, end)| (end - at).max(0));
+        Ok(behind.sum())
+    }
+
+    /// Topic, partition, committed (or the beginning), and the end of what is committed there.
+    fn source_positions(&self) -> Result<Vec<(String, i32, i64, i64)>> {
         let topics = self.engine.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let mut partitions: Vec<TopicPartition> = Vec::new();
@@ -337,11 +334,13 @@ impl Engine {
         partitions.dedup();
         let ranges = self.broker.ranges(&partitions, PATIENCE)?;
         let committed = self.broker.committed(&self.group, &partitions, PATIENCE)?;
-        let behind = ranges.iter().zip(committed).map(|(range, committed)| {
+        let rows = partitions.iter().zip(ranges).zip(committed);
+        let rows = rows.map(|((partition, range), committed)| {
             let at = committed.map_or(range.begin, |c| c.offset.max(range.begin));
-            (range.stable_end.0 - at.0).max(0)
+            let topic = partition.topic.to_string();
+            (topic, partition.partition.0, at.0, range.stable_end.0)
         });
-        Ok(behind.sum())
+        Ok(rows.collect())
     }
 }
 
@@ -349,19 +348,34 @@ fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-/// The settings as the admin port shows them: secrets are named, not shown.
-fn view(values: &[(String, Value)]) -> Value {
-    let shown = values.iter().map(|(key, value)| {
-        (
-            key.clone(),
-            if is_secret(key) {
-                Value::from("***")
-            } else {
-                value.clone()
-            },
-        )
-    });
-    Value::Object(shown.collect())
+/// The settings as the admin port shows them: all values in force and where each comes from. Secrets are named,
+/// not shown.
+fn view(values: &[(String, Value)], origins: &[(String, String)]) -> Value {
+    let dotted = |name: &str| name.trim().trim_matches('_').replace('_', ".");
+    let mut shown = Map::new();
+    for (name, value, given) in in_force(values) {
+        // `off` is no secret.
+        let value = match &value {
+            Value::String(text) if text == "off" => value,
+            _ if is_secret(&name) => Value::from("***"),
+            _ => value,
+        };
+        let origin = origins.iter().find(|(of, _)| dotted(of) == dotted(&name));
+        let origin = origin.map(|(_, origin)| origin.as_str()).filter(|_| given);
+        let mut row = json!({ "value": value });
+        let (source, from) = match origin.and_then(|origin| origin.split_once(' ')) {
+            Some(("variable", name)) => ("environment", Some(name)),
+            Some(("file", path)) => ("file", Some(path)),
+            _ if given => ("code", None),
+            _ => ("default", None),
+        };
+        row["source"] = Value::from(source);
+        if let Some(from) = from {
+            row["from"] = Value::from(from);
+        }
+        shown.insert(name, row);
+    }
+    json!({ "settings": shown })
 }
 
 fn hear(listener: Py<PyAny>) -> Listener {
@@ -372,6 +386,25 @@ fn hear(listener: Py<PyAny>) -> Listener {
                 error.write_unraisable(py, Some(listener.bind(py)));
             }
         });
+    })
+}
+
+/// Called with the exception, gives `REPLACE_THREAD` or what ends the application. One that fails ends it too.
+fn ask(uncaught: Py<PyAny>) -> Uncaught {
+    Arc::new(move |error| {
+        Python::attach(|py| {
+            let said = uncaught
+                .call1(py, (as_py_err(error).value(py),))
+                .and_then(|said| said.extract::<String>(py));
+            match said {
+                Ok(said) if said == "REPLACE_THREAD" => RestartAnswer::Replace,
+                Ok(_) => RestartAnswer::Shutdown,
+                Err(error) => {
+                    error.write_unraisable(py, Some(uncaught.bind(py)));
+                    RestartAnswer::Shutdown
+                }
+            }
+        })
     })
 }
 

@@ -20,7 +20,8 @@ fn read(object: &Bound<'_, PyAny>) -> Result<Datum> {
     }
 }
 
-fn plain<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
+/// As plain Python objects.
+pub fn plain<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
     match datum {
         Datum::Json(text) => lazy::plain_text(py, text),
         Datum::List(items) => {

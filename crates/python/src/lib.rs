@@ -18,6 +18,7 @@ mod handler;
 mod last_resort;
 mod lazy;
 mod logging;
+mod metrics;
 mod parked;
 mod plan;
 mod processor;
@@ -26,6 +27,7 @@ mod protobuf;
 mod queries;
 mod reset;
 mod roles;
+mod schemas;
 mod serde;
 mod settings;
 mod steady;
@@ -74,7 +76,9 @@ mod _native {
     #[pymodule_export]
     use crate::reset::reset_application;
     #[pymodule_export]
-    use crate::settings::{check_settings, error_kinds, settings_schema};
+    use crate::settings::{
+        check_settings, error_kinds, settings_schema, source_defaults, streams_config_markdown,
+    };
     #[pymodule_export]
     use crate::worker::WorkerClient;
 

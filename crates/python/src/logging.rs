@@ -12,9 +12,10 @@ use tracing_subscriber::EnvFilter;
 pub fn init() {
     let terminal = std::io::stderr().is_terminal();
     let usual = if terminal {
-        "warn,stoatflow::kafka=off,stoatflow::hint=info"
+        "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info"
     } else {
-        "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::restore=info"
+        "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info,\
+         stoatflow::restore=info"
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let lines = tracing_subscriber::fmt()

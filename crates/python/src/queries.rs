@@ -3,6 +3,8 @@
 //! Takes Python keys and times, gives Python values. Reading waits with the interpreter detached, so any thread
 //! may ask, while the application and other readers go on.
 
+mod find;
+
 use crate::convert::{key_from_py, to_py};
 use crate::errors::to_py_err;
 use parking_lot::Mutex;
@@ -14,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Bytes, Datum, Error, Result};
 use stoatflow_engine::query::{CommittedSnapshot, KeySpan, StoreReader};
 use stoatflow_plan::StoreKind;
+use stoatflow_plan::find::FindSpec;
 use stoatflow_state::{Stored, VersionedRecord};
 
 /// So many entries are read at a time.
@@ -219,6 +222,25 @@ impl StateReader {
     ) -> PyResult<u64> {
         let span = span(lo, hi, prefix)?;
         self.read(py, |reader| reader.count(&span))
+    }
+
+    /// A page of rows that meet a condition, where the next one begins, and how they were found.
+    #[pyo3(signature = (query_json, cursor=None))]
+    fn find<'py>(
+        &self,
+        py: Python<'py>,
+        query_json: &[u8],
+        cursor: Option<&[u8]>,
+    ) -> PyResult<find::PageParts<'py>> {
+        let spec = FindSpec::decode(query_json).map_err(to_py_err)?;
+        let page = self.read(py, |reader| reader.find(&spec, cursor))?;
+        find::page(py, &page)
+    }
+
+    /// How rows would be found.
+    fn explain<'py>(&self, py: Python<'py>, query_json: &[u8]) -> PyResult<find::Shown> {
+        let spec = FindSpec::decode(query_json).map_err(to_py_err)?;
+        Ok(find::shown(&self.read(py, |reader| reader.explain(&spec))?))
     }
 
     /// Value and time of one window.

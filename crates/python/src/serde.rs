@@ -2,17 +2,19 @@
 
 use crate::convert::{from_py, to_py};
 use crate::errors::PyCause;
+use crate::schemas::PySchemas;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
-use stoatflow_core::{Bytes, CustomSerde, Datum, Error, PlainJson, Result};
+use stoatflow_core::{Bytes, CustomSerde, Datum, Error, PlainJson, Result, SchemaRegistry};
 use stoatflow_operators::current_call::{address, within};
 
 /// An object with `serialize(value) -> bytes` and `deserialize(bytes) -> value`.
 pub struct PySerde {
     name: String,
     object: Py<PyAny>,
+    schemas: Option<Arc<PySchemas>>,
 }
 
 impl std::fmt::Debug for PySerde {
@@ -27,7 +29,14 @@ impl PySerde {
         Ok(Self {
             name: object.get_type().qualname()?.to_string(),
             object: object.clone().unbind(),
+            schemas: None,
         })
+    }
+
+    /// The same, which knows a registry if the object does: only serdes of this package do.
+    fn asking(mut self) -> PyResult<Self> {
+        self.schemas = Python::attach(|py| PySchemas::of(self.object.bind(py)))?;
+        Ok(self)
     }
 
     fn failed(&self, what: &str, exception: PyErr) -> Error {
@@ -42,6 +51,11 @@ impl PySerde {
 impl CustomSerde for PySerde {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn registry(&self) -> Option<Arc<dyn SchemaRegistry>> {
+        let schemas = self.schemas.as_ref()?;
+        Some(Arc::clone(schemas) as Arc<dyn SchemaRegistry>)
     }
 
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
@@ -85,6 +99,10 @@ impl CustomSerde for PlainJsonSerde {
         PLAIN_JSON
     }
 
+    fn is_native(&self) -> bool {
+        true
+    }
+
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
         json_bytes(datum)
     }
@@ -103,5 +121,13 @@ pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
     if object.is_exact_instance(&class) {
         return Ok(Arc::new(PlainJsonSerde));
     }
-    Ok(Arc::new(PySerde::new(object)?))
+    let serde = PySerde::new(object)?;
+    let base = object
+        .py()
+        .import("stoatflow.serdes.registered")?
+        .getattr("RegisteredSerde")?;
+    if object.is_instance(&base)? {
+        return Ok(Arc::new(serde.asking()?));
+    }
+    Ok(Arc::new(serde))
 }

@@ -43,6 +43,40 @@ pub fn checked(values: &[(String, Value)]) -> Result<Settings, Error> {
     Settings::from_pairs(values)
 }
 
+/// What sources and stores get that don't say their serdes or their time: the words of the settings that were given.
+/// A serde of the user's code is `custom`.
+#[pyfunction]
+pub fn source_defaults(pairs: Pairs<'_>) -> PyResult<[Option<&'static str>; 3]> {
+    const NAMES: [&str; 3] = [
+        "default.key.serde",
+        "default.value.serde",
+        "default.timestamp.extractor",
+    ];
+    let mut values = to_values(&pairs)?;
+    values.retain(|(name, _)| NAMES.contains(&name.replace('_', ".").as_str()));
+    if values.is_empty() {
+        return Ok([None; 3]);
+    }
+    for (needed, any) in [
+        ("application.id", "any"),
+        ("bootstrap.servers", "embedded:"),
+    ] {
+        values.push((needed.to_owned(), Value::from(any)));
+    }
+    let settings = checked(&values).map_err(to_py_err)?;
+    Ok([
+        settings.default_key_serde,
+        settings.default_value_serde,
+        settings.default_timestamp,
+    ])
+}
+
+/// Every name of Kafka Streams' `StreamsConfig` with what becomes of it, as Markdown.
+#[pyfunction]
+pub fn streams_config_markdown() -> String {
+    stoatflow_core::settings::streams_markdown()
+}
+
 /// Raises one `ConfigError` with every problem.
 #[pyfunction]
 pub fn check_settings(pairs: Pairs<'_>) -> PyResult<()> {

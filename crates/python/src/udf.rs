@@ -22,7 +22,9 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Record, Result, Serde, SourceId};
 use stoatflow_operators::current_call::{address, forget_record, hold, note_record, within};
 use stoatflow_operators::error_policy::Failure;
-use stoatflow_operators::{Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions};
+use stoatflow_operators::{
+    Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions, check_results,
+};
 
 /// A callable of the user.
 pub struct PyUdf {
@@ -170,7 +172,8 @@ impl PyUdf {
             ));
         }
         let items = result.try_iter().map_err(|e| self.raised(py, e))?;
-        for item in items {
+        for (given, item) in items.enumerate() {
+            check_results(given)?;
             take(item.map_err(|e| self.raised(py, e))?)?;
         }
         Ok(())

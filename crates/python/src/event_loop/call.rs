@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Error, Result};
-use stoatflow_operators::{Answer, Call, CallQueue};
+use stoatflow_operators::{Answer, Call, CallQueue, check_results};
 use stoatflow_plan::Form;
 
 /// A call. Answered once, on the event loop; who answers begins what is given back.
@@ -150,7 +150,9 @@ fn items<'py, T>(
         ))
         .hint("return a list; [] for no values")
     })?;
-    items
-        .map(|item| take(item.map_err(|e| raised(py, function, "the function", e))?))
-        .collect()
+    let items = items.enumerate().map(|(given, item)| {
+        check_results(given)?;
+        take(item.map_err(|e| raised(py, function, "the function", e))?)
+    });
+    items.collect()
 }

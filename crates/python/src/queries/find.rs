@@ -1,0 +1,46 @@
+//! What a query has found, for Python.
+//!
+//! Takes a page of the engine, gives lists and tuples. What was selected becomes plain objects.
+
+use crate::convert::to_py;
+use crate::expression::plain;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use stoatflow_engine::query::{Explained, FoundPage};
+
+/// Key, value, time; what was selected instead of the value.
+type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, i64);
+/// Way, index, ranges, sorted, rows read, unreadable ones.
+pub type Shown = (&'static str, Option<String>, usize, bool, u64, u64);
+/// Rows, cursor, how they were found.
+pub type PageParts<'py> = (Vec<Row<'py>>, Option<Bound<'py, PyBytes>>, Shown);
+
+pub fn shown(found: &Explained) -> Shown {
+    (
+        found.way,
+        found.index.clone(),
+        found.ranges,
+        found.sorted,
+        found.rows_read,
+        found.unreadable,
+    )
+}
+
+pub fn page<'py>(py: Python<'py>, page: &FoundPage) -> PyResult<PageParts<'py>> {
+    let rows = page.rows.iter().map(|row| {
+        let value = match &row.selected {
+            None => to_py(py, &row.value.value)?,
+            Some(selected) => {
+                let each = selected.iter().map(|datum| plain(py, datum));
+                PyList::new(py, each.collect::<PyResult<Vec<_>>>()?)?.into_any()
+            }
+        };
+        Ok((to_py(py, &row.key)?, value, row.value.timestamp.0))
+    });
+    let cursor = page.cursor.as_deref().map(|bytes| PyBytes::new(py, bytes));
+    Ok((
+        rows.collect::<PyResult<_>>()?,
+        cursor,
+        shown(&page.explained),
+    ))
+}

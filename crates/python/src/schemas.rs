@@ -1,0 +1,84 @@
+//! Schema registries, which are asked in Python: only ids that nobody has seen come here.
+//!
+//! Takes the object `schemas` of a serde (`schema(id)`, `id(place, name, is_key)`), gives the port that formats
+//! ask. Exceptions of this package come back as the errors that they are; whatever else is raised means that
+//! nothing is known of a record, so no handler is asked about it.
+
+use crate::errors::PyCause;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::sync::Arc;
+use stoatflow_core::error::ERROR_KINDS;
+use stoatflow_core::{Error, ErrorKind, Result, SchemaPlace, SchemaRegistry};
+use stoatflow_operators::current_call::{address, within};
+
+/// See the module.
+pub struct PySchemas(Py<PyAny>);
+
+impl std::fmt::Debug for PySchemas {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PySchemas")
+    }
+}
+
+impl PySchemas {
+    /// What a serde asks, if it asks a registry.
+    pub fn of(serde: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Self>>> {
+        let schemas = serde.getattr_opt("schemas")?;
+        Ok(schemas
+            .filter(|schemas| !schemas.is_none())
+            .map(|schemas| Self::new(schemas.unbind())))
+    }
+
+    /// Of the object itself.
+    pub fn new(schemas: Py<PyAny>) -> Arc<Self> {
+        Arc::new(Self(schemas))
+    }
+
+    fn ask<T>(&self, call: impl Fn(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
+        within(address(self), true, || {
+            Python::attach(|py| call(self.0.bind(py)).map_err(|e| said(py, e)))
+        })
+    }
+}
+
+impl SchemaRegistry for PySchemas {
+    fn schema(&self, id: u32) -> Result<String> {
+        self.ask(|schemas| schemas.call_method1("schema", (id,))?.extract())
+    }
+
+    fn id(&self, place: &SchemaPlace) -> Result<u32> {
+        let (place, name, is_key) = match place {
+            SchemaPlace::Topic { topic, is_key } => ("topic", Some(&**topic), *is_key),
+            SchemaPlace::AnyTopic { is_key } => ("any", None, *is_key),
+            SchemaPlace::Internal { application } => ("internal", application.as_deref(), false),
+        };
+        self.ask(|schemas| schemas.call_method1("id", (place, name, is_key))?.extract())
+    }
+}
+
+/// The error that an exception stands for.
+fn said(py: Python<'_>, exception: PyErr) -> Error {
+    let value = exception.value(py);
+    let text = |name: &str| -> Option<String> {
+        let found = value.getattr(name).ok()?;
+        Some(found.cast::<PyString>().ok()?.to_string())
+    };
+    let kind = text("kind").and_then(|name| {
+        let row = ERROR_KINDS.iter().find(|(_, known, _)| *known == name);
+        row.map(|(kind, _, _)| *kind)
+    });
+    match (kind, text("message"), text("next_step")) {
+        (Some(kind), Some(message), Some(next_step)) => {
+            let error = Error::new(kind, message).hint(next_step);
+            if kind == ErrorKind::Serde {
+                error
+            } else {
+                error.beyond_handlers()
+            }
+        }
+        _ => Error::user("asking the schema registry failed")
+            .beyond_handlers()
+            .caused_by(PyCause(exception)),
+    }
+}
