@@ -7,6 +7,8 @@ Never: talks to a real broker; that is the business of tests/integration.
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +22,9 @@ from stoatflow.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Tests import what stands beside them, as the workers do.
+sys.path.insert(0, str(Path(__file__).parent))
 
 Update = tuple[int, int, str | None, int | None]
 """Partition, offset, key, value."""
@@ -39,6 +44,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return the shared session."""
+    # What tests give to workers is in modules of theirs.
+    here = Path(__file__).parent
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(here), str(here.parent)])
     session = local_session(conf={"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"})
     yield session
     with warnings.catch_warnings():

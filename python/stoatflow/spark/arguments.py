@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def add_broker(parser: argparse.ArgumentParser) -> None:
+def add_broker(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add the options that say where the broker is and how Spark runs."""
     parser.add_argument(
-        "--bootstrap", required=True, help="HOST:PORT of a Kafka broker, or embedded:PATH of an embedded one"
+        "--bootstrap", required=required, help="HOST:PORT of a Kafka broker, or embedded:PATH of an embedded one"
     )
     parser.add_argument(
         "--client-property",
         action="append",
         default=[],
-        type=_pair,
+        type=pair,
         metavar="NAME=VALUE",
         help="a property for the Kafka client, such as security.protocol=SSL; may be repeated",
     )
@@ -34,7 +34,7 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
         "--spark-conf",
         action="append",
         default=[],
-        type=_pair,
+        type=pair,
         metavar="NAME=VALUE",
         help="a Spark setting, such as spark.driver.memory=2g; may be repeated",
     )
@@ -52,7 +52,8 @@ def positive(text: str) -> int:
     return number
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Parse NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

@@ -89,14 +89,7 @@ def write(
     progress: Callable[[int], None] | None = None,
 ) -> int:
     """Append the columns partition, key, value, timestamp in the order of the rows; return how many were written."""
-    broker.create_topic(topic, partitions=partitions)
-    existing = len(broker.end_offsets(topic))
-    if existing < partitions:
-        message = (
-            f"topic {topic} has {existing} partition(s), {partitions} are needed: ask for {existing}, or load into "
-            "another topic"
-        )
-        raise TopicError(message)
+    need_partitions(broker, topic, partitions)
     selected = rows.select("partition", "key", "value", "timestamp")
     # Spark works on the next task while the driver writes this one.
     records = map(_record, selected.toLocalIterator(prefetchPartitions=True))
@@ -106,6 +99,18 @@ def write(
         if progress is not None:
             progress(written)
     return written
+
+
+def need_partitions(broker: Topics, topic: str, partitions: int) -> None:
+    """Make a topic unless it exists; raise `TopicError` if it has fewer partitions."""
+    broker.create_topic(topic, partitions=partitions)
+    existing = len(broker.end_offsets(topic))
+    if existing < partitions:
+        message = (
+            f"topic {topic} has {existing} partition(s), {partitions} are needed: ask for {existing}, or load into "
+            "another topic"
+        )
+        raise TopicError(message)
 
 
 def _record(row: Row) -> tuple[int | None, bytes | None, bytes | None, int]:

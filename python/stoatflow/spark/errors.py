@@ -14,3 +14,7 @@ class TopicError(RuntimeError):
 
 class OpenTransactionError(TopicError):
     """A transaction is still open, so that a committed reader would not see the end of the topic."""
+
+
+class TwinError(RuntimeError):
+    """The batch twin of a topology can't be computed as asked."""

@@ -103,28 +103,38 @@ class KafkaTopics:
         )
         raise OpenTransactionError(message)
 
-    def read_committed(self, topic: str, wait: float = 0.0) -> DataFrame:
+    def read_committed(self, topic: str, wait: float = 0.0, *, headers: bool = False) -> DataFrame:
         """Return all committed records: partition, offset, key and value (binary), timestamp (milliseconds)."""
+        return self._read(topic, "read_committed", self.stable_ends(topic, wait), headers)
+
+    def read_aborted(self, topic: str) -> DataFrame:
+        """Return the records of aborted (and open) transactions, with the columns of `read_committed`."""
+        ends = self.high_watermarks(topic)
+        everything = self._read(topic, "read_uncommitted", ends, False)
+        committed = self._read(topic, "read_committed", self.stable_ends(topic), False)
+        return everything.join(committed.select("partition", "offset"), ["partition", "offset"], "left_anti")
+
+    def _read(self, topic: str, isolation: str, ends: Mapping[int, int], headers: bool) -> DataFrame:
         from pyspark.sql import functions as f
 
-        ends = self.stable_ends(topic, wait)
         begins = self.begins(topic)
         frame = (
             self._spark.read.format("kafka")
             .options(**{f"kafka.{name}": value for name, value in self._client.items()})
             .option("kafka.bootstrap.servers", self._bootstrap)
-            .option("kafka.isolation.level", "read_committed")
+            .option("kafka.isolation.level", isolation)
             .option("subscribe", topic)
             .option("startingOffsets", json.dumps({topic: {str(p): at for p, at in begins.items()}}))
             .option("endingOffsets", json.dumps({topic: {str(p): at for p, at in ends.items()}}))
             .option("failOnDataLoss", "true")
+            .option("includeHeaders", "true" if headers else "false")
             .load()
         )
         millis = f.unix_millis("timestamp").alias("timestamp")
-        return frame.select("partition", "offset", "key", "value", millis)
+        return frame.select("partition", "offset", "key", "value", millis, *(["headers"] if headers else []))
 
     def write(self, rows: DataFrame, topic: str, progress: Callable[[int], None] | None = None) -> int:
-        """Append the columns partition, key, value; return by how many offsets the topic has grown.
+        """Append the columns partition, key, value (and headers); return by how many offsets the topic has grown.
 
         The connector promises at-least-once. In a local session a failed task is not tried again, so that a
         write either succeeds exactly or raises.
@@ -132,8 +142,9 @@ class KafkaTopics:
         from py4j.protocol import Py4JJavaError
 
         before = sum(self.high_watermarks(topic).values())
+        columns = ["partition", "key", "value", *(["headers"] if "headers" in rows.columns else [])]
         writer = (
-            rows.select("partition", "key", "value")
+            rows.select(*columns)
             .write.format("kafka")
             .options(**{f"kafka.{name}": value for name, value in self._client.items()})
             .option("kafka.bootstrap.servers", self._bootstrap)

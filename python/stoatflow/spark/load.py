@@ -5,7 +5,8 @@ Owns: what a seed means. Every field of record *i* is a hash of (seed, *i*, fiel
 tasks nor the cores nor the machine can change it: the same seed is the same input, everywhere.
 Never: uses Spark's ``rand``, whose numbers depend on how the work was split.
 
-On the command line: ``python -m stoatflow.spark.load --bootstrap HOST:PORT --topic lines --records 1000000``.
+`load` makes what a spec declares, see `stoatflow.spark.loading`; on the command line it is ``stoatflow load``.
+Lines alone: ``python -m stoatflow.spark.load --bootstrap HOST:PORT --topic lines --records 1000000``.
 """
 
 from __future__ import annotations
@@ -22,14 +23,39 @@ from stoatflow.spark.session import local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from stoatflow.spark.loading.running import Manifest
+    from stoatflow.spark.loading.spec import LoadSpec
 
 SHORTEST, LONGEST = 8, 12
 """How many words a line has."""
 
 START_MS = 1_700_000_000_000
 """The event time of the first record; each record is a millisecond later than the one before."""
+
+
+def load(
+    spec: LoadSpec | str | Path | Mapping[str, Any],
+    bootstrap: str,
+    *,
+    spark: SparkSession | None = None,
+    client: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Manifest:
+    """Write what a spec (or its TOML file) declares into topics; return what was made.
+
+    An embedded broker needs no Spark. For a real one pass a session made with `local_session(kafka=True)`.
+    """
+    # It needs numpy and pyarrow, which lines alone don't.
+    from stoatflow.spark.loading import running
+    from stoatflow.spark.loading.spec import LoadSpec, read_spec
+
+    read = spec if isinstance(spec, LoadSpec) else read_spec(spec)
+    return running.load(read, bootstrap, spark=spark, client=client, progress=progress)
 
 
 def lines(

@@ -1,0 +1,91 @@
+"""Loads a user's file or module, and finds what it defines.
+
+Takes `APP.py[:name]` or `package.module[:name]`. Gives the objects; an exception of the file comes out as
+`UserFileError`, whose traceback begins in the user's file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+from stoatflow.errors import ConfigError, StoatFlowError
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class UserFileError(Exception):
+    """The file raised; `text` is the traceback, from the file on."""
+
+    def __init__(self, text: str) -> None:
+        """Take the text."""
+        super().__init__(text)
+        self.text = text
+
+
+def split(app: str) -> tuple[str, str | None]:
+    """Give file and name of `APP.py:name`."""
+    file, _, name = app.rpartition(":")
+    return (file, name) if file and name.isidentifier() else (app, None)
+
+
+def names_of(file: str) -> dict[str, Any]:
+    """Run a file, or import a module, and give what it defines. `__name__` is never `__main__`."""
+    if _MODULE.fullmatch(file) and not file.endswith(".py") and not os.path.isfile(file):
+        return _imported(file)
+    return _run(file)
+
+
+def _run(file: str) -> dict[str, Any]:
+    try:
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"the file {file} can't be read: {error.strerror}", next_step="name a Python file, or a module"
+        ) from error
+    folder, base = os.path.split(os.path.abspath(file))
+    # As `python FILE` would, and for as long as it runs: functions import what they need when they are called.
+    sys.path.insert(0, folder)
+    name = os.path.splitext(base)[0]
+    if name in sys.modules or not name.isidentifier():
+        name = "__stoatflow__"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{file} is no Python file", next_step="name a file that ends with .py, or a module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except StoatFlowError:
+        raise
+    except Exception as error:
+        raise UserFileError(_from(error, os.path.abspath(file), file)) from None
+    return vars(module)
+
+
+def _imported(module: str) -> dict[str, Any]:
+    sys.path.insert(0, os.getcwd())
+    try:
+        return vars(importlib.import_module(module))
+    except ModuleNotFoundError as error:
+        # One that the module itself misses is shown with its traceback.
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise ConfigError(
+            f"there is no module {module}", next_step="name a file, or a module that can be imported from here"
+        ) from None
+
+
+def _from(error: Exception, *files: str) -> str:
+    """Give the traceback without the frames in front of the user's file."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename not in files:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace))

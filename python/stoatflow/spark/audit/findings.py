@@ -1,0 +1,125 @@
+"""The result of a reconciliation: numbers, examples, a verdict; as JSON and as text.
+
+Never: needs Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from stoatflow.spark.audit import judge
+
+MEANINGS = {
+    judge.MISSING: "expected, and not in the topic",
+    judge.ABORTED: "expected, and in the topic only within a transaction that was aborted",
+    judge.DUPLICATED: "in the topic more often than expected",
+    judge.WRONG: "with another value or timestamp than expected",
+    judge.EXTRA: "in the topic, and not expected",
+    judge.DISORDERED: "behind a record that it should stand before",
+    judge.SPLIT: "keys in several partitions",
+}
+
+
+@dataclass(frozen=True)
+class AuditExample:
+    """A fault with its place."""
+
+    topic: str
+    fault: str
+    key: str
+    expected: str | None = None
+    found: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def __str__(self) -> str:
+        """Give one line."""
+        place = "" if self.offset is None else f" (partition {self.partition}, offset {self.offset})"
+        if self.fault == judge.WRONG:
+            return f"{self.key}: {self.found} instead of {self.expected}{place}"
+        return f"{self.key}: {self.found if self.found is not None else self.expected}{place}"
+
+
+@dataclass(frozen=True)
+class TopicAudit:
+    """What one output topic holds beside what it must hold."""
+
+    topic: str
+    updates: str
+    """`all`: every expected record must be there; `last`: the last one of each key."""
+    expected: int = 0
+    found: int = 0
+    keys: int = 0
+    faults: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Is there no fault?"""
+        return not any(self.faults.values())
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The reconciliation of a topology."""
+
+    topics: tuple[TopicAudit, ...]
+    inputs: Mapping[str, int]
+    """How many records each input topic has."""
+    keyless: int = 0
+    """How many of them have no key: aggregations and joins drop these, as the twin does."""
+    examples: tuple[AuditExample, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Is everything as it must be? An input without a record proves nothing."""
+        return sum(self.inputs.values()) > 0 and all(topic.ok for topic in self.topics)
+
+    def count(self, fault: str) -> int:
+        """How many faults of a kind there are."""
+        return sum(topic.faults.get(fault, 0) for topic in self.topics)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if self.ok:
+            return "OK: the topics hold what the input demands"
+        if sum(self.inputs.values()) == 0:
+            return "NOT PROVEN: the input is empty. Are these the right topics?"
+        return "NOT OK: see the faults"
+
+    def to_json(self) -> str:
+        """Give everything as one JSON object."""
+        content = {
+            "ok": self.ok,
+            "verdict": self.verdict,
+            "inputs": dict(self.inputs),
+            "inputs_without_key": self.keyless,
+            "faults": {fault: self.count(fault) for fault in judge.FAULTS},
+            "topics": [asdict(topic) for topic in self.topics],
+            "examples": [asdict(example) for example in self.examples],
+            "seconds": round(self.seconds, 3),
+        }
+        return json.dumps(content, ensure_ascii=False, indent=2)
+
+    def render(self) -> str:
+        """Give the report for a terminal."""
+        lines = ["Reconciliation"]
+        lines += [f"  read     {name}: {count:,} records" for name, count in self.inputs.items()]
+        if self.keyless:
+            lines.append(f"           {self.keyless:,} of them without a key")
+        for topic in self.topics:
+            what = "every record" if topic.updates == "all" else "the last record of each key"
+            lines.append(
+                f"  checked  {topic.topic}: {topic.expected:,} expected, {topic.found:,} found, {topic.keys:,} keys; "
+                f"{what}"
+            )
+            for fault in judge.FAULTS:
+                if count := topic.faults.get(fault, 0):
+                    lines.append(f"    {count:,} {fault}: {MEANINGS[fault]}, such as")
+                    lines += [
+                        f"      {each}" for each in self.examples if (each.topic, each.fault) == (topic.topic, fault)
+                    ]
+        return "\n".join([*lines, f"  verdict  {self.verdict}", f"  seconds  {self.seconds:.1f}"])

@@ -1,0 +1,110 @@
+"""Columns of text and bytes made from arrays of numbers, without a loop over rows.
+
+Takes: numpy arrays. Gives: pyarrow arrays of strings or bytes. Never: knows what a field is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MOST_VARINT = 10
+
+
+def from_matrix(rows: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Give each row of a matrix of bytes as one value."""
+    count, width = rows.shape
+    offsets = np.arange(count + 1, dtype=np.int64) * width
+    return _array(offsets, np.ascontiguousarray(rows).reshape(-1), kind)
+
+
+def from_masked(rows: np.ndarray, lengths: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Give the first so many bytes of each row of a matrix."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return _array(offsets, rows[np.arange(rows.shape[1]) < lengths[:, None]], kind)
+
+
+def _array(offsets: np.ndarray, data: np.ndarray, kind: pa.DataType) -> pa.Array:
+    if offsets[-1] > 2**31 - 1:
+        raise ValueError("a batch of more than 2 GB: make smaller ones")
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
+
+
+def numbered(prefix: str, numbers: np.ndarray, width: int) -> np.ndarray:
+    """Give a prefix and a number with leading zeros as a matrix of bytes."""
+    start = np.frombuffer(prefix.encode(), dtype=np.uint8)
+    rows = np.empty((len(numbers), len(start) + width), dtype=np.uint8)
+    rows[:, : len(start)] = start
+    rest = numbers.astype(np.int64)
+    for at in range(width - 1, -1, -1):
+        rest, digit = np.divmod(rest, 10)
+        rows[:, len(start) + at] = digit + ord("0")
+    return rows
+
+
+def whole_text(numbers: np.ndarray) -> pa.Array:
+    """Give whole numbers as text."""
+    return pc.cast(pa.array(numbers), pa.string())
+
+
+def decimal_text(numbers: np.ndarray, digits: int) -> pa.Array:
+    """Give numbers of so many digits behind the point, from whole numbers of the last digit."""
+    if digits == 0:
+        return pc.binary_join_element_wise(whole_text(numbers), ".0", "")
+    before, behind = np.divmod(np.abs(numbers), 10**digits)
+    sign = pc.if_else(pa.array(numbers < 0), "-", "")
+    after = from_matrix(numbered("", behind, digits), pa.string())
+    return joined(sign, whole_text(before), ".", after)
+
+
+def joined(*pieces: pa.Array | str | bytes) -> pa.Array:
+    """Give the pieces of each row behind each other; a piece may be one constant for all."""
+    last = b"" if any(_is_bytes(piece) for piece in pieces) else ""
+    return pc.binary_join_element_wise(*pieces, last)
+
+
+def _is_bytes(piece: pa.Array | str | bytes) -> bool:
+    return isinstance(piece, bytes) or (isinstance(piece, pa.Array) and pa.types.is_binary(piece.type))
+
+
+def varint(numbers: np.ndarray) -> pa.Array:
+    """Give unsigned numbers in groups of seven bits, the lowest first, as Avro and Protobuf have them."""
+    rest = numbers.astype(np.uint64)
+    rows = np.empty((len(rest), MOST_VARINT), dtype=np.uint8)
+    lengths = np.ones(len(rest), dtype=np.int64)
+    for at in range(MOST_VARINT):
+        more = rest >> np.uint64(7)
+        rows[:, at] = (rest & np.uint64(0x7F)).astype(np.uint8) | np.where(more > 0, 0x80, 0).astype(np.uint8)
+        lengths += more > 0
+        rest = more
+    return from_masked(rows, lengths, pa.binary())
+
+
+def zigzag(numbers: np.ndarray) -> pa.Array:
+    """Give signed numbers as Avro does: small ones of either sign are short."""
+    signed = numbers.astype(np.int64)
+    return varint(((signed << 1) ^ (signed >> 63)).view(np.uint64))
+
+
+def little_double(numbers: np.ndarray) -> pa.Array:
+    """Give doubles as eight bytes, the lowest first."""
+    return from_matrix(numbers.astype("<f8").view(np.uint8).reshape(-1, 8), pa.binary())
+
+
+def big_long(numbers: np.ndarray) -> np.ndarray:
+    """Give signed numbers as eight bytes, the highest first, as a matrix."""
+    matrix: np.ndarray = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+    return matrix
+
+
+def interleaved(columns: Sequence[pa.Array], rows: int) -> pa.Array:
+    """Give the columns' values row by row in one array."""
+    count = len(columns)
+    whole = pa.concat_arrays(columns)
+    places = np.arange(rows * count, dtype=np.int64)
+    return whole.take(pa.array((places % count) * rows + places // count))

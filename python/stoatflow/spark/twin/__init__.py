@@ -1,0 +1,6 @@
+"""The batch twin: a topology on Spark, computed by the same engine.
+
+Spark reads, shuffles and sorts; each of its tasks runs the engine on the records of one task of the topology. Nothing
+is translated. `faithful` says what is the same there and what is refused, `cutting` where a topology is cut, `task`
+runs the engine on rows, `running` drives Spark.
+"""

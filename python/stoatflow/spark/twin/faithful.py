@@ -1,0 +1,174 @@
+"""What of a topology the twin does the same, what with a difference, and what it refuses.
+
+Takes: nodes of a topology. Gives: verdicts, or a `TopologyError` that names everything refused with the reason and
+what to do instead. Owns: the table, which docs/reference/spark.md is written from.
+Never: lets something through that the table doesn't have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from stoatflow.asynchronous import Awaiting
+from stoatflow.errors import TopologyError
+from stoatflow.plan import Node, nodes
+from stoatflow.spark.twin.shape import Shape
+from stoatflow.topology import Topology
+
+SAME, DIFFERS, REFUSED = "same", "differs", "refused"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of an operator."""
+
+    what: str
+    text: str = ""
+
+
+_EFFECTS = Verdict(DIFFERS, "runs in Spark's workers, once more for each task that Spark tries again")
+_TASKS = Verdict(
+    DIFFERS,
+    "sees the keys of its task, as in Kafka Streams, not those of the whole application; punctuations run after each "
+    "record, the wall clock stands still",
+)
+_SAME = Verdict(SAME)
+
+OPERATORS: dict[str, Verdict] = {
+    "stream": _SAME,
+    "table": _SAME,
+    "global_table": Verdict(DIFFERS, "all of its topic is read before anything else, and copied to each task"),
+    "state_store": _SAME,
+    "global_store": Verdict(DIFFERS, "all of its topic is read before anything else, and copied to each task"),
+    "scheduled": Verdict(REFUSED, "a batch has no clock that ticks: write the ticks into a topic and read that"),
+    "filter": _SAME,
+    "filter_not": _SAME,
+    "map": _SAME,
+    "map_values": _SAME,
+    "flat_map": _SAME,
+    "flat_map_values": _SAME,
+    "map_batches": Verdict(DIFFERS, "batches are of the records of one commit: often of a single record"),
+    "select_key": _SAME,
+    "peek": _EFFECTS,
+    "foreach": _EFFECTS,
+    "foreach_batch": _EFFECTS,
+    "merge": _SAME,
+    "split": _SAME,
+    "branch": _SAME,
+    "repartition": _SAME,
+    "to_table": _SAME,
+    "process": _TASKS,
+    "process_values": _TASKS,
+    "transform_values": _TASKS,
+    "group_by_key": _SAME,
+    "group_by": Verdict(
+        DIFFERS, "of a table: all records of its part go to one task, as nothing else keeps their order"
+    ),
+    "windowed_by": Verdict(DIFFERS, "one Spark task for each partition; close_when_idle is never due"),
+    "emit_strategy": _SAME,
+    "cogroup": _SAME,
+    "count": _SAME,
+    "reduce": _SAME,
+    "aggregate": _SAME,
+    "suppress": Verdict(
+        DIFFERS, "one Spark task for each partition; a bounded buffer is one per task, as in Kafka Streams"
+    ),
+    "join": Verdict(DIFFERS, "by a foreign key: all records of its part go to one task"),
+    "left_join": Verdict(DIFFERS, "by a foreign key: all records of its part go to one task"),
+    "outer_join": _SAME,
+    "deduplicate": Verdict(DIFFERS, "one Spark task for each partition"),
+    "offload": Verdict(
+        REFUSED, "another process answers while the batch doesn't wait: run the topology behind it alone"
+    ),
+    "to_stream": _SAME,
+    "to": Verdict(DIFFERS, "a DataFrame instead of a topic; a partitioner is not asked"),
+}
+"""By the operators' names in the plan."""
+
+OTHERS: dict[str, Verdict] = {
+    "async functions": Verdict(
+        REFUSED, "what a service answers, and when, is not in the input: put the answers into a topic or a table"
+    ),
+    "resources": Verdict(REFUSED, "a pool or a client belongs to one process: make it in a function where it is used"),
+    "topics by a pattern": Verdict(REFUSED, "which topics there are depends on when it starts: name them"),
+    "late=": Verdict(
+        REFUSED, "a late policy goes by the application's watermark, which no task of Spark sees: leave it out"
+    ),
+    "watermark=": Verdict(DIFFERS, "is not looked at: time is stream time"),
+    "time.semantics=watermark": Verdict(
+        REFUSED, "the watermark is the least of all partitions, which no task of Spark sees: use stream-time"
+    ),
+    "TimestampExtractors.WALLCLOCK": Verdict(
+        REFUSED, "the time at which the batch runs says nothing of the records: use a time of the record"
+    ),
+    "table.group_by or a foreign-key join beside windows": Verdict(
+        REFUSED,
+        "with more than one partition: one part needs all records in one task, the other needs a time for each "
+        "partition. Write what stands between them to a topic, and read that in a second topology",
+    ),
+    "record caching, emit.mode=barrier": Verdict(DIFFERS, "every update of a table is forwarded"),
+    "exactly-once": Verdict(
+        DIFFERS, "results are a DataFrame of one run; how it is written is at least once, or as exact as the target is"
+    ),
+    "interactive queries": Verdict(DIFFERS, "stores are DataFrames, at the end of the input"),
+    "offsets in processors and dead letters": Verdict(DIFFERS, "count within the task, not within the topic"),
+    "order of records of different partitions": Verdict(
+        DIFFERS, "by time and then by topic, partition and offset, as one run of the engine might take them"
+    ),
+}
+
+
+def check(topology: Topology) -> list[tuple[Node, Verdict]]:
+    """Give what differs, node by node; raise `TopologyError` with everything that is refused."""
+    refused = list(_refused(topology))
+    if refused:
+        listed = "\n".join(f"  - {problem}" for problem in refused)
+        raise TopologyError(
+            f"this topology has no batch twin:\n{listed}",
+            next_step="change what is listed, or run it with the engine; docs/reference/spark.md has the whole table",
+        )
+    shape = Shape(topology.nodes)
+    return [(node, OPERATORS[node.op]) for at, node in enumerate(topology.nodes) if _differs(shape, at)]
+
+
+def _differs(shape: Shape, at: int) -> bool:
+    node = shape.nodes[at]
+    if OPERATORS[node.op].what != DIFFERS or isinstance(node, nodes.To):
+        return False
+    if isinstance(node, nodes.Join | nodes.LeftJoin):
+        return shape.foreign_key(at)
+    return not isinstance(node, nodes.GroupBy) or shape.kinds[at] == "grouped table"
+
+
+def _refused(topology: Topology) -> Iterator[str]:
+    for node in topology.nodes:
+        verdict = OPERATORS.get(node.op, Verdict(REFUSED, "the twin doesn't know it"))
+        if verdict.what == REFUSED:
+            yield f"{node.line} {node.op}: {verdict.text}"
+        if isinstance(node, nodes.Stream) and node.pattern is not None:
+            yield f"{node.line} topics by a pattern: {OTHERS['topics by a pattern'].text}"
+        if getattr(node, "late", None) is not None:
+            yield f"{node.line} late=: {OTHERS['late='].text}"
+        if getattr(node, "timestamp", None) == "wallclock":
+            yield f"{node.line} wall-clock timestamps: {OTHERS['TimestampExtractors.WALLCLOCK'].text}"
+    awaiting = [node for node in topology.nodes if any(_awaits(getattr(node, field.name)) for field in fields(node))]
+    for node in awaiting:
+        yield f"{node.line} async functions: {OTHERS['async functions'].text}"
+    if topology.event_loop is not None and not awaiting:
+        yield f"resources: {OTHERS['resources'].text}"
+
+
+def _awaits(content: object) -> bool:
+    return isinstance(content, nodes.Udf) and isinstance(content.call, Awaiting)
+
+
+def check_partitions(how: str, timed: Sequence[str], partitions: int, number: int) -> None:
+    """Raise `TopologyError` where one task can't have the time of each partition."""
+    if how == "one" and timed and partitions > 1:
+        verdict = OTHERS["table.group_by or a foreign-key join beside windows"]
+        raise TopologyError(
+            f"part {number} of this topology has {', '.join(timed)} beside a table.group_by or a foreign-key join, and "
+            f"its topics have {partitions} partitions: {verdict.text}",
+            next_step="cut the topology there, or load the input into topics of one partition",
+        )

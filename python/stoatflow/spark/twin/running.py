@@ -1,0 +1,367 @@
+"""Runs a topology on Spark over a bounded input.
+
+Takes: a topology, a DataFrame for each of its source topics. Gives: a `TwinResult`: records and stores as DataFrames.
+Owns: the order in which records are processed: by `order` if the input has it, else by time and then by topic,
+partition and offset. Never: changes a topic.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from stoatflow.errors import ConfigError, TopologyError
+from stoatflow.settings import Settings
+from stoatflow.spark.errors import TwinError
+from stoatflow.spark.loading.frames import require_arrow
+from stoatflow.spark.twin import faithful, task, workers
+from stoatflow.spark.twin.cutting import KEYS, ONE, PARTITIONS, Part, cut, topics_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from stoatflow.topology import Topology
+
+Say = Callable[[str], None]
+
+_DEFAULTS = {"application.id": "twin", "bootstrap.servers": "embedded:", "ensure.explicit.naming": False}
+_EXACT = {"statestore.cache.max.bytes": 0}
+_INPUT = ("partition", "key", "value", "timestamp", "headers")
+
+
+class TwinResult:
+    """What a topology made of its input."""
+
+    def __init__(self, topology: Topology, parts: Sequence[Part], made: Sequence[DataFrame]) -> None:
+        """Made by `run_batch`."""
+        self.topology = topology
+        self.parts = tuple(parts)
+        self._made = made
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that the topology writes to, by name; those that functions chose if they got a record."""
+        named = {name for part in self.parts for name in part.sinks}
+        if any(part.dynamic for part in self.parts):
+            named |= {row[0] for row in self.records().select("name").distinct().collect()}
+        return tuple(sorted(named))
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Stores with names."""
+        return tuple(sorted({name for part in self.parts for name in part.stores}))
+
+    def records(self) -> DataFrame:
+        """Give all records: name (of the topic), key, value, timestamp, headers, and place, to sort them by."""
+        wanted = ("name", "key", "value", "timestamp", "headers", "place")
+        return self._of(task.RECORD).select(*wanted)
+
+    def output(self, topic: str) -> DataFrame:
+        """Give the records of a topic in their order: key, value, timestamp, headers."""
+        if topic not in self.topics:
+            raise TwinError(f"the topology writes no topic '{topic}'; it writes {', '.join(self.topics) or 'none'}")
+        rows = self.records().where(f"name = '{_quoted(topic)}'").orderBy("place")
+        return rows.select("key", "value", "timestamp", "headers")
+
+    def store(self, name: str) -> DataFrame:
+        """Give what a store holds at the end: key, start and end of the window, value, timestamp."""
+        if name not in self.stores:
+            raise TwinError(f"the topology keeps no store '{name}'; it keeps {', '.join(self.stores) or 'none'}")
+        rows = self._of(task.STORE).where(f"name = '{_quoted(name)}'")
+        return rows.select("key", "start", "end", "value", "timestamp")
+
+    def describe(self) -> str:
+        """Give the parts, one line each."""
+        return "\n".join(part.describe() for part in self.parts)
+
+    def close(self) -> None:
+        """Let Spark forget what it kept of this run."""
+        for frame in self._made:
+            frame.unpersist()
+
+    def _of(self, kind: str) -> DataFrame:
+        frames = [frame.where(f"kind = '{kind}'") for frame in self._made]
+        return functools.reduce(lambda one, other: one.unionByName(other), frames)
+
+    def __enter__(self) -> TwinResult:
+        """Be there."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+
+def run_batch(
+    topology: Topology,
+    inputs: Mapping[str, DataFrame],
+    *,
+    config: Mapping[str, object] | None = None,
+    partitions: Mapping[str, int] | None = None,
+    tasks: int | None = None,
+    only: Sequence[str] | None = None,
+    say: Say | None = None,
+) -> TwinResult:
+    """Run a topology over these inputs, to their ends.
+
+    A DataFrame has the columns key and value (binary), timestamp (milliseconds); partition and offset where the topic
+    has more than one partition or comes from a broker; headers, if there are any; and `order`, a number, if records
+    are to be processed in another order than that of their times. `partitions` says how many a topic has (as many as
+    are seen, if it is left out), `tasks` how many tasks share what is shared out by key. `only` names the topics whose
+    records are wanted; stores are not given then.
+
+    Raises:
+        TopologyError: for what the twin refuses, with everything that is refused.
+        TwinError: where a function can't be pickled, or a worker fails.
+
+    """
+    require_arrow()
+    faithful.check(topology)
+    _known(topology, inputs)
+    parts = cut(topology, only)
+    pairs = _pairs(config)
+    spark = _session(inputs, parts)
+    workers.check_pickles(topology.nodes)
+    workers.check_workers(spark)
+    counts = _counts(inputs, parts, partitions or {})
+    run = _Run(topology, parts, pairs, _placed(inputs), counts, tasks or 2 * spark.sparkContext.defaultParallelism)
+    made: list[DataFrame] = []
+    for part in parts:
+        if say is not None:
+            say(part.describe())
+        made.append(run.part(part, made))
+    return TwinResult(topology, parts, made)
+
+
+def _pairs(config: Mapping[str, object] | None) -> tuple[tuple[str, object], ...]:
+    settings = Settings(config, environ={}).with_defaults(_DEFAULTS)
+    settings.check()
+    given = dict(settings.pairs())
+    if given.get("time.semantics") == "watermark":
+        raise TopologyError(f"time.semantics=watermark: {faithful.OTHERS['time.semantics=watermark'].text}")
+    return tuple((given | _EXACT).items())
+
+
+def _known(topology: Topology, inputs: Mapping[str, DataFrame]) -> None:
+    read = sorted({topic for node in topology.nodes for topic in topics_of(node)})
+    unknown = sorted(set(inputs) - set(read))
+    if unknown:
+        raise ConfigError(
+            f"an input is given for {', '.join(unknown)}, which the topology doesn't read",
+            next_step=f"it reads {', '.join(read)}",
+        )
+
+
+def _session(inputs: Mapping[str, DataFrame], parts: Sequence[Part]) -> SparkSession:
+    read = sorted({topic for part in parts for topic in (*part.topics, *part.globals)})
+    written = {topic for part in parts for topic in part.sinks}
+    missing = [topic for topic in read if topic not in inputs and topic not in written]
+    if missing:
+        raise ConfigError(
+            f"the topology reads {', '.join(missing)}, of which no input is given",
+            next_step="give a DataFrame for each source topic; an empty one if it has no records",
+        )
+    return next(iter(inputs.values())).sparkSession
+
+
+def _counts(inputs: Mapping[str, DataFrame], parts: Sequence[Part], given: Mapping[str, int]) -> dict[str, int]:
+    """Give how many partitions the topics have; looked at only where it matters."""
+    from pyspark.sql import functions as f
+
+    matters = {topic for part in parts if part.how == PARTITIONS or part.timed for topic in part.after}
+    counts = {}
+    for topic, frame in inputs.items():
+        if topic in given:
+            counts[topic] = given[topic]
+        elif topic in matters and "partition" in frame.columns:
+            highest = frame.agg(f.max("partition")).first()
+            counts[topic] = 1 if highest is None or highest[0] is None else int(highest[0]) + 1
+        else:
+            counts[topic] = 1
+    return counts
+
+
+def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Give each input with the columns of a part's input and its place in the order of all."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    placed = {}
+    for rank, (topic, frame) in enumerate(sorted(inputs.items())):
+        rows = _complete(topic, frame)
+        if "order" in frame.columns:
+            first = f.col("order").cast("long")
+        else:
+            # As an application takes records: of those that stand first in their partitions the oldest.
+            before = Window.partitionBy("partition").orderBy("offset")
+            first = f.max("timestamp").over(before)
+        place = f.concat(
+            _bytes(first, 8), _bytes(f.lit(rank), 2), _bytes(f.col("partition"), 4), _bytes(f.col("offset"), 8)
+        )
+        placed[topic] = rows.withColumn("place", place).withColumn("name", f.lit(topic))
+    return placed
+
+
+def _complete(topic: str, frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    lacking = [name for name in ("key", "value", "timestamp") if name not in frame.columns]
+    if lacking:
+        raise ConfigError(
+            f"the input of {topic} has no column {', '.join(lacking)}",
+            next_step="name its columns key and value (binary) and timestamp (milliseconds)",
+        )
+    wrong = [name for name in ("key", "value") if dict(frame.dtypes)[name] not in {"binary", "string", "void"}]
+    if wrong:
+        raise ConfigError(
+            f"the column {wrong[0]} of the input of {topic} is {dict(frame.dtypes)[wrong[0]]}, not binary",
+            next_step="give bytes as the topology's serde reads them; text is taken as UTF-8",
+        )
+    rows = frame
+    if "partition" not in rows.columns:
+        rows = rows.withColumn("partition", f.lit(0))
+    if "offset" not in rows.columns:
+        if "order" not in rows.columns:
+            raise ConfigError(
+                f"the input of {topic} has neither offset nor order: records of one time would have no order",
+                next_step="add the column offset, or order",
+            )
+        rows = rows.withColumn("offset", f.col("order").cast("long"))
+    if "headers" not in rows.columns:
+        rows = rows.withColumn("headers", f.lit(None).cast("array<struct<key: string, value: binary>>"))
+    kept = [*_INPUT, "offset", *(["order"] if "order" in rows.columns else [])]
+    return rows.select(*kept).withColumns(
+        {
+            "key": f.col("key").cast("binary"),
+            "value": f.col("value").cast("binary"),
+            "partition": f.col("partition").cast("int"),
+        }
+    )
+
+
+def _bytes(number: Column, width: int) -> Column:
+    """Give a number as bytes, the highest first, such that bytes compare as the numbers do."""
+    from pyspark.sql import functions as f
+
+    whole = number.cast("long")
+    ordered = whole.bitwiseXOR(f.lit(-(2**63))) if width == 8 else whole
+    return f.unhex(f.lpad(f.hex(ordered), 2 * width, "0"))
+
+
+def _quoted(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("'", "\\'")
+
+
+class _Run:
+    def __init__(
+        self,
+        topology: Topology,
+        parts: Sequence[Part],
+        pairs: tuple[tuple[str, object], ...],
+        placed: Mapping[str, DataFrame],
+        counts: Mapping[str, int],
+        tasks: int,
+    ) -> None:
+        self.topology = topology
+        self.parts = parts
+        self.pairs = pairs
+        self.placed = placed
+        self.counts = counts
+        self.tasks = tasks
+
+    def part(self, part: Part, made: Sequence[DataFrame]) -> DataFrame:
+        """Run one part, and keep what came out."""
+        from pyspark.errors import PySparkException
+
+        wide = max((self.counts.get(topic, 1) for topic in part.after), default=1)
+        faithful.check_partitions(part.how, part.timed, wide, part.number)
+        tasks = {KEYS: self.tasks, PARTITIONS: wide, ONE: 1}[part.how]
+        work = task.Work(
+            number=part.number,
+            nodes=part.nodes,
+            pairs=self.pairs,
+            keep_null=part.keep_null,
+            sinks=part.sinks,
+            dynamic=part.dynamic,
+            stores=part.stores,
+            batched=part.batched,
+            partitions=wide if part.how == PARTITIONS else None,
+        )
+        rows = self._shared_out(part, made, tasks, wide)
+        sorted_rows = rows.repartition(tasks, "task").sortWithinPartitions("task", "place")
+        out = sorted_rows.select(*task.INPUT).mapInArrow(task.runner(work), task.SPARK_SCHEMA).persist()
+        try:
+            if part.how == PARTITIONS and part.keyed and wide > 1:
+                self._check_keys(part)
+            out.count()
+        except PySparkException as error:
+            raise workers.meant(error) from error
+        return out
+
+    def _shared_out(self, part: Part, made: Sequence[DataFrame], tasks: int, wide: int) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        meets = part.how == PARTITIONS and part.keyed and bool(part.hops_in) and wide > 1
+        frames = []
+        for topic in part.topics:
+            if topic in self.placed:
+                rows = self.placed[topic]
+                frames.append(self._rows(rows, self._task(part, tasks, f.col("partition"), f.col("partition")), meets))
+        hops = [frame.where(f.col("kind") == task.HOP).where(f.col("name").isin(*part.hops_in)) for frame in made]
+        if part.hops_in:
+            for rows in hops:
+                # Records without a key stay with the partition that they come from, which their place says.
+                origin = f.conv(f.hex(f.substring("place", 11, 4)), 16, 10).cast("int")
+                by = f.coalesce(f.col("hash") % wide, origin % wide)
+                frames.append(self._rows(rows, self._task(part, tasks, by, origin), False))
+        everyone = (
+            next(iter(self.placed.values())).sparkSession.range(tasks).select(f.col("id").cast("int").alias("task"))
+        )
+        for topic in part.globals:
+            rows = self.placed[topic].withColumn("place", f.concat(f.unhex(f.lit("00")), "place"))
+            frames.append(self._rows(rows.crossJoin(everyone), f.col("task"), False))
+        if not frames:
+            raise ConfigError(f"part {part.number} has no input", next_step="give a DataFrame for each source topic")
+        return functools.reduce(lambda one, other: one.unionByName(other), frames)
+
+    @staticmethod
+    def _task(part: Part, tasks: int, by_partition: Column, keyless: Column) -> Column:
+        from pyspark.sql import functions as f
+
+        if part.how == ONE:
+            return f.lit(0)
+        if part.how == PARTITIONS:
+            return by_partition.cast("int")
+        return (
+            f.when(f.col("key").isNull(), keyless % tasks)
+            .otherwise(f.pmod(f.xxhash64("key"), f.lit(tasks)))
+            .cast("int")
+        )
+
+    @staticmethod
+    def _rows(rows: DataFrame, by: Column, hashed: bool) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        return rows.select(
+            by.alias("task"), "name", "key", "value", "timestamp", "headers", "place", f.lit(hashed).alias("hashed")
+        )
+
+    def _check_keys(self, part: Part) -> None:
+        """A task has all records of its keys only if a key is in one partition."""
+        from pyspark.sql import functions as f
+
+        given = [self.placed[topic] for topic in part.topics if topic in self.placed]
+        frames = [frame.select("key", "partition", "name") for frame in given]
+        if not frames:
+            return
+        rows = functools.reduce(lambda one, other: one.unionByName(other), frames).where("key is not null")
+        split = rows.groupBy("key").agg(f.collect_set("partition").alias("partitions"), f.min("name").alias("name"))
+        found = split.where(f.size("partitions") > 1).first()
+        if found is not None:
+            places = ", ".join(map(str, sorted(found["partitions"])))
+            raise TopologyError(
+                f"the key {bytes(found['key'])!r} of {found['name']} is in the partitions {places}, and in the twin "
+                f"{', '.join(part.timed)} needs all records of a key in one",
+                next_step="write .repartition() behind the source",
+            )

@@ -1,0 +1,190 @@
+"""Runs the engine on the records of one part, task by task. This is what Spark's workers call.
+
+Takes: batches of records, sorted by task and place. Gives: batches of what came out: records, hops, stores.
+Owns: the place of an output, which is that of the record that made it and its number among what that made.
+Never: knows of Spark.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stoatflow._runtime.bridge import Driver
+    from stoatflow.plan import Node
+
+RECORD, HOP, STORE = "record", "hop", "store"
+SPARK_SCHEMA = (
+    "kind string, name string, task int, hash int, key binary, value binary, timestamp long, "
+    "headers array<struct<key: string, value: binary>>, start long, end long, place binary"
+)
+INPUT = ("task", "name", "key", "value", "timestamp", "headers", "place", "hashed")
+
+_ROWS = 2_000
+"""Outputs of one batch."""
+_TOGETHER = 500
+"""Records of one commit, where nothing shows which of them made an output."""
+
+
+class Row(NamedTuple):
+    """One thing that came out."""
+
+    kind: str
+    name: str
+    task: int
+    hash: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: list[tuple[str, bytes | None]] | None
+    start: int | None
+    end: int | None
+    place: bytes | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker must know of a part."""
+
+    number: int
+    nodes: tuple[Node, ...]
+    pairs: tuple[tuple[str, object], ...]
+    keep_null: dict[str, bool]
+    """By hop: do records without a key go on?"""
+    sinks: tuple[str, ...]
+    dynamic: bool
+    stores: tuple[str, ...]
+    batched: bool
+    partitions: int | None
+    """Of what keeps to Kafka's partitions; else nothing is compared."""
+
+
+def runner(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Give the function that a worker runs."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _batches(outputs(work, _records(batches)))
+
+    return run
+
+
+def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    for batch in batches:
+        yield from zip(*(batch.column(name).to_pylist() for name in INPUT), strict=True)
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    types = [
+        pa.string(), pa.string(), pa.int32(), pa.int32(), pa.binary(), pa.binary(), pa.int64(), pa.list_(header),
+        pa.int64(), pa.int64(), pa.binary(),
+    ]  # fmt: skip
+    schema = pa.schema(list(zip(Row._fields, types, strict=True)))
+    while found := list(itertools.islice(rows, _ROWS)):
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*found, strict=True), types, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def outputs(work: Work, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
+    """Run one engine after the other, one for each task."""
+    from stoatflow.topology import Topology
+
+    topology = Topology(work.nodes)
+    for task, group in itertools.groupby(records, key=lambda record: record[0]):
+        yield from _Task(work, topology, task).run(group)
+
+
+class _Task:
+    def __init__(self, work: Work, topology: Any, task: int) -> None:
+        self.work = work
+        self.topology = topology
+        self.task = task
+        self.topics = (*work.sinks, *work.keep_null)
+
+    def run(self, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
+        from stoatflow._runtime import bridge
+
+        driver = bridge.Driver(self.topology.plan, list(self.work.pairs), 1, 0)
+        try:
+            yield from self._batched(driver, records) if self.work.batched else self._each(driver, records)
+            yield from self._stores(driver)
+        finally:
+            driver.close()
+
+    def _each(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
+        for _, name, key, value, timestamp, headers, place, hashed in records:
+            self._check(name, key, hashed)
+            driver.pipe(name, 0, key, value, timestamp, _pairs(headers))
+            yield from self._drain(driver, place)
+
+    def _batched(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
+        while together := list(itertools.islice(records, _TOGETHER)):
+            driver.hold()
+            for _, name, key, value, timestamp, headers, _, hashed in together:
+                self._check(name, key, hashed)
+                driver.pipe(name, 0, key, value, timestamp, _pairs(headers))
+            driver.release()
+            yield from self._drain(driver, together[0][6])
+
+    def _drain(self, driver: Driver, place: bytes) -> Iterator[Row]:
+        number = 0
+        topics = self.topics
+        if self.work.dynamic:
+            topics = tuple(dict.fromkeys((*topics, *driver.produced_topics())))
+        for topic in topics:
+            hop = topic in self.work.keep_null
+            for key, value, timestamp, headers in driver.drain(topic):
+                if hop and key is None and not self.work.keep_null[topic]:
+                    continue
+                # Parts that write one topic from one record are told apart too.
+                at = place + self.work.number.to_bytes(2, "big") + number.to_bytes(4, "big")
+                number += 1
+                hashed = murmur2(key) if hop and key is not None else None
+                kind = HOP if hop else RECORD
+                yield Row(kind, topic, self.task, hashed, key, value, timestamp, headers or None, None, None, at)
+
+    def _stores(self, driver: Driver) -> Iterator[Row]:
+        for name in self.work.stores:
+            for key, window, value, timestamp in driver.store_rows(name):
+                start, end = window or (None, None)
+                yield Row(STORE, name, self.task, None, key, value, timestamp, None, start, end, None)
+
+    def _check(self, topic: str, key: bytes | None, hashed: bool) -> None:
+        """Where records of topics meet records that have walked, both must be where Kafka's producers put them."""
+        if self.work.partitions is None or key is None or not hashed:
+            return
+        wanted = murmur2(key) % self.work.partitions
+        if wanted != self.task:
+            from stoatflow.errors import TopologyError
+
+            raise TopologyError(
+                f"topic {topic} has the key {key!r} in partition {self.task}, and Kafka's producers put it into "
+                f"{wanted}: records that were given this key on the way would not meet it there",
+                next_step="write .repartition() behind that source",
+            )
+
+
+def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    return [(header["key"], header["value"]) for header in headers or ()]
+
+
+def murmur2(key: bytes) -> int:
+    """Give Kafka's hash of a key, without its sign."""
+    length, m, mask = len(key), 0x5BD1E995, 0xFFFFFFFF
+    h = (0x9747B28C ^ length) & mask
+    whole = length - length % 4
+    for at in range(0, whole, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = (h * m & mask) ^ k
+    if length % 4:
+        h = (h ^ int.from_bytes(key[whole:], "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return (h ^ h >> 15) & 0x7FFFFFFF
