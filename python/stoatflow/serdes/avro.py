@@ -1,7 +1,8 @@
 """Avro with a schema that is given, as the engine reads and writes it.
 
-Takes a schema (text, a dict, or the path of an .avsc file), gives the serde. The engine does the work: this half hands
-bytes to it for the test driver and the embedded broker's users. Never asks a schema registry.
+Takes a schema (text, a dict, or the path of an .avsc file), or the registry's; gives the serde. The engine does the
+work: this half hands bytes to it for the test driver and the embedded broker's users. Asks a schema registry if one is
+given, and nothing else.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stoatflow.errors import TopologyError
 from stoatflow.serdes.base import Serde
-from stoatflow.serdes.framing import check_framing, checked_id
+from stoatflow.serdes.framing import check_framing, check_registry, checked_id
+from stoatflow.serdes.registered import Pinned, RegisteredSerde, Schemas, avro_text
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import AvroFormat
+    from stoatflow.registry import RegisteredSchema, SchemaRegistry
 
 AvroSchema: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | list[Any]"
 """The text of a schema, what `json.loads` makes of it, or the path of a file that holds it."""
@@ -25,46 +28,75 @@ AvroSchema: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | list[Any]"
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
-class AvroSerde(Serde[Any]):
+class AvroSerde(Serde[Any], RegisteredSerde):
     """Made by `Serdes.avro`."""
 
     def __init__(
         self,
-        schema: AvroSchema,
+        schema: AvroSchema | None,
         framing: Literal["plain", "confluent"] = "plain",
         schema_id: int | None = None,
         writer_schemas: Mapping[int, AvroSchema] | None = None,
         decode: Literal["lazy", "dict"] = "lazy",
+        registry: SchemaRegistry | None = None,
+        subject: str | None = None,
     ) -> None:
         """Read the schemas."""
         from stoatflow.plan.functions import user_line  # the plan is made of serdes
 
         place = f"{user_line()} Serdes.avro(...)"
-        check_framing(place, "Avro", framing, schema_id, writer_schemas=writer_schemas)
+        given = check_registry(place, registry, subject, schema, schema_id=schema_id, writer_schemas=writer_schemas)
+        if given is None:
+            check_framing(place, "Avro", framing, schema_id, writer_schemas=writer_schemas)
         if decode not in {"lazy", "dict"}:
             raise TopologyError(
                 f"{place}: decode={decode!r}: there are views and dicts",
                 next_step='write decode="lazy" or decode="dict"',
             )
         self.decode = decode
+        pinned: RegisteredSchema | None = None
+        if schema is None and given is not None and subject is not None:
+            pinned = given.latest(subject)
+            schema = avro_text(given, pinned)
         self.schema = _text(schema, place)
+        self._topic: tuple[str, bool] | None = None
         self.schema_id = schema_id
         self.writer_schemas = {
             checked_id(number, place): _text(one, place) for number, one in (writer_schemas or {}).items()
         }
         self._made: AvroFormat | None = None
         try:
-            self._title = self._format.title
+            self._title = self._plain.title
         except TopologyError as wrong:
             raise TopologyError(f"{place}: {wrong.message}", next_step=wrong.next_step) from None
+
+        if given is not None:
+            rest = (given, "AVRO", self.schema, self._title, subject, self._plain.writes_as, avro_text)
+            self.schemas = Schemas(*rest) if pinned is None else Pinned(pinned.id, *rest)
+            self._made = None
+
+    @property
+    def _plain(self) -> AvroFormat:
+        from stoatflow._runtime.bridge import AvroFormat  # of the engine, which imports serdes
+
+        return AvroFormat(self.schema, self.schema_id, self.writer_schemas)
 
     @property
     def _format(self) -> AvroFormat:
         if self._made is None:
-            from stoatflow._runtime.bridge import AvroFormat  # of the engine, which imports serdes
-
-            self._made = AvroFormat(self.schema, self.schema_id, self.writer_schemas)
+            topic, is_key = self._topic or (None, False)
+            plain = self._plain
+            self._made = plain if self.schemas is None else plain.registered(self.schemas, topic, is_key)
         return self._made
+
+    def for_topic(self, topic: str, part: Literal["key", "value"] = "value") -> AvroSerde:
+        """Give the same serde for values (or keys) of a topic: what it writes has the id of that topic's subject."""
+        if self.schemas is None:
+            return self
+        bound = AvroSerde.__new__(AvroSerde)
+        bound.__dict__.update(self.__dict__)
+        bound._made, bound._topic = None, (topic, part == "key")
+        return bound
 
     @property
     def name(self) -> str:
@@ -91,9 +123,11 @@ class AvroSerde(Serde[Any]):
             return self.deserialize(data)
         return self._format.view(data)
 
-    def to_plan(self) -> dict[str, object]:
-        """Give its form in the plan."""
+    def to_plan(self, registry: int | None = None) -> dict[str, object]:
+        """Give its form in the plan; `registry` is its own number among the custom serdes, if it asks one."""
         spec: dict[str, object] = {"schema": self.schema}
+        if registry is not None:
+            spec["registry"] = registry
         if self.schema_id is not None:
             spec["schema_id"] = self.schema_id
         if self.writer_schemas:
@@ -110,12 +144,14 @@ class AvroSerde(Serde[Any]):
         return cls(spec["schema"], framing, spec.get("schema_id"), writers or None, spec.get("decode", "lazy"))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling: the engine's half is made again."""
+        """Survive pickling: the engine's half is made again. With a registry it is refused."""
+        if self.schemas is not None:
+            self.schemas.registry.__reduce__()
         framing = "plain" if self.schema_id is None else "confluent"
         return (AvroSerde, (self.schema, framing, self.schema_id, self.writer_schemas or None, self.decode))
 
 
-def _text(schema: AvroSchema, place: str) -> str:
+def _text(schema: AvroSchema | None, place: str) -> str:
     if isinstance(schema, os.PathLike):
         try:
             return Path(schema).read_text("utf-8")

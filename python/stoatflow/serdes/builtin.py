@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping
 
+    from stoatflow.registry import SchemaRegistry
     from stoatflow.serdes.avro import AvroSchema, AvroSerde
     from stoatflow.serdes.protobuf import ProtobufSchema, ProtobufSerde
     from stoatflow.serdes.resolve import SerdeLike
@@ -151,23 +152,29 @@ class Serdes:
 
     @staticmethod
     def avro(
-        schema: AvroSchema,
+        schema: AvroSchema | None = None,
         *,
         framing: Literal["plain", "confluent"] = "plain",
         schema_id: int | None = None,
         writer_schemas: Mapping[int, AvroSchema] | None = None,
         decode: Literal["lazy", "dict"] = "lazy",
+        registry: SchemaRegistry | None = None,
+        subject: str | None = None,
     ) -> AvroSerde:
         """Avro, by a schema: its JSON text, a dict of it, or the path of an .avsc file.
 
         Expressions read fields where they lie, and are checked against the schema; functions get views that decode
         what they read, as of JSON. With `decode="dict"` they get dicts and lists of their own, which they may change.
         With `framing="confluent"` records begin with a zero and the id of their schema: `schema_id` is written and
-        read, others are read if `writer_schemas` has their schemas. No registry is asked.
+        read, others are read if `writer_schemas` has their schemas.
+
+        With a `registry` they begin so too: any id is read whose schema this one can read, and the id that is written
+        is that of this schema under the subject of the topic, or under `subject`. Without a schema, it is the latest
+        of the subject, asked for at once.
         """
         from stoatflow.serdes.avro import AvroSerde
 
-        return AvroSerde(schema, framing, schema_id, writer_schemas, decode)
+        return AvroSerde(schema, framing, schema_id, writer_schemas, decode, registry, subject)
 
     @staticmethod
     def protobuf(

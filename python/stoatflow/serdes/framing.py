@@ -5,7 +5,12 @@ Takes the arguments of a serde, refuses what can't be meant.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from stoatflow.errors import TopologyError
+
+if TYPE_CHECKING:
+    from stoatflow.registry import SchemaRegistry
 
 
 def check_framing(place: str, name: str, framing: object, schema_id: object, **others: object) -> None:
@@ -27,6 +32,38 @@ def check_framing(place: str, name: str, framing: object, schema_id: object, **o
             f"{place}: plain {name} holds no schema id, so schema_id= and {other}= mean nothing",
             next_step='write framing="confluent", or leave them out',
         )
+
+
+def check_registry(
+    place: str, registry: object, subject: object, schema: object, **ids: object
+) -> SchemaRegistry | None:
+    """Give the registry, if there is one; refuse what means nothing with it, or without it."""
+    if registry is None:
+        if subject is not None:
+            raise TopologyError(
+                f"{place}: subject= names a schema of a registry, and none is given",
+                next_step="write registry=sf.SchemaRegistry(...)",
+            )
+        return None
+    from stoatflow.registry import SchemaRegistry  # only who has one needs it
+
+    if not isinstance(registry, SchemaRegistry):
+        raise TopologyError(
+            f"{place}: registry={type(registry).__name__} is no SchemaRegistry",
+            next_step='write registry=sf.SchemaRegistry("http://localhost:8081")',
+        )
+    given = [name for name, value in ids.items() if value]
+    if given:
+        raise TopologyError(
+            f"{place}: ids come from the registry, so {' and '.join(f'{name}=' for name in given)} mean nothing",
+            next_step="leave them out, or registry=",
+        )
+    if schema is None and subject is None:
+        raise TopologyError(
+            f"{place} needs a schema, or the name of a subject that has one",
+            next_step='give the schema, or subject="orders-value" for its latest version in the registry',
+        )
+    return registry
 
 
 def checked_id(number: object, place: str) -> int:

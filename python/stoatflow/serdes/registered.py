@@ -1,0 +1,170 @@
+"""Serdes whose schemas have ids in a registry.
+
+Takes a registry and the schema of a serde; answers what the engine asks: the schema of an id, and the id of the serde's
+own schema where it is written. Decides how subjects are called. Never talks to the network itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from stoatflow.errors import SerdeError, TopologyError
+
+if TYPE_CHECKING:
+    from stoatflow.registry import RegisteredSchema, SchemaRegistry
+
+
+class RegisteredSerde:
+    """A serde that may ask a registry."""
+
+    schemas: Schemas | None = None
+
+
+class Schemas:
+    """What one serde asks a registry; the engine calls `schema` and `id` for what it hasn't seen yet."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        schema_type: str,
+        schema: str,
+        record: str,
+        subject: str | None,
+        same: Callable[[str], bool],
+        text: Callable[[SchemaRegistry, RegisteredSchema], str],
+    ) -> None:
+        """`same`: does another schema write the same bytes? `text`: a schema with all that it refers to."""
+        self.registry, self.subject = registry, subject
+        self._type, self._schema, self._record = schema_type, schema, record
+        self._same, self._text = same, text
+
+    def schema(self, schema_id: int) -> str:
+        """Give the text of a schema, with all that it refers to."""
+        found = self.registry.schema(schema_id)
+        if found.type != self._type:
+            raise SerdeError(
+                f"the schema id {schema_id} is one of {found.type}, {self._type} is wanted",
+                next_step="read the topic with the serde of that format",
+            )
+        return self._text(self.registry, found)
+
+    def id(self, place: str, name: str | None, is_key: bool) -> int:  # the engine calls it
+        """Give the id of the own schema: in the topic `name`, in any, or in what the application `name` keeps."""
+        subject = self.subject or self._subject(place, name, is_key)
+        if self.registry.use_latest:
+            latest = self.registry.latest(subject)
+            if latest.type != self._type or not self._same(self._text(self.registry, latest)):
+                raise TopologyError(
+                    f"the latest version ({latest.version}) of the subject '{subject}' is another schema than "
+                    f"'{self._record}' is written with",
+                    next_step="write with that one (leave the schema out and give subject=), or leave use_latest out",
+                )
+            return latest.id
+        ask = self.registry.register if self.registry.auto_register else self.registry.lookup
+        return ask(subject, self._schema, self._type)
+
+    def _subject(self, place: str, name: str | None, is_key: bool) -> str:
+        if place == "internal":
+            # Of no use to others; one for all stores and topics of the application that hold this type.
+            return f"{name or 'stoatflow'}-{self._record}"
+        if self.registry.subjects == "record":
+            return self._record
+        if name is None:
+            raise TopologyError(
+                f"which subject has the schema '{self._record}'? The topic isn't known before there is a record",
+                next_step='give subject= to the serde, or use SchemaRegistry(..., subjects="record"); in a test, '
+                "name the topic: serde.for_topic(topic)",
+            )
+        return f"{name}-{self._record}" if self.registry.subjects == "topic_record" else topic_subject(name, is_key)
+
+
+class Pinned(Schemas):
+    """Of a schema that came from the registry: its id is known."""
+
+    def __init__(self, schema_id: int, *given: Any) -> None:
+        """Keep the id."""
+        super().__init__(*given)
+        self._id = schema_id
+
+    def id(self, place: str, name: str | None, is_key: bool) -> int:  # noqa: ARG002
+        """Give it, wherever."""
+        return self._id
+
+
+def topic_subject(topic: str, is_key: bool) -> str:
+    """Give the subject of a topic's keys or values."""
+    return f"{topic}-{'key' if is_key else 'value'}"
+
+
+_PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+
+
+def avro_text(registry: SchemaRegistry, found: RegisteredSchema) -> str:
+    """Give the text of an Avro schema, with the types that it refers to where they are used first."""
+    if not found.references:
+        return found.schema
+    types: dict[str, Any] = {}
+    seen: set[tuple[str, int]] = set()
+
+    def collect(schema: RegisteredSchema) -> None:
+        for name, subject, version in schema.references:
+            if (subject, version) not in seen:
+                seen.add((subject, version))
+                needed = registry.version(subject, version)
+                _name_types(json.loads(needed.schema), name, types)
+                collect(needed)
+
+    collect(found)
+    return json.dumps(_with_types(json.loads(found.schema), "", types, set()), ensure_ascii=False)
+
+
+def _name_types(schema: Any, name: str, types: dict[str, Any]) -> None:
+    for one in schema if isinstance(schema, list) else [schema]:
+        if isinstance(one, Mapping) and "name" in one:
+            types.setdefault(_full_name(one, ""), one)
+    if not isinstance(schema, list):
+        types.setdefault(name, schema)
+
+
+def _full_name(schema: Mapping[str, Any], outer: str) -> str:
+    name: str = schema["name"]
+    namespace = schema.get("namespace", outer)
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _with_types(schema: Any, namespace: str, types: Mapping[str, Any], there: set[str]) -> Any:
+    """Give the schema with each name that it doesn't know replaced by its type, once."""
+    if isinstance(schema, str):
+        return _with_type(schema, namespace, types, there)
+    if isinstance(schema, list):
+        return [_with_types(one, namespace, types, there) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner = {**schema}
+    if "name" in schema:
+        full = _full_name(schema, namespace)
+        there.add(full)
+        namespace = full.rpartition(".")[0]
+    if schema.get("type") in {"record", "error"}:
+        inner["fields"] = [
+            {**field, "type": _with_types(field["type"], namespace, types, there)} for field in schema["fields"]
+        ]
+    for place in ("items", "values"):
+        if place in schema:
+            inner[place] = _with_types(schema[place], namespace, types, there)
+    if isinstance(schema.get("type"), list | Mapping) or schema.get("type") in types:
+        inner["type"] = _with_types(schema["type"], namespace, types, there)
+    return inner
+
+
+def _with_type(name: str, namespace: str, types: Mapping[str, Any], there: set[str]) -> Any:
+    full = name if "." in name or not namespace else f"{namespace}.{name}"
+    found = full if full in types else name
+    if name in _PRIMITIVES or full in there or found in there or found not in types:
+        return name
+    needed = types[found]
+    if isinstance(needed, Mapping) and "name" in needed and "." not in needed["name"]:
+        needed = {**needed, "namespace": needed.get("namespace", "")}
+    return _with_types(needed, "", types, there)
