@@ -1,0 +1,153 @@
+"""The files of deploy/ are valid, and their commands do what they say against an application that runs."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+import stoatflow as sf
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+TEMPLATE = ROOT / "python" / "stoatflow" / "cli" / "template"
+DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
+MANIFESTS = DEPLOY / "kubernetes" / "word-counts.yaml"
+UNIT = DEPLOY / "systemd" / "word-counts.service"
+SHUTDOWN_S = 30 + 2
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The admin port of an application that is RUNNING."""
+    builder = sf.StreamsBuilder()
+    builder.stream("in").to("out")
+    config = {"application.id": "deployed", "state.dir": str(tmp_path_factory.mktemp("state"))}
+    with sf.EmbeddedBroker() as broker:
+        broker.create_topic("in")
+        broker.create_topic("out")
+        with sf.StoatFlow(builder.build(), config, broker=broker) as app:
+            app.wait_until("RUNNING")
+            assert app.admin_url is not None
+            yield app.admin_url.rstrip("/").rpartition(":")[2]
+
+
+def run(command: list[str], port: str) -> int:
+    """Run a health check of a file on another port; give its exit code."""
+    assert command[0] == "python"
+    assert any(":8080/" in word for word in command)
+    moved = [sys.executable, *(word.replace(":8080/", f":{port}/") for word in command[1:])]
+    return subprocess.run(moved, capture_output=True, timeout=20, check=False).returncode
+
+
+def instructions() -> dict[str, list[str]]:
+    joined = re.sub(r"\\\n", " ", DOCKERFILE.read_text("utf-8"))
+    found: dict[str, list[str]] = {}
+    for line in joined.splitlines():
+        if line.strip() and not line.startswith("#"):
+            word, _, rest = line.partition(" ")
+            found.setdefault(word, []).append(rest.strip())
+    return found
+
+
+def test_the_image_runs_without_root_and_hears_sigterm() -> None:
+    lines = instructions()
+    assert lines["USER"] == ["app"]
+    assert json.loads(lines["ENTRYPOINT"][0])[:2] == ["stoatflow", "run"]
+    assert lines["FROM"][0].endswith("-slim")
+    (volume,) = lines["VOLUME"]
+    assert f"STOATFLOW_STATE_DIR={volume}" in lines["ENV"][0]
+
+
+def test_the_image_is_that_of_new_projects() -> None:
+    template = (TEMPLATE / "Dockerfile.txt").read_text("utf-8")
+    assert template.replace("STOATFLOW_VERSION", sf.__version__) == DOCKERFILE.read_text("utf-8")
+
+
+def test_the_health_check_of_the_image_works(port: str) -> None:
+    command = json.loads(instructions()["HEALTHCHECK"][0].partition("CMD ")[2])
+    assert run(command, port) == 0
+    assert run(command, "1") != 0
+
+
+def manifests() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(MANIFESTS.read_text("utf-8")))
+
+
+def test_manifests_fit_the_schema_of_kubernetes() -> None:
+    for manifest in manifests():
+        kubernetes_validate.validate(manifest, "1.33", strict=True)
+
+
+def test_one_instance_with_a_disk_and_time_to_commit(port: str) -> None:
+    (stateful,) = (one for one in manifests() if one["kind"] == "StatefulSet")
+    assert stateful["spec"]["replicas"] == 1
+    pod = stateful["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > SHUTDOWN_S
+    assert pod["securityContext"]["runAsNonRoot"]
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert variables["STOATFLOW_STATE_DIR"] == mount["mountPath"]
+    assert mount["name"] == stateful["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
+    settings = sf.Settings(environ=variables | {"STOATFLOW_APPLICATION_ID": "word-counts"})
+    settings.check()
+    for probe in ("livenessProbe", "readinessProbe"):
+        command = container[probe]["exec"]["command"]
+        assert run(command, port) == 0
+        assert run(command, "1") != 0
+
+
+def unit() -> configparser.RawConfigParser:
+    parser = configparser.RawConfigParser(strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's names have capitals
+    parser.read(UNIT, "utf-8")
+    return parser
+
+
+def test_systemd_does_not_start_what_was_fenced() -> None:
+    service = unit()["Service"]
+    assert str(sf.FencedError.exit_code) in service["RestartPreventExitStatus"].split()
+    assert str(sf.ConfigError.exit_code) in service["RestartPreventExitStatus"].split()
+    assert str(sf.StalledError.exit_code) not in service["RestartPreventExitStatus"].split()
+    assert int(service["TimeoutStopSec"]) > SHUTDOWN_S
+    assert shlex.split(service["ExecStart"])[1] == "run"
+    assert service["StateDirectory"] == "word-counts"
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    tool = shutil.which("systemd-analyze")
+    if tool is None:  # the test above has read the unit; systemd's own word is asked where systemd is
+        return
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text("utf-8").replace("/opt/word-counts/venv/bin/stoatflow", "/bin/true"), "utf-8")
+    said = subprocess.run([tool, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)
+    assert [line for line in said.stderr.splitlines() if UNIT.name in line] == []
+
+
+def test_state_goes_where_systemd_says(tmp_path: Path) -> None:
+    program = (
+        "import stoatflow as sf\nbroker = sf.EmbeddedBroker()\nbroker.create_topic('in')\n"
+        "builder = sf.StreamsBuilder()\nbuilder.stream('in', key=str, value=str).to_table(store='kept')\n"
+        "with sf.StoatFlow(builder.build(), {'application.id': 'unit', 'admin.listen': 'off'}, broker=broker) as app:\n"
+        "    app.wait_until('RUNNING')\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env={"STATE_DIRECTORY": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    assert (tmp_path / "unit").is_dir()
