@@ -82,6 +82,10 @@ if TYPE_CHECKING:
     from stoatflow.expressions import timestamp as timestamp
     from stoatflow.expressions import value as value
     from stoatflow.expressions import when as when
+    from stoatflow.finding import Descending as Descending
+    from stoatflow.finding import Found as Found
+    from stoatflow.finding import QueryPlan as QueryPlan
+    from stoatflow.finding import desc as desc
     from stoatflow.global_table import GlobalKTable as GlobalKTable
     from stoatflow.grouped import KGroupedStream as KGroupedStream
     from stoatflow.grouped import KGroupedTable as KGroupedTable
@@ -92,6 +96,9 @@ if TYPE_CHECKING:
     from stoatflow.handlers import Retry as Retry
     from stoatflow.handlers import log_and_continue as log_and_continue
     from stoatflow.handlers import log_and_fail as log_and_fail
+    from stoatflow.hooks import ExceptionResponse as ExceptionResponse
+    from stoatflow.hooks import Phase as Phase
+    from stoatflow.indexes import Index as Index
     from stoatflow.joined import Joined as Joined
     from stoatflow.joined import StreamJoined as StreamJoined
     from stoatflow.joined import TableJoined as TableJoined
@@ -132,6 +139,8 @@ if TYPE_CHECKING:
     from stoatflow.record import Record as Record
     from stoatflow.record import RecordMetadata as RecordMetadata
     from stoatflow.record_context import RecordContext as RecordContext
+    from stoatflow.registry import RegisteredSchema as RegisteredSchema
+    from stoatflow.registry import SchemaRegistry as SchemaRegistry
     from stoatflow.resources import Resource as Resource
     from stoatflow.restoring import RestoreListener as RestoreListener
     from stoatflow.restoring import TopicPartition as TopicPartition
@@ -178,6 +187,7 @@ _HOMES = {
     ),
     "arrow": ("RowError",),
     "asynchronous": ("Awaiting", "Backoff", "awaiting"),
+    "registry": ("RegisteredSchema", "SchemaRegistry"),
     "resources": ("Resource",),
     "app": ("State", "StateListener", "StoatFlow"),
     "builder": ("StreamsBuilder",),
@@ -202,8 +212,11 @@ _HOMES = {
     "handlers": (
         "DLQ", "Decide", "ErrorContext", "ErrorHandler", "Retry", "log_and_continue", "log_and_fail",
     ),
+    "hooks": ("ExceptionResponse", "Phase"),
+    "finding": ("Descending", "Found", "QueryPlan", "desc"),
     "global_table": ("GlobalKTable",),
     "grouped": ("KGroupedStream", "KGroupedTable"),
+    "indexes": ("Index",),
     "late": ("DecideLate", "LateVerdict"),
     "lazy": ("JsonArray", "JsonObject", "to_python"),
     "joined": ("Joined", "StreamJoined", "TableJoined"),
@@ -258,5 +271,5 @@ if not TYPE_CHECKING:  # a type checker would take every misspelt name for a loa
         return found
 
     def __dir__():
-        """Show public names before they are loaded."""
-        return sorted([*globals(), *_HOME_OF])
+        """Show public names, loaded or not; modules and what is only for type checkers are none."""
+        return sorted([*(name for name in globals() if name.startswith("__")), *_HOME_OF])

@@ -12,6 +12,10 @@ class AvroFormat:
     def __new__(
         cls, schema: str, schema_id: int | None = None, writer_schemas: Mapping[int, str] = ...
     ) -> AvroFormat: ...
+    def registered(self, schemas: object, topic: str | None = None, is_key: bool = False) -> AvroFormat:
+        """The same, with ids and schemas that a registry knows, written into this topic."""
+    def writes_as(self, schema: str) -> bool:
+        """Are the bytes of values those of another schema?"""
     @property
     def name(self) -> str:
         """Its name in messages."""

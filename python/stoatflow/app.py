@@ -17,17 +17,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stoatflow._runtime import bridge, leaving
+from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.errors import ConfigError, StoatFlowError
 from stoatflow.handlers import OnError, with_handlers
+from stoatflow.hooks import ExceptionResponse, Hook, Hooks, Phase, UncaughtExceptionHandler, answered
 from stoatflow.restoring import RestoreBar, RestoreListener, hear
 from stoatflow.settings import Settings, as_settings
+from stoatflow.topology import Topology, built
 
 if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
     from stoatflow.offload import Parked
     from stoatflow.queries import Positions, Snapshot
-    from stoatflow.topology import Topology
 
 _STEP_S = 0.1
 _ABORT_S = 3.0
@@ -41,6 +43,7 @@ class State(str, Enum):
     STARTING = "STARTING"
     RESTORING = "RESTORING"
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
     ERROR = "ERROR"
@@ -76,10 +79,12 @@ class StoatFlow:
 
         `on_..._error` say what becomes of records that fail where neither source nor operator says it.
         """
+        self.settings = as_settings(config, settings)
+        topology = built(topology).for_settings(self.settings)
+        self.topology = topology
         self._event_loop = topology.event_loop
         self._on_loop = False
         plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
-        self.settings = as_settings(config, settings)
         if broker is not None:
             servers = str(self.settings.get("bootstrap.servers", "embedded:"))
             if not servers.startswith("embedded:"):
@@ -90,6 +95,10 @@ class StoatFlow:
             self.settings = self.settings.with_defaults({"bootstrap.servers": f"embedded:{broker.path}"})
         self.settings.check()
         self._listeners: list[StateListener] = []
+        self._hooks = Hooks()
+        self._has_run = False
+        self._stopping = False
+        self._uncaught: UncaughtExceptionHandler | None = None
         self._states: list[State] = [State.CREATED]
         self._started = False
         self._starting = threading.Lock()
@@ -107,6 +116,8 @@ class StoatFlow:
                 native,
                 self._on_state,
                 None if on_restore is None else hear(on_restore),
+                self._on_uncaught,
+                [(name, self.settings.origin(name)) for name in self.settings],
             )
         except ConfigError as error:
             raise self.settings.explain(error) from None
@@ -140,6 +151,12 @@ class StoatFlow:
             if self._started:
                 raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
             self._started = True
+        try:
+            self._hooks.veto(self)
+        except BaseException:
+            # It never starts, and nobody has to wait for it.
+            self._engine.request_stop(None)
+            raise
         leaving.started(self)
         try:
             if self._event_loop is not None:
@@ -179,6 +196,41 @@ class StoatFlow:
         self.abandon()
         self._wait_in_steps(_ABORT_S)
         return False
+
+    stop = close
+
+    def wait_until(
+        self,
+        state: State | str | None = None,
+        *,
+        caught_up: bool = False,
+        timeout: float | Duration | None = "30s",
+    ) -> None:
+        """Wait until it is in this state; with `caught_up`, until it has committed the input that is there now.
+
+        Caught up means: it is RUNNING, and the committed positions have reached the ends of all source partitions as
+        they were when it was asked. What is parked for an async function or an `offload` counts as read. Raises
+        `TimeoutError`, which says how far it is, and what the application failed with.
+        """
+        wanted = None if state is None else State(state).value
+        wait_until(self._engine, self.wait, wanted, timeout_s(timeout), caught_up=caught_up)
+
+    def pause(self) -> None:
+        """Stop reading, before the start or while it runs. Returns at once.
+
+        What was read is committed; then the state is `PAUSED`, until `resume`. What the clock makes due (punctuations,
+        timers, async calls) goes on, and stores can be read.
+        """
+        self._engine.pause()
+
+    def resume(self) -> None:
+        """Read on after `pause`. Returns at once."""
+        self._engine.resume()
+
+    @property
+    def is_paused(self) -> bool:
+        """Was it paused, and not resumed?"""
+        return self._engine.is_paused()
 
     def clean_up(self) -> None:
         """Remove the local state: the next start reads it back from the changelog topics.
@@ -246,6 +298,30 @@ class StoatFlow:
     def add_state_listener(self, listener: StateListener) -> None:
         """Call `listener(new, old)` at every change of state. What it raises is logged."""
         self._listeners.append(listener)
+
+    def add_hook(
+        self, phase: Phase | str, hook: Hook, *, order: int = 0, timeout: float | Duration | None = "30s"
+    ) -> None:
+        """Call `hook(app)` in a phase: PRE_START, POST_START, PRE_STOP or POST_STOP; smaller orders first.
+
+        It may be `async def`. One that PRE_START calls vetoes the start by raising; what the others raise is logged.
+        One that takes longer than `timeout` counts as failed.
+        """
+        self._hooks.add(phase, hook, order, timeout)
+
+    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
+        """Ask `handler(error)` about an error that would end the application, once it was RUNNING.
+
+        REPLACE_THREAD starts again from the last commit, in this process, at most `restart.max.attempts` times within
+        `restart.window.ms`; not after `FencedError`, `UnknownOutcomeError` and others that only a new process can
+        start after. SHUTDOWN_CLIENT and SHUTDOWN_APPLICATION end it with the error.
+        """
+        if not callable(handler):
+            raise ConfigError(
+                f"a handler is a function (error), not {handler!r}",
+                next_step=f"let it give one of {', '.join(ExceptionResponse)}",
+            )
+        self._uncaught = handler
 
     @property
     def admin_url(self) -> str | None:
@@ -390,11 +466,35 @@ class StoatFlow:
     def _request_stop(self, within_s: float | None = None) -> None:
         self._stop_within = self._stop_within if within_s is None else within_s
         self._asked_to_stop = True
-        if self._launched:
+        if not self._launched:
+            return
+        if self._hooks.has(Phase.PRE_STOP) and not self._stopping:
+            self._stopping = True
+            # Signals and callers must not wait for them here.
+            threading.Thread(target=self._stop_behind_hooks, name="stoatflow-stop", daemon=True).start()
+        elif not self._stopping:
             self._engine.request_stop(self._stop_within)
+
+    def _stop_behind_hooks(self) -> None:
+        try:
+            if self.state not in {State.STOPPED, State.ERROR}:
+                self._hooks.run(Phase.PRE_STOP, self)
+        finally:
+            self._engine.request_stop(self._stop_within)
+
+    def _on_uncaught(self, error: BaseException) -> str:
+        handler = self._uncaught
+        return ExceptionResponse.SHUTDOWN_CLIENT.value if handler is None else answered(handler, error)
 
     def _on_state(self, new: str, old: str) -> None:
         self._states.append(State(new))
+        if State(new) is State.RUNNING and not self._has_run:
+            self._has_run = True
+            if self._hooks.has(Phase.POST_START):
+                call = self._hooks.run
+                threading.Thread(
+                    target=call, args=(Phase.POST_START, self), name="stoatflow-hooks", daemon=True
+                ).start()
         if State(new) in {State.STOPPED, State.ERROR}:
             self._hints.end()
         if self._event_loop is not None and self._on_loop and State(new) in {State.STOPPED, State.ERROR}:
@@ -402,6 +502,8 @@ class StoatFlow:
             self._event_loop.release()
         for listener in tuple(self._listeners):
             _tell(listener, State(new), State(old))
+        if State(new) in {State.STOPPED, State.ERROR}:
+            self._hooks.run(Phase.POST_STOP, self)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -60,12 +60,12 @@ class BranchedKStream(Handle, Generic[K, V]):
         """Add a branch for what no other took; give all branches by name."""
         self._add(user_line(), None, branched)
         self._ended = True
-        return dict(self._found)
+        return _Branches(self._found)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
         """Drop what no branch took; give all branches by name."""
         self._ended = True
-        return dict(self._found)
+        return _Branches(self._found)
 
     def _add(self, line: str, predicate: nodes.Function | None, branched: Branched[K, V] | str | None) -> None:
         from stoatflow.stream import KStream
@@ -96,3 +96,10 @@ class BranchedKStream(Handle, Generic[K, V]):
                 return
             stream = made
         self._found[name] = stream
+
+
+class _Branches(dict[str, Any]):
+    """Branches by name; one that is not there is answered with those that are."""
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"there is no branch {name!r}; there are: {', '.join(map(repr, self)) or 'none'}")

@@ -1,6 +1,7 @@
 """Where a topology begins: sources, and the finished `Topology`.
 
-Takes topics and serdes, gives streams and tables. Serdes that are left out mean bytes as they are.
+Takes topics and serdes, gives streams and tables. Serdes that are left out are
+those of the settings, or mean bytes as they are.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from stoatflow.materialized import (
     timestamp_spec,
 )
 from stoatflow.plan import PlanBuilder, nodes
+from stoatflow.plan.defaults import NO_DEFAULTS, UNSET_KEY, UNSET_VALUE, source_defaults
 from stoatflow.plan.functions import given, user_line
 from stoatflow.resources import Resource
-from stoatflow.serdes import SerdeLike, Serdes, resolve
+from stoatflow.serdes import SerdeLike, resolve
+from stoatflow.settings import Settings, as_settings
 from stoatflow.stream import KStream
 from stoatflow.table import KTable
 from stoatflow.topology import Topology
@@ -349,9 +352,15 @@ class StreamsBuilder:
         add_global_store(self._plan, store, check_topic(topic, "add_global_store", line), supplier, how, line)
         return self
 
-    def build(self) -> Topology:
-        """Check everything and give the topology; raise `TopologyError` for what is wrong."""
-        return Topology(self._plan.snapshot(), wrapper=self._wrapper, resources=self._resources)
+    def build(self, config: Settings | Mapping[str, object] | None = None, **settings: object) -> Topology:
+        """Check everything and give the topology; raise `TopologyError` for what is wrong.
+
+        Of `config` only `default.key.serde`, `default.value.serde` and `default.timestamp.extractor` matter, for what
+        says no serde and no time: they are checked with the rest.
+        """
+        given = config is not None or settings
+        defaults = source_defaults(as_settings(config, settings)) if given else NO_DEFAULTS
+        return Topology(self._plan.snapshot(), wrapper=self._wrapper, resources=self._resources, defaults=defaults)
 
     @overload
     def resource(self, make: Callable[[], AbstractAsyncContextManager[R]]) -> Resource[R]: ...
@@ -432,8 +441,8 @@ def _consumed(
         key, value, name, reset, timestamp = how.key, how.value, how.name, how.reset, how.timestamp
         on_error, watermark, late = how.on_error, how.watermark, how.late
     return Consumed(
-        Serdes.bytes() if key is None else key,
-        Serdes.bytes() if value is None else value,
+        UNSET_KEY if key is None else key,
+        UNSET_VALUE if value is None else value,
         name=name,
         reset=reset,
         timestamp=timestamp,

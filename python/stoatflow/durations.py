@@ -54,3 +54,11 @@ def timeout_s(timeout: float | Duration | None) -> float | None:
     if isinstance(timeout, int | float):
         return max(0.0, float(timeout))
     return duration_ms(timeout) / 1000
+
+
+def duration_text(ms: int) -> str:
+    """Give milliseconds in the largest unit that divides them, as a user would write them."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if ms and ms % size == 0:
+            return f"{ms // size}{unit}"
+    return f"{ms}ms"

@@ -55,15 +55,15 @@ class EmbeddedBroker:
     def produce(
         self,
         topic: str,
-        key: bytes | None,
-        value: bytes | None,
+        key: bytes | str | None,
+        value: bytes | str | None,
         timestamp: int | None = None,
         *,
         partition: int | None = None,
     ) -> None:
-        """Append one record. Many at once go faster through `produce_many`."""
+        """Append one record; text is written as UTF-8. Many at once go faster through `produce_many`."""
         at = int(time.time() * 1000) if timestamp is None else timestamp
-        self._native.produce_many(topic, [(partition, key, value, at)])
+        self._native.produce_many(topic, [(partition, _data(key, "key"), _data(value, "value"), at)])
 
     def produce_many(self, topic: str, records: Iterable[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
         """Append (partition or None, key, value, timestamp); give how many. Takes any iterable, page by page."""
@@ -97,6 +97,14 @@ class EmbeddedBroker:
         """Give where the next committed record of each partition will stand."""
         return dict(enumerate(self._native.end_offsets(topic)))
 
+    def __repr__(self) -> str:
+        """Show where it is and what it has."""
+        try:
+            topics = ", ".join(f"{name} ({count})" for name, count in self.topics().items())
+        except Exception:  # closed: a repr never fails
+            return "<EmbeddedBroker closed>"
+        return f"<EmbeddedBroker {self.path}: {topics or 'no topics'}>"
+
     def close(self) -> None:
         """Let go of the directory; more than once is allowed."""
         self._native.close()
@@ -110,3 +118,14 @@ class EmbeddedBroker:
     ) -> None:
         """Close."""
         self.close()
+
+
+def _data(given: bytes | str | None, what: str) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    raise TypeError(
+        f"the {what} {given!r} is a {type(given).__name__}; an embedded topic takes bytes, text or None. "
+        "Next: serialize it, such as Serdes.json().serialize(...)"
+    )

@@ -97,6 +97,7 @@ class FencedError(StoatFlowError):
     """Another instance of the application took over."""
 
     default_kind = "fenced"
+    exit_code = 4
     default_next_step = (
         "nothing if another instance with the same application.id runs now; "
         "if none does, this process stood still for longer than transaction.timeout.ms: start it again"

@@ -14,6 +14,7 @@ from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.handlers import OnError
+from stoatflow.indexes import Index, index_specs
 from stoatflow.plan.functions import callable_only, given
 from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
 from stoatflow.serdes import SerdeLike, resolve
@@ -123,7 +124,8 @@ class Materialized:
     """How a table is kept: `Materialized("orders", value=dict, logging=False)`.
 
     `logging` may be settings of the changelog topic; `history` makes a versioned table that keeps
-    versions this far back; `retention` is how long windows and sessions are kept.
+    versions this far back; `retention` is how long windows and sessions are kept; `indexes` are orders of its rows that
+    `find` of the store uses.
     """
 
     store: str | None = None
@@ -134,6 +136,7 @@ class Materialized:
     type: Literal["rocksdb", "memory"] | None = None
     retention: Duration | None = None
     history: Duration | None = None
+    indexes: Iterable[Index] = ()
 
 
 def optional_serde(serde: SerdeLike[Any] | None) -> Any:
@@ -185,6 +188,7 @@ def store_spec(
         history_ms=None if how.history is None else span_ms(how.history, "Materialized(history=)"),
         in_memory=how.type == "memory",
         topic={setting: _setting(content) for setting, content in topic.items()},
+        indexes=index_specs(how.indexes, method, line),
     )
 
 

@@ -12,12 +12,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stoatflow.durations import Duration, Timestamp, timeout_s, timestamp_ms
+from stoatflow.finding import Found, OrderBy, QueryPlan, Select, query, read_cursor, shown_cursor
 from stoatflow.restoring import TopicPartition
 from stoatflow.stores import ValueAndTimestamp, VersionedRecord
 from stoatflow.windowed import Windowed
 
 if TYPE_CHECKING:
     from stoatflow._runtime import bridge
+    from stoatflow.expressions import Expression
 
 __all__ = [
     "Entries",
@@ -138,6 +140,43 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, Generic[K, V]):
     def count(self, lo: K | None = None, hi: K | None = None, *, prefix: K | bytes | None = None) -> int:
         """Count the keys (between two, or with a prefix). It reads all of them."""
         return self._read().count(lo, hi, prefix)
+
+    def find(
+        self,
+        where: Expression | None = None,
+        *,
+        order_by: OrderBy | None = None,
+        limit: int | None = None,
+        select: Select | None = None,
+        cursor: str | None = None,
+        allow_scan: bool = False,
+    ) -> Found[Any]:
+        """Give the rows that meet a condition: `store.find(sf.value["city"] == "Oslo", limit=100)`.
+
+        They are found by key or along an index of the store; reading all of them is an error without `allow_scan`.
+        Rows are (key, value), or what `select` makes of them. `cursor` is that of the page before: it goes on behind
+        its last row, in the same snapshot or another one.
+        """
+        asked, show = query(where, order_by, limit, select, allow_scan)
+        rows, last, how = self._read().find(asked, read_cursor(cursor))
+        if show is None:
+            found = [(key, self._value(value, time)) for key, value, time in rows]
+        else:
+            found = [show(value) for _, value, _ in rows]
+        return Found(found, shown_cursor(last), QueryPlan(*how))
+
+    def explain(
+        self,
+        where: Expression | None = None,
+        *,
+        order_by: OrderBy | None = None,
+        limit: int | None = None,
+        select: Select | None = None,
+        allow_scan: bool = False,
+    ) -> QueryPlan:
+        """Say how `find` would find its rows, without reading one."""
+        asked, _ = query(where, order_by, limit, select, allow_scan)
+        return QueryPlan(*self._read().explain(asked))
 
     def __getitem__(self, key: K) -> V:
         """Give the value of a key; raise `KeyError` if it has none."""

@@ -1,6 +1,6 @@
 """What the user may set, and where each value came from.
 
-Takes a mapping with Kafka Streams names, keyword arguments with underscores, a TOML or JSON file and
+Takes a mapping with Kafka Streams names, keyword arguments with underscores, a TOML, JSON or Java properties file and
 `STOATFLOW_*` variables; gives name-value pairs for the engine, which alone knows what is valid.
 Order: argument > environment > file > default. Never knows a default.
 """
@@ -15,9 +15,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoatflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoatflow.serdes import Serde
 
 _PREFIX = "STOATFLOW_"
 # Variables of the tools around the engine; they are no settings of an application.
@@ -25,6 +28,8 @@ _NOT_SETTINGS = ("STOATFLOW_LOG", "STOATFLOW_FAILPOINTS", "STOATFLOW_TEST_", "ST
 
 # The one setting that may be a function; named as in confluent-kafka.
 _OAUTH_CB = "oauth_cb"
+# These may be serdes, or types that stand for them.
+_SERDES = ("default.key.serde", "default.value.serde")
 
 
 class Settings:
@@ -54,7 +59,7 @@ class Settings:
         environ: Mapping[str, str] | None = None,
         **settings: object,
     ) -> Settings:
-        """Merge arguments over the environment over a `.toml` or `.json` file."""
+        """Merge arguments over the environment over a `.toml`, `.json` or `.properties` file."""
         made = cls.__new__(cls)
         made._merge(_flat(_read(Path(path))), f"file {path}", config, environ, settings)
         return made
@@ -67,7 +72,7 @@ class Settings:
         environ: Mapping[str, str] | None,
         keywords: Mapping[str, object],
     ) -> None:
-        given = {_OAUTH_CB if name == "oauth.cb" else name: value for name, value in (config or {}).items()}
+        given = {_named(name): value for name, value in (config or {}).items()}
         named = {_dotted(name): value for name, value in keywords.items()}
         twice = sorted(given.keys() & named.keys())
         if twice:
@@ -83,7 +88,7 @@ class Settings:
         self._lay(given | named, dict.fromkeys(given | named, "argument"))
 
     def _lay(self, values: Mapping[str, object], origins: Mapping[str, str]) -> None:
-        self._values.update((name, value if name == _OAUTH_CB else _plain(value)) for name, value in values.items())
+        self._values.update((name, _kept(name, value)) for name, value in values.items())
         self._origins.update(origins)
 
     def pairs(self) -> list[tuple[str, object]]:
@@ -94,6 +99,10 @@ class Settings:
             from stoatflow._runtime.oauth_calls import TokenCalls
 
             pairs[_OAUTH_CB] = TokenCalls(pairs[_OAUTH_CB], str(self.get("sasl.oauthbearer.config", "")))
+        for name in _SERDES:
+            serde = self.serde(name)
+            if serde is not None:
+                pairs[name] = serde.name if type(serde).__name__ == "BuiltinSerde" else "custom"
         return list(pairs.items())
 
     def origin(self, name: str) -> str:
@@ -103,6 +112,15 @@ class Settings:
     def get(self, name: str, default: Any = None) -> Any:
         """Give a value that was set."""
         return self._values.get(name, default)
+
+    def serde(self, name: str) -> Serde[Any] | None:
+        """Give the serde that was set in code under this name; None if it is a word, or not set."""
+        value = self._values.get(name)
+        if value is None or isinstance(value, str):
+            return None
+        from stoatflow.serdes import resolve  # only who sets one needs it
+
+        return resolve(value)  # type: ignore[arg-type]  # it says what is wrong
 
     def check(self) -> None:
         """Raise one `ConfigError` with every problem, and where the values came from."""
@@ -172,6 +190,12 @@ def _dotted(name: str) -> str:
     return name if name == _OAUTH_CB else name.replace("_", ".")
 
 
+def _named(name: str) -> str:
+    """Give the name under which a value of the user's code is found again."""
+    dotted = name.replace("_", ".")
+    return _OAUTH_CB if dotted == "oauth.cb" else dotted if dotted in _SERDES else name
+
+
 def _variable(name: str) -> str:
     return "variable " + _PREFIX + name.replace(".", "_").upper()
 
@@ -196,8 +220,14 @@ def _read(path: Path) -> Mapping[str, object]:
             data = json.loads(text)
         elif path.suffix == ".toml":
             data = _toml(text)
+        elif path.suffix == ".properties":
+            from stoatflow._dsl.properties import parse  # only who has such a file needs it
+
+            data = parse(text)
         else:
-            raise ConfigError(f"the settings file {path} is neither .toml nor .json", next_step="rename it")
+            raise ConfigError(
+                f"the settings file {path} is neither .toml nor .json nor .properties", next_step="rename it"
+            )
     except ValueError as cause:
         if isinstance(cause, ConfigError):
             raise
@@ -240,6 +270,11 @@ def _plain(value: object) -> object:
 
 # As core::settings::is_secret.
 _SECRET_WORDS = ("pass", "pasw", "pwd", "secret", "jaas", "token", "private", "credential")
+
+
+def _kept(name: str, value: object) -> object:
+    """Give a value as it is kept: those that are objects of the user's code stay what they are."""
+    return value if name == _OAUTH_CB or name in _SERDES else _plain(value)
 
 
 def _hidden(name: str, value: object) -> object:

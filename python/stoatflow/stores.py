@@ -7,7 +7,7 @@ processor is called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -24,9 +24,11 @@ from stoatflow._runtime.bridge import (
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import handler
+from stoatflow.indexes import Index, index_specs
 from stoatflow.plan import PlanBuilder, nodes
+from stoatflow.plan.defaults import UNSET_KEY, UNSET_VALUE
 from stoatflow.plan.functions import user_line
-from stoatflow.serdes import SerdeLike, Serdes, resolve
+from stoatflow.serdes import SerdeLike, resolve
 from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class StoreBuilder(Generic[K, V]):
     value: SerdeLike[V]
     logging: bool | Mapping[str, str] = True
     in_memory: bool = False
+    indexes: tuple[Index, ...] = ()
 
     def __post_init__(self) -> None:
         """Check it."""
@@ -127,35 +130,57 @@ class StoreBuilder(Generic[K, V]):
 
 
 class Stores:
-    """The kinds of stores. Serdes that are left out mean bytes as they are."""
+    """The kinds of stores. Serdes that are left out are those of the settings, or bytes as they are."""
 
     @staticmethod
     def persistent_key_value(
-        name: str, *, key: SerdeLike[K] | None = None, value: SerdeLike[V] | None = None, logging: Logging = True
+        name: str,
+        *,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        logging: Logging = True,
+        indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
         """A value per key, on disk."""
-        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging)
+        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes)
 
     @staticmethod
     def in_memory_key_value(
-        name: str, *, key: SerdeLike[K] | None = None, value: SerdeLike[V] | None = None, logging: Logging = True
+        name: str,
+        *,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        logging: Logging = True,
+        indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
         """A value per key, in memory: rebuilt from the changelog at every start."""
-        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, in_memory=True)
+        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes, in_memory=True)
 
     @staticmethod
     def persistent_timestamped_key_value(
-        name: str, *, key: SerdeLike[K] | None = None, value: SerdeLike[V] | None = None, logging: Logging = True
+        name: str,
+        *,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        logging: Logging = True,
+        indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
         """A value and its time per key, as tables have it: `ValueAndTimestamp`."""
-        return _builder(name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging)
+        return _builder(name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging, indexes=indexes)
 
     @staticmethod
     def in_memory_timestamped_key_value(
-        name: str, *, key: SerdeLike[K] | None = None, value: SerdeLike[V] | None = None, logging: Logging = True
+        name: str,
+        *,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        logging: Logging = True,
+        indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
         """A value and its time per key, in memory."""
-        return _builder(name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging, in_memory=True)
+        return _builder(
+            name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging, indexes=indexes, in_memory=True
+        )
 
     @staticmethod
     def persistent_window(
@@ -287,14 +312,16 @@ def _builder(
     logging: Logging,
     *,
     in_memory: bool = False,
+    indexes: Iterable[Index] = (),
 ) -> StoreBuilder[Any, Any]:
     return StoreBuilder(
         name,
         kind,
-        Serdes.bytes() if key is None else key,
-        Serdes.bytes() if value is None else value,
+        UNSET_KEY if key is None else key,
+        UNSET_VALUE if value is None else value,
         logging,
         in_memory,
+        tuple(indexes),
     )
 
 
@@ -330,6 +357,7 @@ def _node(store: StoreBuilder[Any, Any], line: str | None) -> nodes.StateStore:
         logged=store.logging is not False,
         in_memory=store.in_memory,
         topic=dict(store.logging) if isinstance(store.logging, Mapping) else {},
+        indexes=index_specs(store.indexes, "Stores", line or ""),
     )
 
 
@@ -364,7 +392,8 @@ def add_store_once(plan: PlanBuilder, store: StoreBuilder[Any, Any], line: str) 
 def _content(node: nodes.StateStore) -> tuple[object, ...]:
     kind = node.kind
     shape = (kind.type, kind.retention_ms, kind.size_ms, kind.history_ms, kind.duplicates, kind.timestamped)
-    return (shape, _serde(node.key), _serde(node.value), node.logged, node.in_memory, dict(node.topic))
+    indexes = [(i.name, [field.to_json() for field in i.fields], i.unique, i.each) for i in node.indexes]
+    return (shape, _serde(node.key), _serde(node.value), node.logged, node.in_memory, dict(node.topic), indexes)
 
 
 def _serde(serde: Any) -> object:

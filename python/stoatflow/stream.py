@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from stoatflow._dsl.stream_joins import StreamJoins
 from stoatflow._dsl.stream_offload import StreamOffload
-from stoatflow.branched import BranchedKStream
+from stoatflow.branched import BranchedKStream, _Branches
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
@@ -423,7 +423,9 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
             split.branch(predicate, branch)
         made = split.no_default_branch() if default is None else split.default_branch(default)
         prefix = name or ""
-        return {branch: made[prefix + branch] for branch in [*branches, *([] if default is None else [default])]}
+        return _Branches(
+            {branch: made[prefix + branch] for branch in [*branches, *([] if default is None else [default])]}
+        )
 
     def repartition(
         self,

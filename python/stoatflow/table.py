@@ -316,7 +316,7 @@ class KTable(Handle, Generic[K, V]):
         self,
         other: KTable[Any, Any],
         joiner: Callable[..., Any] | Expression,
-        *,
+        *more: object,
         foreign_key: Callable[..., Any] | Expression | None = None,
         store: str | Materialized | None = None,
         key: SerdeLike[Any] | None = None,
@@ -332,6 +332,7 @@ class KTable(Handle, Generic[K, V]):
         table that has this key.
         """
         line = user_line()
+        _no_window(more, "join", line)
         node = joins.of_tables(
             nodes.Join,
             self,
@@ -436,7 +437,7 @@ class KTable(Handle, Generic[K, V]):
         self,
         other: KTable[Any, Any],
         joiner: Callable[..., Any] | Expression,
-        *,
+        *more: object,
         foreign_key: Callable[..., Any] | Expression | None = None,
         store: str | Materialized | None = None,
         key: SerdeLike[Any] | None = None,
@@ -452,6 +453,7 @@ class KTable(Handle, Generic[K, V]):
         table that has this key.
         """
         line = user_line()
+        _no_window(more, "left_join", line)
         node = joins.of_tables(
             nodes.LeftJoin,
             self,
@@ -511,7 +513,7 @@ class KTable(Handle, Generic[K, V]):
         self,
         other: KTable[Any, Any],
         joiner: Callable[..., Any] | Expression,
-        *,
+        *more: object,
         store: str | Materialized | None = None,
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
@@ -521,6 +523,7 @@ class KTable(Handle, Generic[K, V]):
     ) -> KTable[Any, Any]:
         """As `left_join`, and for keys of the other table alone, with `None` on the left."""
         line = user_line()
+        _no_window(more, "outer_join", line)
         node = joins.of_tables(
             nodes.OuterJoin,
             self,
@@ -569,3 +572,17 @@ def _table(other: object, method: str, line: str) -> KTable[Any, Any]:
             next_step="turn a stream into a table with .to_table(), or begin the join with the stream",
         )
     return other
+
+
+def _no_window(more: tuple[object, ...], method: str, line: str) -> None:
+    if not more:
+        return
+    window = any(type(one).__name__ == "JoinWindows" for one in more)
+    raise TopologyError(
+        f"{line} {method}: a table meets a table, which has no window"
+        if window
+        else f"{line} {method} takes a table and a joiner, and was given {len(more)} more without a name",
+        next_step="leave the window out, or join streams: table.to_stream()"
+        if window
+        else "name the others: store=, key=, value=, name=",
+    )

@@ -18,6 +18,7 @@ from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError, handler
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
+from stoatflow.plan.defaults import NO_DEFAULTS, UNSET_KEY, UNSET_VALUE, SourceDefaults, source_defaults
 from stoatflow.plan.functions import user_line
 from stoatflow.timers import check_on_timer
 from stoatflow.wrapping import Wrapper
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Reset, TimestampLike
     from stoatflow.resources import Resource
     from stoatflow.serdes import Serde, SerdeLike
+    from stoatflow.settings import Settings
     from stoatflow.stores import StoreBuilder
     from stoatflow.watermark import Watermark
 
@@ -48,6 +50,7 @@ class Topology:
         *,
         wrapper: Wrapper | None = None,
         resources: Sequence[Resource[Any]] = (),
+        defaults: SourceDefaults = NO_DEFAULTS,
     ) -> None:
         """Check the nodes of the DSL; raise `TopologyError` for what is wrong. Without any, start empty.
 
@@ -56,12 +59,13 @@ class Topology:
         self._wrapper = checked_wrapper(wrapper)
         self._by_hand = None if plan is not None else _ByHand()
         self._resources = tuple(resources)
+        self._defaults = defaults
         self._compiled: tuple[EncodedPlan, Plan, EventLoop | None] | None = None
         # Two that ask at once must get one plan: an event loop belongs to the plan that it was made with.
         self._compiling = threading.RLock()
         self._nodes = None if plan is None else tuple(plan)
         if plan is not None:
-            self._compiled = _compile(plan, self._wrapper, self._resources)
+            self._compiled = _compile(plan, self._wrapper, self._resources, defaults)
 
     def add_source(
         self,
@@ -76,16 +80,15 @@ class Topology:
         watermark: Watermark | None = None,
         late: LatePolicy | None = None,
     ) -> Topology:
-        """Read topics. Serdes that are left out mean bytes as they are."""
+        """Read topics. Serdes that are left out are those of the settings, or bytes as they are."""
         from stoatflow.builder import StreamsBuilder
-        from stoatflow.serdes import Serdes
 
         hand = self._hand("add_source")
         builder = StreamsBuilder()
         builder.stream(
             topics,
-            key=Serdes.bytes() if key is None else key,
-            value=Serdes.bytes() if value is None else value,
+            key=UNSET_KEY if key is None else key,
+            value=UNSET_VALUE if value is None else value,
             name=name,
             reset=reset,
             timestamp=timestamp,
@@ -135,15 +138,14 @@ class Topology:
         on_error: OnError | None = None,
     ) -> Topology:
         """Write to a topic (or to the one that `topic(key, value, context)` gives) behind its parents."""
-        from stoatflow.serdes import Serdes
         from stoatflow.stream import KStream
 
         hand, line = self._hand("add_sink"), user_line()
         plan = PlanBuilder()
         KStream[Any, Any](plan, 0).to(
             topic,
-            key=Serdes.bytes() if key is None else key,
-            value=Serdes.bytes() if value is None else value,
+            key=UNSET_KEY if key is None else key,
+            value=UNSET_VALUE if value is None else value,
             partitioner=partitioner,
             name=name,
             on_error=on_error,
@@ -221,6 +223,16 @@ class Topology:
         """Give a serde of the user by its index in the plan."""
         return self._checked()[0].serdes[index]
 
+    def for_settings(self, settings: Settings) -> Topology:
+        """Give this topology with the serdes and the timestamp extractor that settings have for what says none.
+
+        Raises `ConfigError`, or `TopologyError` if they don't fit. `StoatFlow` and the test driver do it themselves.
+        """
+        defaults = source_defaults(settings).over(self._defaults)
+        if defaults == self._defaults:
+            return self
+        return Topology(self.nodes, wrapper=self._wrapper, resources=self._resources, defaults=defaults)
+
     def describe(self) -> str:
         """Give the text of Kafka Streams' `topology.describe()`."""
         return self.plan.description
@@ -231,12 +243,13 @@ class Topology:
 
     def __repr__(self) -> str:
         """Show its size."""
-        return f"<Topology of {len(self._checked()[0].data['nodes'])} nodes>"
+        count = len(self._checked()[0].data["nodes"])
+        return f"<Topology of {count} {'node' if count == 1 else 'nodes'}>"
 
     def _checked(self) -> tuple[EncodedPlan, Plan, EventLoop | None]:
         with self._compiling:
             if self._compiled is None:
-                self._compiled = _compile(self._hand("plan").nodes(), self._wrapper, self._resources)
+                self._compiled = _compile(self._hand("plan").nodes(), self._wrapper, self._resources, self._defaults)
             return self._compiled
 
     def _hand(self, method: str) -> _ByHand:
@@ -308,11 +321,20 @@ class _ByHand:
         return moved
 
 
+def built(topology: object) -> Topology:
+    """Give a topology that was built; raise `TopologyError` for anything else."""
+    if isinstance(topology, Topology):
+        return topology
+    if type(topology).__name__ == "StreamsBuilder":
+        raise TopologyError("a StreamsBuilder is given, a topology is needed", next_step="write builder.build()")
+    raise TopologyError(f"a topology is needed, not {topology!r}", next_step="pass what builder.build() gives")
+
+
 def _compile(
-    plan: Sequence[Node], wrapper: Wrapper | None, resources: Sequence[Resource[Any]]
+    plan: Sequence[Node], wrapper: Wrapper | None, resources: Sequence[Resource[Any]], defaults: SourceDefaults
 ) -> tuple[EncodedPlan, Plan, EventLoop | None]:
     check_on_timer(plan)
-    encoded = encode(plan, shared=wrapper is None)
+    encoded = encode(plan, shared=wrapper is None, defaults=defaults)
     if wrapper is not None:
         # Only what is checked and named can be told to the wrapper, so it is compiled twice.
         encoded = wrapped(encoded, bridge.compile_plan(encoded).physical_json, plan, wrapper)

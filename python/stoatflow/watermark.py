@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from stoatflow.durations import Duration
+from stoatflow.durations import Duration, duration_text
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import callable_only, given, user_line
 from stoatflow.plan.nodes import Udf, WatermarkSpec
@@ -87,12 +87,15 @@ class Watermark:
 
     def __repr__(self) -> str:
         """As it was written."""
-        of = {"bounded": f'"{self._delay_ms}ms"', "custom": self._function.display if self._function else ""}
+        of = {
+            "bounded": f'"{duration_text(self._delay_ms)}"',
+            "custom": self._function.display if self._function else "",
+        }
         text = f"Watermark.{self._strategy}({of.get(self._strategy, '')})"
         if self._idle_ms is not None:
-            text += f'.idle("{self._idle_ms}ms")'
+            text += f'.idle("{duration_text(self._idle_ms)}")'
         if self._group is not None:
-            text += f'.aligned({self._group!r}, "{self._max_drift_ms}ms")'
+            text += f'.aligned({self._group!r}, "{duration_text(self._max_drift_ms)}")'
         return text
 
     @property

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from stoatflow._runtime import bridge
-from stoatflow.errors import StalledError
+from stoatflow.errors import FencedError, StalledError
 
 if TYPE_CHECKING:
     from stoatflow.app import StoatFlow
@@ -59,9 +59,12 @@ def _before_the_interpreter_ends() -> None:
     if left:
         names = ", ".join(str(app.settings.get("application.id")) for app in left)
         _log.error("a function of %s doesn't come back; the process ends without it", names)
-    stalled = isinstance(getattr(sys, "last_value", None), StalledError)
-    if left or stalled:
+    last = getattr(sys, "last_value", None)
+    if left or isinstance(last, StalledError):
         end_process(StalledError.exit_code)
+    if isinstance(last, FencedError):
+        # A supervisor can be told not to start it again.
+        end_process(FencedError.exit_code)
 
 
 @contextmanager

@@ -1,12 +1,14 @@
 """`stoatflow` on the command line.
 
-Takes: arguments. Gives: an exit code (0 done, 1 failed, 2 wrong arguments or settings, 3 stalled). Owns nothing: every
+Takes: arguments. Gives: an exit code (0 done, 1 failed, 2 wrong arguments or settings, 3 stalled, 4
+fenced by another instance). Owns nothing: every
 command is a module beside this one, imported only when it is called.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -26,11 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words == {"--version", "--verbose"}:
         return _built_with()
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    from stoatflow.cli import acls, demo, describe, doctor, reset, word_count, worker
+    from stoatflow.cli import acls, demo, describe, doctor, load, new, query, reconcile, reset, run, word_count, worker
 
-    for command in (acls, demo, describe, doctor, reset, word_count, worker):
+    for command in (run, new, acls, demo, describe, doctor, load, query, reconcile, reset, word_count, worker):
         command.add_to(commands)
     given = parser.parse_args(argv)
+    from stoatflow.cli.loading import UserFileError
     from stoatflow.errors import StoatFlowError
 
     try:
@@ -38,6 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StoatFlowError as error:
         print(f"stoatflow: {error}", file=sys.stderr)
         return error.exit_code
+    except UserFileError as error:
+        print(error.text, end="", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # `stoatflow ... | head`: it has read enough. Nothing more may be written, at the end of the process either.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for the rest of the process
+        return 0
     except KeyboardInterrupt:
         print("stoatflow: interrupted", file=sys.stderr)
         return 130

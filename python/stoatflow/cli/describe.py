@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import os
-import re
-import runpy
-import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,13 +10,17 @@ if TYPE_CHECKING:
 
     from stoatflow.topology import Topology
 
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser("describe", help="print the topology that a Python file defines")
     add_target(parser)
+    parser.add_argument(
+        "--engine",
+        choices=["stoatflow", "spark"],
+        default="stoatflow",
+        help="spark: where it is cut there, what differs",
+    )
     parser.set_defaults(run=run)
 
 
@@ -35,8 +34,20 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Load the file, print."""
-    print(target(given).describe(), end="")
+    topology = target(given)
+    print(_on_spark(topology) if given.engine == "spark" else topology.describe(), end="")
     return 0
+
+
+def _on_spark(topology: Topology) -> str:
+    """Give the parts that Spark runs, and what differs; raise `TopologyError` for what is refused."""
+    from stoatflow.spark.twin import faithful
+    from stoatflow.spark.twin.cutting import cut
+
+    differs = faithful.check(topology)
+    lines = [part.describe() for part in cut(topology)]
+    lines += [f"{node.line} {node.op} differs: {verdict.text}" for node, verdict in differs]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def target(given: argparse.Namespace) -> Topology:
@@ -49,37 +60,25 @@ def target(given: argparse.Namespace) -> Topology:
 
 def load(file: str, variable: str, choose: str = "--variable") -> Topology:
     """Return the topology of a file or module; `choose` is how another variable is named."""
+    from stoatflow.builder import StreamsBuilder
+    from stoatflow.cli.loading import names_of
     from stoatflow.errors import ConfigError
     from stoatflow.topology import Topology
 
-    if _MODULE.fullmatch(file) and not file.endswith(".py") and not os.path.isfile(file):
-        found = _import(file)
-    else:
-        try:
-            found = runpy.run_path(file, run_name="__stoatflow__")
-        except OSError as error:
-            raise ConfigError(f"the file {file} can't be read: {error.strerror}") from error
+    found = names_of(file)
     topology = found.get(variable)
     if isinstance(topology, Topology):
         return topology
     others = [name for name, value in found.items() if isinstance(value, Topology)]
-    hint = f"; it defines {', '.join(others)}: choose with {choose}" if others else ""
-    raise ConfigError(f"{file} defines no Topology named '{variable}'{hint}")
-
-
-def _import(module: str) -> dict[str, Any]:
-    """Import a module as `python -m` would find it."""
-    from stoatflow.errors import ConfigError
-
-    sys.path.insert(0, os.getcwd())
-    try:
-        return vars(importlib.import_module(module))
-    except ModuleNotFoundError as error:
-        # One that the module itself misses is shown with its traceback.
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
+    builders = [name for name, value in found.items() if isinstance(value, StreamsBuilder)]
+    if others:
         raise ConfigError(
-            f"there is no module {module}", next_step="name a file, or a module that can be imported from here"
-        ) from None
-    finally:
-        sys.path.remove(os.getcwd())
+            f"{file} defines no Topology named '{variable}'; it defines {', '.join(others)}: choose with {choose}",
+            next_step=f"choose one of them with {choose}",
+        )
+    if builders:
+        raise ConfigError(
+            f"{file} defines no Topology named '{variable}', but the StreamsBuilder {builders[0]}",
+            next_step=f"add: {variable} = {builders[0]}.build()",
+        )
+    raise ConfigError(f"{file} defines no Topology named '{variable}'", next_step=f"add: {variable} = builder.build()")

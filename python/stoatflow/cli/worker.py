@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import inspect
 import logging
 import os
 import runpy
@@ -38,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="the broker")
     parser.add_argument("--group", metavar="ID", help="names the position in the requests (default: TOPIC-worker)")
     parser.add_argument("--concurrency", type=int, metavar="N", help="calls at a time (default: 100 async, 10 plain)")
-    parser.add_argument("--timeout", metavar="TIME", help="of one call, such as 20s (default: none)")
+    parser.add_argument("--timeout", type=span, metavar="TIME", help="of one call, such as 20s (default: none)")
     parser.add_argument("--value", choices=sorted(_TYPES), help="how requests are read (default: by annotation, json)")
     parser.add_argument("--answer", choices=sorted(_TYPES), help="how answers are written (default: likewise)")
     parser.add_argument(
@@ -54,6 +55,17 @@ def share(text: str) -> tuple[int, int]:
     if slash and own.isdecimal() and of.isdecimal() and 1 <= int(own) <= int(of):
         return int(own), int(of)
     raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1/3 for the first of three workers")
+
+
+def span(text: str) -> str:
+    """Read `20s`; raise `ArgumentTypeError` for what is no duration."""
+    from stoatflow.durations import duration_ms
+
+    try:
+        duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def run(given: argparse.Namespace) -> int:
@@ -105,8 +117,25 @@ def load(place: str) -> Callable[[Any], Any]:
             f"{where} has no function named '{name}'",
             next_step=f"did you mean '{near[0]}'?" if near else "name one that is defined there",
         )
+    _takes_one(found, f"{where}:{name}")
     function: Callable[[Any], Any] = found
     return function
+
+
+def _takes_one(function: Callable[..., Any], shown: str) -> None:
+    """Refuse a function that can't be called with a value alone: each request would fail."""
+    from stoatflow.errors import ConfigError
+
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of C: it can't be asked
+        return
+    try:
+        signature.bind(object())
+    except TypeError as error:
+        raise ConfigError(
+            f"{shown}{signature} can't be called with a value: {error}", next_step="let it take (value)"
+        ) from None
 
 
 def _speak() -> None:

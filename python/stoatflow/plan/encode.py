@@ -15,6 +15,7 @@ from stoatflow.aggregations import Aggregation
 from stoatflow.asynchronous import Awaiting
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
+from stoatflow.plan.defaults import NO_DEFAULTS, SourceDefaults
 from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
 from stoatflow.plan.specs import Spec
 from stoatflow.serdes import (
@@ -61,8 +62,9 @@ class EncodedPlan:
 
 
 class _Tables:
-    def __init__(self, *, shared: bool) -> None:
+    def __init__(self, *, shared: bool, defaults: SourceDefaults) -> None:
         self.shared = shared
+        self.defaults = defaults
         self.at = (0, "")
         self.function_uses: list[tuple[int, str]] = []
         self.processor_uses: list[int] = []
@@ -86,6 +88,7 @@ class _Tables:
         return len(self.processors) - 1
 
     def serde(self, serde: Serde[Any]) -> object:
+        serde = self.defaults.meant(serde)
         if isinstance(serde, BuiltinSerde):
             return serde.name
         if isinstance(serde, TimeWindowedSerde):
@@ -93,7 +96,7 @@ class _Tables:
         if isinstance(serde, SessionWindowedSerde):
             return {"session_windowed": self.serde(serde.inner)}
         if isinstance(serde, AvroSerde):
-            return serde.to_plan()
+            return serde.to_plan(None if serde.schemas is None else self.custom(serde))
         if isinstance(serde, ProtobufSerde):
             return serde.to_plan(self.custom(serde) if serde.decode == "message" else None)
         return {"custom": self.custom(serde)}
@@ -129,7 +132,7 @@ class _Tables:
         if isinstance(content, Mapping):
             return dict(content)
         if isinstance(content, tuple):
-            return list(content)
+            return [self.field(item) if isinstance(item, Spec | Expression) else item for item in content]
         if isinstance(content, str | int | float | bool):
             return content
         raise TypeError(f"a plan has no form for {content!r}")
@@ -149,6 +152,8 @@ class _Tables:
                 if isinstance(item, Node):
                     self.at = (self.at[0], field.name)
                 members["from" if field.name == "parent" else field.name] = self.field(content)
+            elif content is None and field.name == "timestamp" and self.defaults.timestamp is not None:
+                members[field.name] = self.defaults.timestamp
         return members
 
 
@@ -157,13 +162,15 @@ def awaited(how: Awaiting[Any, Any], index: int) -> dict[str, object]:
     return {"async": {"udf": index, "concurrency": how.concurrency, "park_after_ms": how.park_after_ms}}
 
 
-def encode(nodes: Sequence[Node], *, shared: bool = True) -> EncodedPlan:
+def encode(nodes: Sequence[Node], *, shared: bool = True, defaults: SourceDefaults = NO_DEFAULTS) -> EncodedPlan:
     """Give the plan of these nodes. `shared=False`: what two nodes call stands there twice."""
-    tables = _Tables(shared=shared)
+    tables = _Tables(shared=shared, defaults=defaults)
     encoded = [tables.node(at, node) for at, node in enumerate(nodes)]
+    standing = {"default_key": defaults.key, "default_value": defaults.value}
     data = {
         "version": VERSION,
         "nodes": encoded,
+        **{name: tables.serde(serde) for name, serde in standing.items() if serde is not None},
         "functions": tables.names,
         "serdes": [serde.name for serde in tables.serdes],
         "processors": [processor.display for processor in tables.processors],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
-from stoatflow.plan.specs import JoinWindowSpec, PatienceSpec, Spec, UntilSpec, WindowSpec
+from stoatflow.plan.specs import IndexSpec, JoinWindowSpec, PatienceSpec, Spec, UntilSpec, WindowSpec
 from stoatflow.serdes import Serde
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class StoreSpec(Spec):
     history_ms: int | None = None
     in_memory: bool = False
     topic: Mapping[str, str] = field(default_factory=dict)
+    indexes: tuple[IndexSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +162,7 @@ class StateStore(Node):
     logged: bool = True
     in_memory: bool = False
     topic: Mapping[str, str] = field(default_factory=dict)
+    indexes: tuple[IndexSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -6,11 +6,25 @@ Nodes hold them, and `encode` writes them: what equals its default is left out. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stoatflow.expressions import Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spec:
     """A part of a call that is data itself. What equals its default is not written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexSpec(Spec):
+    """A secondary index of a store."""
+
+    name: str
+    fields: tuple[Expression, ...]
+    unique: bool = False
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,9 +7,11 @@ same result everywhere. Never simulates: outputs and stores are those of the eng
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -18,26 +20,19 @@ from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.offload import Parked
-from stoatflow.serdes import (
-    AvroSerde,
-    ProtobufSerde,
-    Serde,
-    SerdeLike,
-    Serdes,
-    SessionWindowedSerde,
-    TimeWindowedSerde,
-    builtin_by_name,
-    resolve,
-)
+from stoatflow.serdes import AvroSerde, Serde, SerdeLike, Serdes, resolve
+from stoatflow.serdes.planned import planned
 from stoatflow.settings import Settings
 from stoatflow.testing.record import Header
 from stoatflow.testing.store import TestStore, TestTimerStore, TestVersionedStore, TestWindowStore
 from stoatflow.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
-from stoatflow.topology import Topology
+from stoatflow.topology import Topology, built
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+_NEARLY = 0.8
+_DEAD_LETTERS = re.compile(r'"dlq":"((?:[^"\\]|\\.)*)"')
 _DEFAULTS = {"application.id": "test", "bootstrap.servers": "embedded:"}
 
 
@@ -61,11 +56,13 @@ class TopologyTestDriver:
 
         Handlers are those of `StoatFlow`; a `Retry` does not wait here.
         """
-        plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
         settings = config if isinstance(config, Settings) else Settings(config, environ={})
         settings = settings.with_defaults(_DEFAULTS)
         settings.check()
+        topology = built(topology).for_settings(settings)
+        plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
         self._topology = topology
+        self._written = _written(json.loads(plan.physical_json), plan.physical_json, settings)
         self._now = 0 if start is None else timestamp_ms(start)
         self._lanes = _lanes(lanes)
         self._outputs: dict[str, deque[RawRecord]] = {}
@@ -112,7 +109,8 @@ class TopologyTestDriver:
         def pipe(key_data: bytes | None, value_data: bytes | None, timestamp: int, headers: list[Header]) -> None:
             self._native.pipe(topic, 0, key_data, value_data, timestamp, headers)
 
-        return TestInputTopic(pipe, lambda: self._now, _serde(key), _serde(value), start, advance)
+        key, value = _of_topic(topic, key, value)
+        return TestInputTopic(pipe, lambda: self._now, key, value, start, advance)
 
     @overload
     def output(self, topic: str, key: SerdeLike[K], value: SerdeLike[V]) -> TestOutputTopic[K, V]: ...
@@ -123,7 +121,18 @@ class TopologyTestDriver:
     def output(
         self, topic: str, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None
     ) -> TestOutputTopic[Any, Any]:
-        """Give a topic to read. Two objects of one topic share its records, as in Kafka Streams."""
+        """Give a topic to read. Two objects of one topic share its records, as in Kafka Streams.
+
+        One that the topology doesn't write to is empty; if its name is nearly that of one which it does write to, it
+        is taken for a mistake (`TopologyError`).
+        """
+        if self._written is not None and topic not in self._written:
+            near = get_close_matches(topic, self._written, 1, _NEARLY)
+            if near:
+                raise TopologyError(
+                    f"the topology doesn't write to the topic '{topic}'",
+                    next_step=f"read '{near[0]}', which it writes to",
+                )
 
         def fill() -> deque[RawRecord]:
             waiting = self._outputs.setdefault(topic, deque())
@@ -185,6 +194,14 @@ class TopologyTestDriver:
     def parked(self, offload: str) -> list[Parked]:
         """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes."""
         return [Parked(*entry) for entry in self._native.parked(offload)]
+
+    def metrics(self) -> dict[str, Any]:
+        """Give all metrics, as `StoatFlow.metrics` does: dropped records by node and reason among them.
+
+        A restart begins new ones.
+        """
+        metrics: dict[str, Any] = json.loads(self._native.metrics_json())
+        return metrics
 
     @property
     def produced_topics(self) -> list[str]:
@@ -269,26 +286,34 @@ class TopologyTestDriver:
     get_key_value_store = store
     produced_topic_names = produced_topics
 
-    def serde(self, spec: Any) -> Serde[Any]:  # noqa: PLR0911  # one return per form
+    def serde(self, spec: Any) -> Serde[Any]:
         """Give the serde that a plan names."""
-        if isinstance(spec, str):
-            return builtin_by_name(spec)
-        if "time_windowed" in spec:
-            return TimeWindowedSerde(self.serde(spec["time_windowed"]), spec["size_ms"])
-        if "session_windowed" in spec:
-            return SessionWindowedSerde(self.serde(spec["session_windowed"]))
-        if "avro" in spec:
-            return AvroSerde.from_plan(spec["avro"])
-        if "protobuf" in spec:
-            decode = spec["protobuf"].get("decode")
-            if isinstance(decode, dict):
-                return self._topology.custom_serde(decode["message"])
-            return ProtobufSerde.from_plan(spec["protobuf"])
-        return self._topology.custom_serde(spec["custom"])
+        return planned(spec, self._topology.custom_serde)
+
+
+def _of_topic(topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None) -> tuple[Serde[Any], Serde[Any]]:
+    """Give serdes that write what is put into this topic: where schemas have ids, it names their subjects."""
+    keys, values = _serde(key), _serde(value)
+    return (
+        keys.for_topic(topic, "key") if isinstance(keys, AvroSerde) else keys,
+        values.for_topic(topic) if isinstance(values, AvroSerde) else values,
+    )
 
 
 def _serde(serde: SerdeLike[Any] | None) -> Serde[Any]:
     return Serdes.bytes() if serde is None else resolve(serde)
+
+
+def _written(plan: dict[str, Any], text: str, settings: Settings) -> set[str] | None:
+    """Give the topics that a topology can write to; None if a function may name any other one."""
+    if any(sink.get("topic") is None for sink in plan["sinks"]) or '"call"' in text:
+        return None
+    topics = {sink["topic"] for sink in plan["sinks"]}
+    topics |= {json.loads(f'"{name}"') for name in _DEAD_LETTERS.findall(text)}
+    values = [str(settings.get(name)) for name in settings]
+    topics |= {value.partition(":")[2].strip() for value in values if value.startswith("dlq:")}
+    topics |= {str(settings.get(name)) for name in settings if name.endswith("letter.queue.topic.name")}
+    return topics
 
 
 def _lanes(lanes: object) -> int:

@@ -1,0 +1,50 @@
+"""`stoatflow new NAME`: a project that works: an application, tests of it, settings, a Dockerfile.
+
+Takes: a name, which becomes the folder and the application's id. Gives: files from `template/`. Never writes into a
+folder that is not empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoatflow._version import __version__
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,99}")
+_TEMPLATE = Path(__file__).parent / "template"
+_HIDDEN = ("dockerignore", "gitignore")
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("new", help="make a project: application, tests, settings, Dockerfile")
+    parser.add_argument("name", metavar="NAME", help="the folder, and the application's id: orders-by-customer")
+    parser.add_argument("--in", dest="parent", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Write the files, say what to do next."""
+    from stoatflow.errors import ConfigError
+
+    if _NAME.fullmatch(given.name) is None:
+        raise ConfigError(
+            f"{given.name!r} is no name of a project",
+            next_step="use a-z, 0-9 and '-', a letter first, such as orders-by-customer",
+        )
+    folder = given.parent / given.name
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there already, and not empty", next_step="choose another name, or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted(_TEMPLATE.glob("*.txt")):
+        stem = source.name.removesuffix(".txt")
+        text = source.read_text("utf-8").replace("PROJECT_NAME", given.name).replace("STOATFLOW_VERSION", __version__)
+        (folder / (f".{stem}" if stem in _HIDDEN else stem)).write_text(text, "utf-8")
+    print(f"{folder} is made. Next:\n  cd {folder}\n  pytest\n  stoatflow run app.py --check")
+    return 0

@@ -1,0 +1,153 @@
+"""`stoatflow run app.py`: runs what a file defines, with settings from a file, variables and flags.
+
+Takes: a file or module with a `StoatFlow`, a `Topology` or a `StreamsBuilder` in a variable. Gives: the exit code of
+the run. With `--check` it builds and starts nothing; with `--engine spark --batch` it goes to `run_spark`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoatflow.app import StoatFlow
+    from stoatflow.builder import StreamsBuilder
+    from stoatflow.settings import Settings
+    from stoatflow.topology import Topology
+
+_USUAL = ("app", "topology", "builder")
+_FLAGS = {"application_id": "application.id", "bootstrap": "bootstrap.servers", "state_dir": "state.dir"}
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "run",
+        help="run an application",
+        description="Run an application until it is stopped (Ctrl-C, SIGTERM) or fails. Flags win over variables "
+        "(STOATFLOW_...), variables over the settings file.",
+    )
+    parser.add_argument(
+        "app",
+        metavar="APP.py[:name]",
+        help="a Python file or a module that defines a StoatFlow, a Topology or a StreamsBuilder; without a name: the "
+        "one called app, topology or builder, or the only one",
+    )
+    parser.add_argument("--config", metavar="FILE", help="settings: TOML, JSON or Java properties")
+    parser.add_argument("--application-id", metavar="ID", help="application.id")
+    parser.add_argument("--state-dir", metavar="DIR", help="state.dir")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="any setting (may be given again)"
+    )
+    parser.add_argument("--strict", action="store_true", help="refuse settings that have no effect (config.strict)")
+    parser.add_argument("--check", action="store_true", help="build the topology, check the settings, start nothing")
+    parser.add_argument("--engine", choices=["spark"], help="with --batch: what shares out the work")
+    parser.add_argument("--batch", action="store_true", help="with --engine: to the end of the input, then stop")
+    from stoatflow.cli import run_spark
+
+    run_spark.add_options(parser.add_argument_group("the broker, and what counts with --engine spark"))
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Load, then check or run."""
+    from stoatflow.app import StoatFlow
+    from stoatflow.errors import ConfigError
+
+    if given.batch or given.engine is not None:
+        if not given.batch or given.engine is None:
+            raise ConfigError("--engine and --batch belong together", next_step="write --engine spark --batch")
+        from stoatflow.cli import run_spark
+
+        given.file, given.variable = given.app, "topology"
+        return run_spark.run(given)
+    found, flags = find(given.app), _flags(given)
+    if isinstance(found, StoatFlow):
+        if flags or given.config:
+            raise ConfigError(
+                f"{given.app} is a StoatFlow, which has its settings already",
+                next_step="leave the flags out, or name the topology instead",
+            )
+        if given.check:
+            print(_summary(str(found.settings.get("application.id")), found.topology))
+            return 0
+        found.run()
+        return 0
+    settings = _settings(given.config, flags)
+    topology = _built(found, settings)
+    settings.check()
+    if given.check:
+        topology.plan.check_names()
+        print(_summary(str(settings.get("application.id")), topology))
+        return 0
+    StoatFlow(topology, settings).run()
+    return 0
+
+
+def find(app: str) -> StoatFlow | Topology | StreamsBuilder:
+    """Give what `APP.py[:name]` means; raise `ConfigError` if that isn't clear."""
+    from stoatflow.app import StoatFlow
+    from stoatflow.builder import StreamsBuilder
+    from stoatflow.cli.loading import names_of, split
+    from stoatflow.errors import ConfigError
+    from stoatflow.topology import Topology
+
+    kinds = (StoatFlow, Topology, StreamsBuilder)
+    file, name = split(app)
+    defined = {name: value for name, value in names_of(file).items() if isinstance(value, kinds)}
+    if name is not None and name in defined:
+        return defined[name]
+    listed = ", ".join(f"{name} (a {type(value).__name__})" for name, value in defined.items())
+    if name is not None or not defined:
+        what = f"{file} defines no StoatFlow, Topology or StreamsBuilder" + (f" named '{name}'" if name else "")
+        raise ConfigError(
+            what + (f"; it defines {listed}" if listed else ""),
+            next_step="name one of them: FILE:NAME" if listed else "put one into a variable of the module",
+        )
+    for usual in _USUAL:
+        if usual in defined:
+            return defined[usual]
+    if len({id(value) for value in defined.values()}) == 1:
+        return next(iter(defined.values()))
+    raise ConfigError(f"{file} defines {listed}", next_step="say which: FILE:NAME")
+
+
+def _built(found: Topology | StreamsBuilder, settings: Settings) -> Topology:
+    from stoatflow.builder import StreamsBuilder
+
+    return found.build(settings) if isinstance(found, StreamsBuilder) else found.for_settings(settings)
+
+
+def _flags(given: argparse.Namespace) -> dict[str, object]:
+    from stoatflow.errors import ConfigError
+
+    flags: dict[str, object] = {}
+    for pair in given.set:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"--set {pair}: a name and a value are needed", next_step="write --set NAME=VALUE")
+        flags[name.strip()] = value.strip()
+    flags |= {name: getattr(given, flag) for flag, name in _FLAGS.items() if getattr(given, flag) is not None}
+    if given.strict:
+        flags["config.strict"] = True
+    return flags
+
+
+def _settings(file: str | None, flags: dict[str, object]) -> Settings:
+    from stoatflow.settings import Settings
+
+    return Settings(flags) if file is None else Settings.from_file(file, flags)
+
+
+def _summary(application: str, topology: Topology) -> str:
+    """Tell what was built."""
+    plan = json.loads(topology.plan.physical_json)
+    reads = sorted({name for source in plan["sources"] for name in (*source["topics"], source.get("pattern")) if name})
+    writes = sorted({sink["topic"] for sink in plan["sinks"] if sink.get("topic")})
+    stores = sorted(store["name"] for store in plan["stores"])
+    rows = [("reads", reads), ("writes", writes), ("stores", stores)]
+    lines = [f"{what}: {', '.join(names) or 'none'}" for what, names in rows]
+    return "\n".join([f"{application}: the topology and the settings are valid", *lines])

@@ -1,0 +1,162 @@
+"""Rows that are found by what is in them: what is asked, and what comes back.
+
+Takes expressions, gives the query as the engine reads it, and pages of rows. Which rows are read is decided by the
+engine, and every page says how.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
+
+from stoatflow.errors import ConfigError
+from stoatflow.expressions import Expression
+
+__all__ = ["Descending", "Found", "OrderBy", "QueryPlan", "Select", "desc", "query"]
+
+T = TypeVar("T")
+
+
+class Descending(NamedTuple):
+    """An expression to order by, from the largest to the smallest. Made by `desc`."""
+
+    expression: Expression
+
+
+def desc(expression: Expression) -> Descending:
+    """Order by this, from the largest to the smallest: `order_by=[sf.value["city"], sf.desc(sf.value["age"])]`."""
+    if not isinstance(expression, Expression):
+        raise TypeError(f"desc() takes an expression such as sf.value['age'], not {expression!r}")
+    return Descending(expression)
+
+
+OrderBy: TypeAlias = "Expression | Descending | Iterable[Expression | Descending]"
+"""What `find(order_by=)` takes."""
+Select: TypeAlias = "Expression | Mapping[str, Expression] | Iterable[Expression]"
+"""What `find(select=)` takes: a mapping gives dicts, several expressions give tuples, one gives its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """How rows are found."""
+
+    way: str
+    """`keys`, `key_range`, `index` or `scan`."""
+    index: str | None
+    """The index."""
+    ranges: int
+    """How many ranges of keys or of the index are read."""
+    sorted: bool
+    """Are rows sorted, because they don't come in the order that was asked for?"""
+    rows_read: int
+    """So many rows were read (0 before a run)."""
+    unreadable: int
+    """So many rows were left out, because they can't be decoded or the condition can't be computed for them."""
+
+
+class Found(Sequence[T], Generic[T]):
+    """A page of rows."""
+
+    def __init__(self, rows: list[T], cursor: str | None, plan: QueryPlan) -> None:
+        """Made by `find`."""
+        self._rows = rows
+        self.cursor = cursor
+        """Where the next page begins, for `find(cursor=)`; `None`: this was the last one."""
+        self.plan = plan
+        """How they were found."""
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[T]: ...
+    def __getitem__(self, at: int | slice) -> T | list[T]:
+        """Give a row, or some."""
+        return self._rows[at]
+
+    def __len__(self) -> int:
+        """Give the number of rows."""
+        return len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the rows with those of a page or a list."""
+        return self._rows == (other._rows if isinstance(other, Found) else other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        """Show the rows."""
+        return f"<{len(self._rows)} rows by {self.plan.index or self.plan.way}: {self._rows!r}>"
+
+
+def query(
+    where: Expression | None,
+    order_by: OrderBy | None,
+    limit: int | None,
+    select: Select | None,
+    allow_scan: bool,
+) -> tuple[bytes, Callable[[Any], Any] | None]:
+    """Give the query as the engine reads it, and what makes of what was selected what the caller gets."""
+    exprs, show = _selected(select)
+    asked: dict[str, object] = {"allow_scan": bool(allow_scan)}
+    if where is not None:
+        asked["where"] = _expression(where, "where").to_plan()
+    if order_by is not None:
+        several = [order_by] if isinstance(order_by, Expression | Descending) else order_by
+        asked["order_by"] = [_order(by) for by in several]
+    if limit is not None:
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise ConfigError(f"limit={limit!r} is no number of rows", next_step="give at least 1, or leave it out")
+        asked["limit"] = limit
+    if select is not None:
+        if not exprs:
+            raise ConfigError("select= names nothing", next_step="give expressions, or leave it out")
+        asked["select"] = {"exprs": [expr.to_plan() for expr in exprs]}
+    return json.dumps(asked, ensure_ascii=False, allow_nan=False).encode(), show
+
+
+def _order(by: object) -> dict[str, object]:
+    if isinstance(by, Descending):
+        return {"expr": by.expression.to_plan(), "down": True}
+    return {"expr": _expression(by, "order_by").to_plan()}
+
+
+def _selected(select: Select | None) -> tuple[list[Expression], Callable[[Any], Any] | None]:
+    if select is None:
+        return [], None
+    if isinstance(select, Expression):
+        return [select], lambda row: row[0]
+    if isinstance(select, Mapping):
+        names = list(select)
+        exprs = [_expression(expr, "select") for expr in select.values()]
+        return exprs, lambda row: dict(zip(names, row, strict=True))
+    return [_expression(expr, "select") for expr in select], tuple
+
+
+def _expression(given: object, argument: str) -> Expression:
+    if not isinstance(given, Expression):
+        raise ConfigError(
+            f"find({argument}=) takes expressions such as sf.value['city'] == 'Oslo', not {given!r}",
+            next_step="write a condition with sf.key and sf.value; a function can be applied to the rows found",
+        )
+    return given
+
+
+def read_cursor(cursor: str | None) -> bytes | None:
+    """Give the engine's form of a cursor."""
+    if cursor is None:
+        return None
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{cursor!r} is no cursor of find()", next_step="give page.cursor of the page before"
+        ) from error
+
+
+def shown_cursor(cursor: bytes | None) -> str | None:
+    """Give the text of a cursor."""
+    return None if cursor is None else base64.urlsafe_b64encode(cursor).decode()

@@ -1,0 +1,152 @@
+"""Functions that are called around an application's life: before and after its start, before and after its stop.
+
+Takes functions with an order and a time-out; calls each in a thread of its own, those with `async def` in an event loop
+of their own. Before the start an exception vetoes the start; elsewhere it is logged and the life goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from stoatflow.durations import Duration, timeout_s
+from stoatflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoatflow.app import StoatFlow
+
+_log = logging.getLogger("stoatflow")
+
+
+class Phase(str, Enum):
+    """When a hook is called."""
+
+    PRE_START = "PRE_START"
+    """Before anything is started. What it raises comes out of `start()` or `run()`, and nothing is started."""
+    POST_START = "POST_START"
+    """When it is RUNNING for the first time. Processing doesn't wait for it."""
+    PRE_STOP = "PRE_STOP"
+    """When a stop is requested, before the last records are drained. Not after an error."""
+    POST_STOP = "POST_STOP"
+    """When it has stopped or failed, before `run()`, `wait()` and `close()` return."""
+
+    def __str__(self) -> str:
+        """Its name."""
+        return self.value
+
+
+Hook = Callable[["StoatFlow"], object]
+"""Gets the application; may be `async def`."""
+
+
+class ExceptionResponse(str, Enum):
+    """What to do after an error that would end the application; Kafka Streams' names."""
+
+    REPLACE_THREAD = "REPLACE_THREAD"
+    """Start again from the last commit, in this process."""
+    SHUTDOWN_CLIENT = "SHUTDOWN_CLIENT"
+    """End with the error."""
+    SHUTDOWN_APPLICATION = "SHUTDOWN_APPLICATION"
+    """The same: the application is this process."""
+
+    def __str__(self) -> str:
+        """Its name."""
+        return self.value
+
+
+UncaughtExceptionHandler = Callable[[BaseException], "ExceptionResponse | str"]
+"""Called with the error that would end the application, from a thread of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    call: Hook
+    order: int
+    timeout_s: float | None
+
+    @property
+    def name(self) -> str:
+        return getattr(self.call, "__qualname__", None) or repr(self.call)
+
+
+class Hooks:
+    """The hooks of one application."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._entries: dict[Phase, list[_Entry]] = {phase: [] for phase in Phase}
+
+    def add(self, phase: Phase | str, call: Hook, order: int, timeout: float | Duration | None) -> None:
+        """Add one; raise `ConfigError` for what is none."""
+        if phase not in list(Phase):
+            raise ConfigError(f"there is no phase {phase!r}", next_step=f"write one of {', '.join(Phase)}")
+        if not callable(call):
+            raise ConfigError(f"a hook is a function (app), not {call!r}", next_step="pass the function itself")
+        entries = self._entries[Phase(phase)]
+        entries.append(_Entry(call, order, timeout_s(timeout)))
+        entries.sort(key=lambda entry: entry.order)  # stable: of one order, the first added goes first
+
+    def has(self, phase: Phase) -> bool:
+        """Are there any?"""
+        return bool(self._entries[phase])
+
+    def veto(self, app: StoatFlow) -> None:
+        """Call those before the start; raise what the first raises that fails."""
+        for entry in self._entries[Phase.PRE_START]:
+            error = _call(entry, Phase.PRE_START, app)
+            if error is not None:
+                raise error
+
+    def run(self, phase: Phase, app: StoatFlow) -> None:
+        """Call them all; log what they raise."""
+        for entry in self._entries[phase]:
+            error = _call(entry, phase, app)
+            if error is not None:
+                _log.error("the %s hook %s failed", phase, entry.name, exc_info=error)
+
+
+def _call(entry: _Entry, phase: Phase, app: StoatFlow) -> BaseException | None:
+    """Call one; give what it raised, or that it took too long."""
+    raised: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            result: Any = entry.call(app)
+            if inspect.isawaitable(result):
+                import asyncio  # it brings TLS along: only who awaits pays for it
+
+                asyncio.run(_awaited(result))
+        except BaseException as error:  # given to the one who waits
+            raised.append(error)
+
+    thread = threading.Thread(target=body, name=f"stoatflow-{phase.lower()}", daemon=True)
+    thread.start()
+    thread.join(entry.timeout_s)
+    if thread.is_alive():
+        return TimeoutError(
+            f"the {phase} hook {entry.name} has not ended within {entry.timeout_s:g} s. "
+            "Next: make it quicker, or give it more time: add_hook(..., timeout=)"
+        )
+    return raised[0] if raised else None
+
+
+async def _awaited(result: Awaitable[object]) -> object:
+    return await result
+
+
+def answered(handler: UncaughtExceptionHandler, error: BaseException) -> str:
+    """Ask a handler; give its answer's name. One that fails, or gives something else, ends the application."""
+    try:
+        said = handler(error)
+        return ExceptionResponse(said).value
+    except Exception:  # whatever it does, the first error is the one that counts
+        _log.exception(
+            "the uncaught exception handler failed; the application ends. Next: let it give one of %s",
+            ", ".join(ExceptionResponse),
+        )
+        return ExceptionResponse.SHUTDOWN_CLIENT.value

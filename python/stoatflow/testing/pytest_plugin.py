@@ -1,0 +1,81 @@
+"""What pytest finds by itself once StoatFlow is installed: fixtures, and comparisons of records that read well.
+
+Takes nothing; gives `topology_driver` and `embedded_broker`. Imports the engine only when a test asks for a fixture, so
+that test suites that don't use it pay nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from stoatflow.embedded import EmbeddedBroker
+    from stoatflow.testing.driver import TopologyTestDriver
+
+_FIELDS = ("key", "value", "timestamp", "headers")
+_SHOWN = 20
+
+
+@pytest.fixture
+def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
+    """Make drivers, as `TopologyTestDriver(...)` does; the end of the test closes them."""
+    from stoatflow.testing.driver import TopologyTestDriver
+
+    with ExitStack() as drivers:
+
+        def make(*arguments: Any, **options: Any) -> TopologyTestDriver:
+            return drivers.enter_context(TopologyTestDriver(*arguments, **options))
+
+        yield make
+
+
+@pytest.fixture
+def embedded_broker() -> Iterator[EmbeddedBroker]:
+    """Give a broker with topics in a temporary directory, for `StoatFlow(..., broker=embedded_broker)`."""
+    from stoatflow.embedded import EmbeddedBroker
+
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Say record by record what differs between two lists of records."""
+    if op != "==" or not (_are_records(left) and _are_records(right)):
+        return None
+    left_records, right_records = list(left), list(right)  # type: ignore[call-overload]  # they are lists
+    lines = [f"{len(left_records)} records == {len(right_records)} records"]
+    for at in range(max(len(left_records), len(right_records))):
+        if at >= len(right_records):
+            lines.append(f"record {at}: not expected: {_shown(left_records[at])}")
+        elif at >= len(left_records):
+            lines.append(f"record {at}: missing: {_shown(right_records[at])}")
+        elif left_records[at] != right_records[at]:
+            lines.append(f"record {at}: {_difference(left_records[at], right_records[at])}")
+    rest = len(lines) - 1 - _SHOWN
+    return lines if rest <= 0 else [*lines[: _SHOWN + 1], f"and {rest} more"]
+
+
+def _are_records(these: object) -> bool:
+    if not isinstance(these, Sequence) or isinstance(these, str | bytes):
+        return False
+    return all(all(hasattr(one, name) for name in _FIELDS) for one in these) and not isinstance(these, range)
+
+
+def _difference(got: Any, wanted: Any) -> str:
+    parts = [
+        f"{name} is {getattr(got, name)!r}, not {getattr(wanted, name)!r}"
+        for name in _FIELDS
+        if getattr(got, name) != getattr(wanted, name)
+    ]
+    same_key = getattr(got, "key", None) == getattr(wanted, "key", None)
+    about = f" (key {got.key!r})" if same_key and parts else ""
+    return "; ".join(parts) + about
+
+
+def _shown(record: Any) -> str:
+    headers = f", headers {record.headers!r}" if record.headers else ""
+    return f"key {record.key!r}, value {record.value!r}, timestamp {record.timestamp}{headers}"
