@@ -31,8 +31,6 @@ AT_ONCE = dict.fromkeys(runner.EMIT_INTERVALS, -1)
 DEPENDENT = {
     # A buffer for each lane (3), keys and puts of other lanes (4).
     "suppress/suppress_max_records",
-    # What a foreign key's lane answers is what the right table has by then (9).
-    "join_fk/fk_inner",
     "processor/proc_range_dump",
     "processor/proc_window_store",
 }

@@ -112,7 +112,7 @@ def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -
             (f"{name}-in", 0): 50,
             (f"{name}-in", 1): 50,
         }
-        assert get_json(f"{base}/config")["application.id"] == name
+        assert get_json(f"{base}/config")["settings"]["application.id"] == {"value": name, "source": "code"}
         info = get_json(f"{base}/info")
         assert info["client"] == {"name": "native", "why": "it knows all properties that are set"}
         assert info["broker"] == kafka.address

@@ -265,8 +265,9 @@ def test_the_version_of_transactions_changes_under_a_running_application(
         assert not running.metrics()["restarts"], "nothing of it ends a transaction"
     feed.check()
     if client == "native":
-        # Each transaction has an epoch of its own in the second version only.
-        assert len(set(used[1])) <= 2, used
+        # Each transaction has an epoch of its own in the second version only. In the first one, each of the two ids
+        # takes another epoch after an end that was cut off.
+        assert len(set(used[1])) <= 4, used
         assert len(set(used[2])) >= 6, used
 
 

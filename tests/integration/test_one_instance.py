@@ -105,7 +105,7 @@ def test_the_newcomer_fences_the_older(
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_on_the_same_directory_the_newcomer_waits_for_it(
-    kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str
+    kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
@@ -119,6 +119,7 @@ def test_on_the_same_directory_the_newcomer_waits_for_it(
         newer.start()
         # It has opened the producer (which fences the older one) and may not touch the directory before that ended.
         until_running(newer, 20)
+        assert capfd.readouterr().err.count("to release the state directory") == 1
         assert str(older.state) == "ERROR"
         with pytest.raises(FencedError):
             older.wait(10)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from counting import by_hand, check_every_update, consume, lines, make, table, until, until_consumed
+from members import PROTOCOLS, Member
 from topics import KafkaTopics, Row
 
 from stoatflow import FencedError, IncompatibleStateError
@@ -107,3 +108,22 @@ def test_who_runs_is_stopped(kafka: KafkaTopics, name: str, tmp_path: Path, guar
     check_every_update(once, given)
     consume(make(kafka.address, name, tmp_path, processing_guarantee=guarantee))
     check_every_update([row for row in kafka.read(f"{name}-out") if row not in once], given)
+
+
+def test_a_reset_is_refused_beside_a_member(
+    kafka: KafkaTopics, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for topic in (f"{name}-in", f"{name}-out"):
+        kafka.create(topic, 2)
+    given = lines(1, 50)
+    kafka.write(f"{name}-in", given)
+    with make(kafka.address, name, tmp_path) as app:
+        until_consumed(app)
+    committed = kafka.committed(name, f"{name}-in")
+    with Member(kafka.address, name, PROTOCOLS["classic"]):
+        assert reset(kafka, name, tmp_path, "exactly_once_v2", "--yes") == 4
+        assert f"has members ('{name}-other' on 127.0.0.1): a reset" in capsys.readouterr().err
+    assert kafka.committed(name, f"{name}-in") == committed
+    with make(kafka.address, name, tmp_path) as app:
+        until_consumed(app)
+    check_every_update(kafka.read(f"{name}-out"), given)

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from broker.cluster import KafkaCluster
-from counting import by_hand, check_every_update, lines, make, table, until_running
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+from counting import PATIENCE_S as SOON_S
+from counting import by_hand, check_every_update, consume, lines, make, table, until, until_running
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -82,3 +85,116 @@ def test_a_broker_does_not_answer(secured: KafkaCluster, name: str, tmp_path: Pa
 
 def test_brokers_are_restarted_in_turn(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     check_goes_on(secured, name, tmp_path, secured.restart, lambda _: None, times=3)
+
+
+def test_a_source_lost_records_while_it_was_away(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+    """An unclean leader election takes records that were read, and others take their offsets."""
+    topic, out = f"{name}-in", f"{name}-out"
+    secured.create_topic(topic, 1, {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}, replicas=2)
+    secured.create_topic(out, PARTITIONS)
+    kept, lost, new = lines(1, 10), lines(2, 20), lines(3, 40)
+    KafkaTopics(secured.bootstrap()).write(topic, kept)
+    consume(make(secured.bootstrap(), name, tmp_path))
+    leader = secured.leader(topic)
+    follower = next(node for node in secured.replicas(topic) if node != leader)
+    secured.kill(follower)
+    secured.wait_until_missed(follower)
+    KafkaTopics(secured.bootstrap(without=follower)).write(topic, lost)
+    consume(make(secured.bootstrap(without=follower), name, tmp_path))
+    secured.kill(leader)
+    secured.start(follower)
+    try:
+        others = secured.bootstrap(without=leader)
+        until(lambda: secured.leader(topic) == follower, "the one that lacks records leads", SOON_S)
+        KafkaTopics(others).write(topic, new)
+        for state in (tmp_path, tmp_path / "elsewhere"):
+            with pytest.raises(sf.IncompatibleStateError, match="has lost records since the last commit") as refused:
+                make(others, name, state).run()
+            assert f"--topic {topic}:0 --reset-offsets --to-offset 10" in str(refused.value)
+        # As it says.
+        admin = AdminClient({"bootstrap.servers": others, "log_level": 0})
+        moved = ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 10)])
+        admin.alter_consumer_group_offsets([moved])[name].result(SOON_S)
+        consume(make(others, name, tmp_path))
+    finally:
+        secured.start(leader)
+        secured.wait_until_in_sync(out)
+    check_every_update(KafkaTopics(secured.bootstrap()).read(out), kept + lost + new)
+
+
+def test_a_changelog_lost_records_while_it_was_away(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+    """An unclean leader election takes updates of the state whose results and positions are committed."""
+    changelog, out = f"{name}-counts-changelog", f"{name}-out"
+    unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "cleanup.policy": "compact"}
+    secured.create_topic(changelog, 1, unclean, replicas=2)
+    for topic in (f"{name}-in", out):
+        secured.create_topic(topic)
+    KafkaTopics(secured.bootstrap()).write(f"{name}-in", lines(1, 20))
+    consume(make(secured.bootstrap(), name, tmp_path))
+    leader = secured.leader(changelog)
+    follower = next(node for node in secured.replicas(changelog) if node != leader)
+    secured.kill(follower)
+    secured.wait_until_missed(follower)
+    KafkaTopics(secured.bootstrap(without=follower)).write(f"{name}-in", lines(2, 20))
+    consume(make(secured.bootstrap(without=follower), name, tmp_path))
+    ends = KafkaTopics(secured.bootstrap(without=follower)).ends(changelog)
+    secured.kill(leader)
+    secured.start(follower)
+    try:
+        others = secured.bootstrap(without=leader)
+        until(lambda: secured.leader(changelog) == follower, "the one that lacks records leads", SOON_S)
+        assert KafkaTopics(others).ends(changelog)[0] < ends[0]
+        for state in (tmp_path, tmp_path / "elsewhere"):
+            with pytest.raises(sf.IncompatibleStateError, match=f"the changelog {changelog}-0 has lost records"):
+                make(others, name, state).run()
+        # As it says: without the lost updates.
+        left = table(KafkaTopics(others).read(changelog))
+        admin = AdminClient({"bootstrap.servers": others, "log_level": 0})
+        admin.delete_topics([f"{name}-offsets"])[f"{name}-offsets"].result(SOON_S)
+        last = lines(3, 20)
+        KafkaTopics(others).write(f"{name}-in", last)
+        consume(make(others, name, tmp_path / "elsewhere"))
+        expected = {word: left.get(word, 0) + count for word, count in by_hand(last).items()}
+        found = table(KafkaTopics(others).read(out))
+        assert {word: found[word] for word in expected} == expected
+    finally:
+        secured.start(leader)
+        secured.wait_until_in_sync(out)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_changelog_loses_records_while_it_runs(
+    secured: KafkaCluster, name: str, tmp_path: Path, guarantee: str
+) -> None:
+    """Its next records take the offsets of those that are gone: no commit stands on them."""
+    changelog = f"{name}-counts-changelog"
+    unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "cleanup.policy": "compact"}
+    secured.create_topic(changelog, 1, unclean, replicas=2)
+    for topic in (f"{name}-in", f"{name}-out"):
+        secured.create_topic(topic)
+    leader, follower = secured.replicas(changelog)
+    assert secured.leader(changelog) == leader
+    secured.kill(follower)
+    secured.wait_until_missed(follower)
+    before = KafkaTopics(secured.bootstrap(without=follower))
+    before.write(f"{name}-in", lines(1, 20))
+    others = secured.bootstrap(without=leader)
+    consume(make(secured.bootstrap(without=follower), name, tmp_path, processing_guarantee=guarantee))
+    # What this run knows of the changelog's end it was told at its start.
+    app = make(secured.bootstrap(without=follower), name, tmp_path, processing_guarantee=guarantee)
+    try:
+        with pytest.raises(sf.IncompatibleStateError, match=f"{changelog}-0 has lost records"), app:  # noqa: PT012 (one moment of its life)
+            until_running(app)
+            ends = before.ends(changelog)
+            secured.kill(leader)
+            secured.start(follower)
+            until(lambda: secured.leader(changelog) == follower, "the one that lacks records leads", SOON_S)
+            KafkaTopics(others).write(f"{name}-in", lines(2, 200))
+            until(lambda: app.wait(0.2), "it ends", SOON_S)
+        # What was appended since ends behind what was noted.
+        assert KafkaTopics(others).ends(changelog)[0] > ends[0]
+        with pytest.raises(sf.IncompatibleStateError, match=f"{changelog}-0 has lost records of before offset"):
+            make(others, name, tmp_path / "elsewhere", processing_guarantee=guarantee).run()
+    finally:
+        secured.start(leader)
+        secured.wait_until_in_sync(f"{name}-out")

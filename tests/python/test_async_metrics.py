@@ -101,6 +101,39 @@ def test_calls_under_way_parked_retried_and_timed_out(tmp_path: Path) -> None:
     assert app.error is None
 
 
+def test_the_key_that_holds_others_up_is_named(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def held(value: str) -> str:
+        loops.append(asyncio.get_running_loop())
+        if value == "slow":
+            await gate.wait()
+        return value
+
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    stream.map_values(sf.awaiting(held, park_after="1ms"), name="held").to("out", value=str)
+    with sf.EmbeddedBroker(tmp_path / "broker") as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, 1)
+        given = [(b"ann", b"slow"), (b"ann", b"next"), (b"ann", b"last"), (b"bob", b"fast")]
+        broker.produce_many("in", [(None, key, value, 1) for key, value in given])
+        config = {"application.id": "app", "state.dir": str(tmp_path / "state"), "commit.interval.ms": 20}
+        with sf.StoatFlow(builder.build(), config, broker=broker) as app:
+
+            def oldest() -> dict[str, Any]:
+                (function,) = app.metrics()["functions"]
+                return dict(function.get("oldest_call", {}))
+
+            until(lambda: oldest().get("for_ms", 0) > 50, "the slow one runs")
+            assert (oldest()["key"], oldest()["behind"]) == ("ann", 2)
+            line = next(x for x in get(f"{app.admin_url}metrics").splitlines() if "async_oldest_call_seconds{" in x)
+            assert float(line.rpartition(" ")[2]) >= 0.05
+            loops[0].call_soon_threadsafe(gate.set)
+            until(lambda: oldest() == {}, "all have ended")
+
+
 def test_a_call_that_fails_for_good(tmp_path: Path) -> None:
     async def broken(value: str) -> str:
         raise ConnectionError

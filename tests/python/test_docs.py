@@ -83,7 +83,7 @@ def test_the_code_runs(page: Path, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,
-        env=environment | {"TMPDIR": str(tmp_path)},
+        env=environment | {"TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=120,

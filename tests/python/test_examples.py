@@ -44,10 +44,12 @@ WORD_COUNT_APP = [
     "      <-- KTABLE-TOSTREAM-0000000008",
     "",
     "",
-    (
-        "states: CREATED -> STARTING, STARTING -> RESTORING, RESTORING -> RUNNING, "
-        "RUNNING -> STOPPING, STOPPING -> STOPPED"
-    ),
+    "CREATED -> STARTING",
+    "STARTING -> RESTORING",
+    "RESTORING -> RUNNING",
+    "kafka, from the store: 1",
+    "RUNNING -> STOPPING",
+    "STOPPING -> STOPPED",
     "3 a",
     "1 cluster",
     "1 is",
@@ -96,6 +98,11 @@ EXPECTED = {
         "  1 question",
         "  1 that",
         "  1 the",
+    ],
+    "serve_state.py": [
+        '{"customer": "ann", "revenue": 42}',
+        '[["ann", 42], ["bob", 20]]',
+        '[["ann", 42]]',
     ],
     "json_filter.py": [
         'ann {"id": 1, "amount": 250, "size": "large"}',
@@ -157,7 +164,7 @@ def run(arguments: list[str], folder: Path) -> str:
     result = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=environment | {"TMPDIR": str(folder)},
+        env=environment | {"TMPDIR": str(folder), "XDG_STATE_HOME": str(folder)},
         capture_output=True,
         text=True,
         timeout=120,

@@ -1,4 +1,4 @@
-"""An application that was running begins anew by itself when the broker was away: in the same process, exactly once."""
+"""A running application restarts by itself after the broker was unreachable: in the same process, exactly once."""
 
 from __future__ import annotations
 

@@ -56,6 +56,23 @@ def test_json_file(tmp_path: Path) -> None:
     assert dict(settings.pairs()) == {"application.id": "a", "consumer.fetch.min.bytes": 1}
 
 
+def test_java_properties_file(tmp_path: Path) -> None:
+    path = tmp_path / "streams.properties"
+    path.write_text(
+        "# a comment\n! another\n\napplication.id = words\nbootstrap.servers:one:9092,\\\n    two:9092\n"
+        "state.dir  /data/a\\ b\nclient.id=caf\\u00e9\nsasl.jaas.config=a=b \\\\\n",
+        "utf-8",
+    )
+    settings = sf.Settings.from_file(path, environ={})
+    assert dict(settings.pairs()) == {
+        "application.id": "words",
+        "bootstrap.servers": "one:9092,two:9092",
+        "state.dir": "/data/a b",
+        "client.id": "café",
+        "sasl.jaas.config": "a=b \\",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

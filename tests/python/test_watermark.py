@@ -49,7 +49,7 @@ def test_a_watermark_is_written_as_it_was_made() -> None:
     assert repr(Watermark.monotonic()) == "Watermark.monotonic()"
     assert repr(Watermark.none()) == "Watermark.none()"
     written = Watermark.bounded("10s").idle("5m").aligned("orders", "1m")
-    assert repr(written) == 'Watermark.bounded("10000ms").idle("300000ms").aligned(\'orders\', "60000ms")'
+    assert repr(written) == 'Watermark.bounded("10s").idle("5m").aligned(\'orders\', "1m")'
     assert "last_event" in repr(Watermark.custom(last_event))
     assert written == Watermark.bounded("10s").idle("5m").aligned("orders", "60s")
     assert written != Watermark.bounded("10s").idle("5m")

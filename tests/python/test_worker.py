@@ -17,6 +17,7 @@ import pytest
 
 import stoatflow as sf
 from stoatflow._runtime.bridge import WorkerClient
+from stoatflow.cli import main
 from stoatflow.cli.worker import load, share
 
 
@@ -556,3 +557,14 @@ def test_it_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
     thread.join(20)
     assert not thread.is_alive()
     assert results(broker) == {"a": ["v0=V0"]}
+
+
+def test_what_a_worker_can_t_call_is_refused_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "calls.py").write_text("def two(a, b): ...\ndef one(a, b=1): ...\nasync def more(*a): ...\n", "utf-8")
+    with pytest.raises(sf.ConfigError, match=r"two\(a, b\) can't be called with a value"):
+        load(f"{tmp_path}/calls.py:two")
+    assert callable(load(f"{tmp_path}/calls.py:one"))
+    assert callable(load(f"{tmp_path}/calls.py:more"))
+    with pytest.raises(SystemExit):
+        main(["worker", "calls:one", "--requests", "a", "--responses", "b", "--timeout", "soon"])
+    assert "is no duration" in capsys.readouterr().err

@@ -103,6 +103,10 @@ class FlowApplication:
         self.await_running()
         self._until(lambda: self._app.lag() == 0, "it has read everything")
 
+    def await_end(self) -> None:
+        """Wait until it ends by itself, with an error."""
+        assert self._app.wait(_RUN_S), "it runs on"
+
     def rows(self, stores: dict[str, Step]) -> list[Step]:
         """As Kafka Streams' rows."""
         return [row for store, kept in stores.items() for row in self._rows(store, kept)]

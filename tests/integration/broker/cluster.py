@@ -195,6 +195,10 @@ class KafkaCluster:
         """The node that leads a partition, or -1."""
         return wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic].leaders[partition]
 
+    def replicas(self, topic: str, partition: int = 0) -> tuple[int, ...]:
+        """The nodes that have a partition and keep up with its leader."""
+        return wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic].in_sync[partition]
+
     def wait_until_missed(self, node: int) -> None:
         """Returns when the others know that a node is gone: clients are not sent to it any more."""
         self._wait(

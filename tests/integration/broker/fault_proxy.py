@@ -34,7 +34,7 @@ class Rule:
     """What happens to a request, and to which."""
 
     api: Api | None
-    """None: whichever."""
+    """None: whichever, but those of `spared`."""
     action: str
     """`disconnect before` or `disconnect after` it reaches the broker, `delay` of the answer, `black hole`, `error`,
     `late`: a disconnect, and the request reaches the broker afterwards."""
@@ -45,12 +45,13 @@ class Rule:
     delay_s: float = 2.0
     code: int = 0
     """Of `error`."""
+    spared: frozenset[Api] = frozenset()
     met: int = field(default=0, init=False)
     struck: int = field(default=0, init=False)
 
     def strikes(self, api: int, dice: random.Random) -> bool:
         """Is it this call?"""
-        if self.api is not None and api != self.api:
+        if api in self.spared or (self.api is not None and api != self.api):
             return False
         self.met += 1
         strikes = dice.random() < self.probability if self.probability else self.met == self.at
@@ -89,11 +90,16 @@ class FaultProxy:
 
         async def end() -> None:
             self._server.close()
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            # A connection that was just accepted has no transport yet: cancelled now, its socket would stay open.
+            await asyncio.sleep(0.05)
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
                 task.cancel()
             for connection in list(self._open):
-                connection.close()
-            await asyncio.sleep(0.1)
+                connection.abort()
+            if tasks:
+                await asyncio.wait(tasks, timeout=5)
+            await asyncio.sleep(0.05)
 
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
@@ -140,6 +146,9 @@ class FaultProxy:
         except OSError:
             to_client.close()
             return
+        except asyncio.CancelledError:
+            to_client.transport.abort()
+            raise
         self.connections += 1
         connection = _Connection(self, to_client, to_broker)
         self._open.add(connection)
@@ -168,6 +177,11 @@ class _Connection:
         """Hang up on both."""
         self._to_client.close()
         self._to_broker.close()
+
+    def abort(self) -> None:
+        """Hang up on both, whatever is still to be written."""
+        self._to_client.transport.abort()
+        self._to_broker.transport.abort()
 
     async def answers(self, broker: asyncio.StreamReader) -> None:
         async for frame in _frames(broker):

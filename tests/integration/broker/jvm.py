@@ -1,4 +1,4 @@
-"""One JVM with Kafka's classes: a broker that runs, or the tool that formats its storage.
+"""One JVM: a broker that runs, the tool that formats its storage, or another server of the tests.
 
 A broker gets a session of its own, so Ctrl-C reaches the tests, which then stop it in order. A guard process ends it
 when the program that started it dies.
@@ -31,13 +31,16 @@ rm -rf -- "$3"
 class BrokerProcess:
     """A running broker. `java` is the command up to the main class, `server` its properties file.
 
+    Another server has another `main`, and its own file instead.
     `temporary` is a folder that goes too if the program that started it dies.
     """
 
-    def __init__(self, java: Sequence[str], server: Path, log: Path, temporary: Path | None = None) -> None:
+    def __init__(
+        self, java: Sequence[str], server: Path, log: Path, temporary: Path | None = None, main: str = "kafka.Kafka"
+    ) -> None:
         with log.open("ab") as out:
             self._process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(server)],
+                [*java, main, str(server)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         self._guard = subprocess.Popen(

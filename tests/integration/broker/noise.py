@@ -28,8 +28,10 @@ SWALLOWED = (Api.END_TXN, Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.FETCH)
 class Noise:
     """How much goes wrong between an application and its broker."""
 
-    def __init__(self, proxy: FaultProxy) -> None:
+    def __init__(self, proxy: FaultProxy, spared: frozenset[Api] = frozenset()) -> None:
         self._proxy = proxy
+        self._spared = spared
+        """Requests that no connection is cut at."""
         self._rules: list[tuple[str, Rule]] = []
         self.struck: Counter[str] = Counter()
         """Requests by what happened to them."""
@@ -75,7 +77,7 @@ class Noise:
                 for code in codes:
                     self._add(action, api, probability=probability, code=code)
         else:
-            self._add(action, None, probability=probability, delay_s=0.3)
+            self._add(action, None, probability=probability, delay_s=0.3, spared=self._spared)
 
     def _add(self, action: str, api: Api | None, **how: object) -> None:
         self._rules.append((action, self._proxy.inject(api, action, **how)))

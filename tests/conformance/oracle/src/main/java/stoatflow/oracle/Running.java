@@ -68,6 +68,8 @@ final class Running implements AutoCloseable {
         made.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0L);
         made.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         made.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, ((Long) settings.get("max_poll_records")).intValue());
+        // Else its members would be missed only after their session, and who takes over waits for that.
+        made.put(StreamsConfig.consumerPrefix("internal.leave.group.on.close"), true);
         // Only how long it waits for nothing: a case is a second of work.
         made.put(StreamsConfig.POLL_MS_CONFIG, 10L);
         made.put(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, 50);

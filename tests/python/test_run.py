@@ -1,0 +1,183 @@
+"""`stoatflow run` and `stoatflow new`: from a file to a process, from nothing to a project."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.cli import main
+
+APP = """
+import stoatflow as sf
+import beside
+
+builder = sf.StreamsBuilder()
+builder.stream("in").map_values(beside.change).to("out", value=bytes)
+topology = builder.build()
+"""
+BESIDE = "def change(value):\n    import later\n    return later.upper(value)\n"
+LATER = "def upper(value):\n    return value.upper()\n"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP, "utf-8")
+    (tmp_path / "beside.py").write_text(BESIDE, "utf-8")
+    (tmp_path / "later.py").write_text(LATER, "utf-8")
+    with sf.EmbeddedBroker(tmp_path / "topics") as broker:
+        broker.create_topic("in")
+        broker.create_topic("out")
+        broker.produce("in", "k", "v")
+    (tmp_path / "settings.toml").write_text(
+        f'"application.id" = "ran"\n"bootstrap.servers" = "embedded:{tmp_path}/topics"\n'
+        f'"state.dir" = "{tmp_path}/state"\n"admin.listen" = "off"\n',
+        "utf-8",
+    )
+    return tmp_path
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("STOATFLOW_")} | more
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "stoatflow", *arguments]
+
+
+def test_a_file_runs_until_it_is_stopped(app: Path) -> None:
+    with subprocess.Popen(
+        command("run", "app.py", "--config", "settings.toml", "--set", "lanes.count=3"),
+        cwd=app,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        line = json.loads(next(line for line in process.stderr if "stoatflow::start" in line))
+        assert (line["application"], line["lanes"]) == ("ran", 3)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    with sf.EmbeddedBroker(app / "topics") as broker:
+        assert [record.value for record in broker.read("out")] == [b"V"]
+
+
+def check(app: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command("run", *arguments, "--check"), cwd=app, env=environment(**variables), capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+
+
+def test_check_builds_and_starts_nothing(app: Path) -> None:
+    done = check(app, "app.py", "--config", "settings.toml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "ran: the topology and the settings are valid", "reads: in", "writes: out", "stores: none",
+    ]  # fmt: skip
+    assert not (app / "state").exists()
+
+
+def test_flags_win_over_variables_and_variables_over_the_file(app: Path) -> None:
+    arguments = ("app.py", "--config", "settings.toml")
+    assert check(app, *arguments, STOATFLOW_APPLICATION_ID="of-env").stdout.startswith("of-env:")
+    both = check(app, *arguments, "--application-id", "of-flag", STOATFLOW_APPLICATION_ID="of-env")
+    assert both.stdout.startswith("of-flag:")
+    wrong = check(app, *arguments, "--set", "lanes.count=none")
+    assert wrong.returncode == 2
+    assert "lanes.count" in wrong.stderr
+    strict = check(app, *arguments, "--set", "num.stream.threads=4", "--strict")
+    assert strict.returncode == 2
+    assert "num.stream.threads" in strict.stderr
+    assert check(app, *arguments, "--set", "num.stream.threads=4").returncode == 0
+
+
+def test_a_builder_gets_the_serdes_of_the_settings(app: Path) -> None:
+    (app / "app.py").write_text(
+        "import stoatflow as sf\nbuilder = sf.StreamsBuilder()\n"
+        "builder.stream('in').group_by(lambda k, v: v).count(store='s').to_stream().to('out')\n",
+        "utf-8",
+    )
+    arguments = ("app.py", "--config", "settings.toml")
+    refused = check(app, *arguments)
+    assert (refused.returncode, "doesn't know the serde" in refused.stderr) == (2, True)
+    taken = check(app, *arguments, "--set", "default.key.serde=string")
+    assert (taken.returncode, taken.stdout.splitlines()[-1]) == (0, "stores: s")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("x = 1\n", "", "defines no StoatFlow, Topology or StreamsBuilder"),
+        ("import stoatflow as sf\none = sf.StreamsBuilder()\ntwo = sf.StreamsBuilder()\n", "", "say which: FILE:NAME"),
+        ("import stoatflow as sf\none = sf.StreamsBuilder()\n", ":two", "it defines one (a StreamsBuilder)"),
+    ],
+)
+def test_what_is_not_clear_is_asked(app: Path, text: str, name: str, words: str) -> None:
+    (app / "app.py").write_text(text, "utf-8")
+    done = check(app, f"app.py{name}", "--config", "settings.toml")
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_an_exception_of_the_file_is_shown_from_the_file_on(app: Path) -> None:
+    (app / "app.py").write_text("def f():\n    return 1 / 0\n\nf()\n", "utf-8")
+    for done in (
+        check(app, "app.py"),
+        subprocess.run(command("describe", "app.py"), cwd=app, capture_output=True, text=True, check=False),
+    ):
+        assert done.returncode == 1
+        assert done.stderr.count("File ") == 2
+        assert done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
+
+
+def test_describe_names_the_builder_that_was_not_built(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (app / "app.py").write_text("import stoatflow as sf\nbuilder = sf.StreamsBuilder()\n", "utf-8")
+    assert main(["describe", str(app / "app.py")]) == 2
+    assert "topology = builder.build()" in capsys.readouterr().err
+    assert main(["describe", str(app / "none.py")]) == 2
+    assert "name a Python file" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_is_no_failure(app: Path) -> None:
+    line = f"{sys.executable} -m stoatflow run app.py --config settings.toml --check | head -c 1"
+    done = subprocess.run(["/bin/sh", "-c", line], cwd=app, capture_output=True, text=True, check=False, timeout=60)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_new_project_works(tmp_path: Path) -> None:
+    made = subprocess.run(
+        command("new", "orders-by-customer"), cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "stoatflow run app.py --check" in made.stdout
+    project = tmp_path / "orders-by-customer"
+    assert {path.name for path in project.iterdir()} == {
+        ".dockerignore", ".gitignore", "Dockerfile", "README.md", "app.py", "pyproject.toml", "settings.toml",
+        "test_app.py",
+    }  # fmt: skip
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=project, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert "2 passed" in tested.stdout
+    assert check(project, "app.py", "--config", "settings.toml").returncode == 0
+    again = subprocess.run(command("new", "orders-by-customer"), cwd=tmp_path, capture_output=True, check=False)
+    assert again.returncode == 2
+    for file in project.iterdir():
+        if file.is_file():
+            assert "PROJECT_NAME" not in file.read_text("utf-8")
+
+
+def test_names_of_projects_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for bad in ("Orders", "../x", "a b", "-x"):
+        assert main(["new", "--in", str(tmp_path), "--", bad]) == 2
+        assert "a letter first" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""A configuration of Kafka Streams starts as it is; what it says about serdes and times holds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
+
+STRING = "org.apache.kafka.common.serialization.Serdes$StringSerde"
+
+SEED = {
+    "application.id": "wordcount-v2",
+    "bootstrap.servers": "kafka1:9092,kafka2:9092,kafka3:9092",
+    "default.key.serde": STRING,
+    "default.value.serde": STRING,
+    "commit.interval.ms": 1000,
+    "state.dir": "/data/kafka-streams",
+    "num.stream.threads": 4,
+    "num.standby.replicas": 1,
+    "replication.factor": 3,
+    "rocksdb.config.setter": "com.acme.ProductionRocksDBConfig",
+}
+"""What a guide to Kafka Streams puts into its `Properties`."""
+
+
+def counts(builder: sf.StreamsBuilder) -> None:
+    lines = builder.stream("lines")
+    words = lines.flat_map_values(lambda line: line.split()).group_by(lambda key, word: word)
+    words.count(store="counts").to_stream().to("counts", value=int)
+
+
+def test_the_configuration_of_a_guide_is_accepted() -> None:
+    sf.Settings(SEED, environ={}).check()
+    with pytest.raises(sf.ConfigError) as caught:
+        sf.Settings(SEED, environ={}, strict=True).check()
+    for name in ("num.stream.threads", "num.standby.replicas", "rocksdb.config.setter"):
+        assert f"{name} = " in caught.value.message
+    assert "3 settings are wrong" in caught.value.message
+
+
+def test_sources_and_groups_get_the_default_serdes() -> None:
+    builder = sf.StreamsBuilder()
+    counts(builder)
+    with pytest.raises(sf.TopologyError, match="doesn't know the serde of its key"):
+        builder.build()
+    topology = builder.build(SEED)
+    with TopologyTestDriver(topology) as driver:
+        driver.input("lines", str, str).pipe("k", "a b a")
+        assert [(r.key, r.value) for r in driver.output("counts", str, int)] == [("a", 1), ("b", 1), ("a", 2)]
+
+
+def test_settings_of_the_run_reach_a_topology_that_is_built() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in").map_values(lambda value: [value]).to("out", value=dict)
+    topology = builder.build()
+    for given, shown in (({}, None), ({"default.value.serde": "string"}, ["x"]), ({"default_value_serde": str}, ["x"])):
+        with TopologyTestDriver(topology, given) as driver:
+            if shown is None:
+                with pytest.raises(sf.StoatFlowError):
+                    driver.input("in", str, str).pipe("k", "x")
+                continue
+            driver.input("in", str, str).pipe("k", "x")
+            assert [record.value for record in driver.output("out", str, dict)] == [shown]
+
+
+class Shout(sf.Serde[str]):
+    """A serde of the user's."""
+
+    @property
+    def name(self) -> str:
+        return "shout"
+
+    def serialize(self, value: str) -> bytes:
+        return value.lower().encode()
+
+    def deserialize(self, data: bytes) -> str:
+        return data.decode().upper()
+
+
+def test_a_serde_of_code_is_a_default_too() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in").map_values(lambda value: value + "!").to("out", value=str)
+    with TopologyTestDriver(builder.build(), {"default.value.serde": Shout()}) as driver:
+        driver.input("in", str, str).pipe("k", "x")
+        assert driver.output("out", str, str).read().value == "X!"
+
+
+def test_a_serde_that_is_said_stands() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", value=int).to("out")
+    with TopologyTestDriver(builder.build(), {"default.value.serde": "string"}) as driver:
+        driver.input("in", str, int).pipe("k", 5)
+        assert driver.output("out", str, int).read().value == 5
+
+
+def test_the_default_extractor_is_that_of_sources_without_one() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in").to("out")
+    class_name = "org.apache.kafka.streams.processor.WallclockTimestampExtractor"
+    with TopologyTestDriver(builder.build(), {"default.timestamp.extractor": class_name}, start=5_000) as driver:
+        driver.input("in").pipe(b"k", b"v", timestamp=7)
+        assert driver.output("out").read().timestamp == 5_000
+
+
+def test_java_classes_that_mean_nothing_here_are_refused() -> None:
+    with pytest.raises(sf.ConfigError, match="give a serde in code"):
+        sf.StreamsBuilder().build({"default.key.serde": "com.acme.OrderSerde"})
+
+
+def test_each_name_without_effect_gets_one_line(tmp_path: Path) -> None:
+    program = f"""
+import stoatflow as sf
+broker = sf.EmbeddedBroker()
+for topic in ("lines", "counts"):
+    broker.create_topic(topic)
+builder = sf.StreamsBuilder()
+builder.stream("lines").to("counts")
+config = {SEED!r} | {{"state.dir": {str(tmp_path)!r}}}
+del config["bootstrap.servers"]
+with sf.StoatFlow(builder.build(), config, broker=broker):
+    pass
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    said = [line["message"] for line in lines if line["target"] == "stoatflow::settings"]
+    assert said == [
+        (
+            "num.stream.threads = 4 has no effect here: "
+            "keys are spread over lanes (lanes.count), not partitions over threads"
+        ),
+        "num.standby.replicas = 1 has no effect here: one process holds all state, and restores it from the changelogs",
+        (
+            'rocksdb.config.setter = "com.acme.ProductionRocksDBConfig" has no effect here: '
+            "Java classes can't run here; state.memory.max.bytes is one budget for all stores"
+        ),
+    ]
