@@ -22,7 +22,8 @@ LISTENER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark lint \
-	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-charts bench-timers bench-functions \
+	test-recovery sim-long fuzz chaos soak versus bench-latency bench-restore bench-charts bench-timers \
+	bench-queries bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check clean
 
 help: ## this list
@@ -68,7 +69,7 @@ test-oracle: ## the vectors, and random topologies, beside the real Kafka Stream
 	@scripts/test.sh wheel oracle
 
 test-integration: ## against a real Kafka broker (needs Java and Maven)
-	@scripts/setup.sh java maven build dev
+	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel kafka integration
 
@@ -89,6 +90,10 @@ test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a cra
 
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-sim -- --nocapture
+
+fuzz: rocksdb ## damaged bytes for all that reads bytes from outside, new ones each time (MINUTES=30, SEED=)
+	@STOATFLOW_FUZZ_SECONDS=$$(($(MINUTES) * 4)) $(if $(SEED),STOATFLOW_FUZZ_SEED=$(SEED)) \
+		scripts/cargo.sh test --profile checked --locked -p stoatflow-core -p stoatflow-formats -p stoatflow-log -p stoatflow-engine --lib -- --nocapture fuzz
 
 chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER=)
 	@scripts/setup.sh java maven build dev spark
@@ -145,6 +150,9 @@ bench-border: ## what crossing into Python costs: calls, views, dicts, encoding,
 
 bench-timers: wheel ## CPU per timer that fires, memory with 20 million that are pending (ARGS=--help)
 	@$(VENV)/bin/python benches/timers/timers.py $(ARGS)
+
+bench-queries: wheel ## what indexes cost at ingest and restore, and how long lookups and pages take (ARGS=--help)
+	@$(VENV)/bin/python benches/queries/queries.py $(ARGS)
 
 bench: rocksdb ## the micro benchmarks of the Rust crates: how long the hot rooms, chains and stores take
 	@scripts/cargo.sh bench --locked -p stoatflow-operators -p stoatflow-state

@@ -68,9 +68,12 @@ step_kafka() {
     wait "$broker" || true
     rm -rf "$folder"
     ((code == 0)) || return "$code"
-    # The contract again, by both clients, while requests are lost, late and refused.
+    # The contract again, by both clients, while requests are lost, late and refused. librdkafka's producer fails after
+    # an end of a transaction without an answer, which an application restarts after, and the contract doesn't.
     "$PY" tests/integration/broker/through_proxy.py 7 \
-        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_
+        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_on_kafka
+    "$PY" tests/integration/broker/through_proxy.py 7 --spare END_TXN \
+        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_through_librdkafka
     # The contract again, encrypted and with users.
     "$PY" tests/integration/broker/through_listeners.py SASL_SSL_SCRAM,MTLS \
         cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_on_kafka

@@ -1,0 +1,132 @@
+"""What point queries over HTTP cost: `python benches/scaling/http_queries.py`.
+
+Reads a topic with and without queries beside it, in turn, in one run: 16 connections that ask for 2,000 keys a second
+together, from a process of their own. Gives records per second of both, and how long answers took, from when each was
+due. On a machine with few cores what the clients need is part of the cost: their processor time is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import stoatflow as sf
+from stoatflow import EmbeddedBroker, StoatFlow
+
+KEYS = 100_000
+
+
+def topology() -> sf.Topology:
+    """Amounts by customer, summed up."""
+    builder = sf.StreamsBuilder()
+    orders = builder.stream("orders", key=str, value=int).group_by_key()
+    orders.aggregate(sf.sum(sf.value), store=sf.Materialized("revenue", key=str, value=int))
+    return builder.build()
+
+
+def fill(broker: EmbeddedBroker, count: int) -> None:
+    """Write the input."""
+    broker.create_topic("orders", 4)
+    chance = random.Random(1)  # noqa: S311
+    value = (1).to_bytes(8, "big")
+    keys = (f"customer-{chance.randrange(KEYS)}".encode() for _ in range(count))
+    broker.produce_many("orders", ((None, key, value, 1_700_000_000_000) for key in keys))
+
+
+def measure(broker: EmbeddedBroker, number: int, count: int, rate: int) -> dict[str, Any]:
+    """Read it all; `rate` queries a second beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = {"application.id": f"queried-{number}", "state.dir": folder, "commit.interval.ms": 100}
+        with StoatFlow(topology(), sf.Settings(config, environ={}), broker=broker) as app:
+            while str(app.state) != "RUNNING":
+                app.wait(0.01)
+            began = time.perf_counter()
+            client = None
+            if rate:
+                command = [sys.executable, __file__, "--client", str(app.admin_url), "--rate", str(rate)]
+                client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            while app.metrics()["records_committed"] < count:
+                app.wait(0.02)
+            seconds = time.perf_counter() - began
+            found: dict[str, Any] = {"records_per_s": round(count / seconds), "seconds": round(seconds, 2)}
+            if client is not None:
+                said, _ = client.communicate("")
+                found["queries"] = json.loads(said)
+            return found
+
+
+async def ask(url: str, rate: int, connections: int) -> dict[str, Any]:
+    """Ask until standard input ends."""
+    to, late, codes = urlsplit(url), list[float](), dict[int, int]()
+    over = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    chance = random.Random(2)  # noqa: S311
+
+    async def one(start: float) -> None:
+        reader, writer = await asyncio.open_connection(to.hostname, to.port)
+        due = start
+        while not over.done():
+            pause = due - time.perf_counter()
+            if pause > 0:
+                await asyncio.sleep(pause)
+            path = f"/stores/revenue/customer-{chance.randrange(KEYS)}"
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            await reader.readexactly(length)
+            late.append(time.perf_counter() - due)
+            code = int(head[9:12])
+            codes[code] = codes.get(code, 0) + 1
+            due += connections / rate
+        writer.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one(began + number / rate) for number in range(connections)))
+    seconds = time.perf_counter() - began
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cuts = statistics.quantiles(late, n=1000)
+    return {
+        "per_s": round(len(late) / seconds),
+        "codes": codes,
+        "p50_ms": round(cuts[499] * 1e3, 2),
+        "p99_ms": round(cuts[989] * 1e3, 2),
+        "max_ms": round(max(late) * 1e3, 2),
+        "client_cpu_share": round((used.ru_utime + used.ru_stime) / seconds, 2),
+    }
+
+
+def main() -> None:
+    """Measure, print JSON lines and a summary."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rate", type=int, default=2_000)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.client is not None:
+        print(json.dumps(asyncio.run(ask(given.client, given.rate, given.connections))))
+        return
+    rows: dict[bool, list[int]] = {False: [], True: []}
+    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(folder) as broker:
+        fill(broker, given.records)
+        for number in range(2 * given.rounds):
+            asked = bool(number % 2)
+            found = measure(broker, number, given.records, given.rate if asked else 0)
+            rows[asked].append(found["records_per_s"])
+            print(json.dumps({"queries": asked, **found}), flush=True)
+    without, beside = statistics.median(rows[False]), statistics.median(rows[True])
+    print(f"without {without:,.0f} records/s, beside queries {beside:,.0f}: {1 - beside / without:+.1%}")
+
+
+if __name__ == "__main__":
+    main()
