@@ -1,8 +1,9 @@
 """A whole word count application as Java guides show it: described, watched, stopped cleanly.
 
-What `StreamsConfig`, the state listener, the shutdown hook and `KafkaStreams.close(timeout)` do in Java. Signals need
-no hook: `run()` commits and closes on the first Ctrl-C or SIGTERM. There are no standby replicas and no threads to
-count: it is one process. RocksDB takes its memory from one budget, `state.memory.max.bytes`.
+The configuration is the one of a Java program, name by name: what means nothing in one process is accepted, and a line
+of the log says why. The uncaught exception handler, the state listener, the look into the store and
+`close(timeout)` do what they do in Java. Signals need no hook: `run()` commits and closes on the first Ctrl-C or
+SIGTERM.
 
 `python examples/kafka_streams/word_count_app.py` runs it on embedded topics, with `localhost:9092` on a broker (the
 topics `text-input` and `wordcount-output` must exist).
@@ -17,10 +18,15 @@ import stoatflow as sf
 
 CONFIG: dict[str, object] = {
     "application.id": "wordcount-v2",
+    "bootstrap.servers": "kafka1:9092,kafka2:9092,kafka3:9092",
+    "default.key.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",
+    "default.value.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",
     "commit.interval.ms": 1000,
-    "processing.guarantee": "exactly_once_v2",
-    "state.memory.max.bytes": 512 * 1024 * 1024,
-    "replication.factor": 1,
+    "state.dir": "/data/kafka-streams",
+    "num.stream.threads": 4,
+    "num.standby.replicas": 1,
+    "replication.factor": 3,
+    "rocksdb.config.setter": "com.acme.ProductionRocksDBConfig",
 }
 
 
@@ -35,7 +41,7 @@ def build() -> sf.Topology:
         .group_by_key(grouped=sf.Grouped(key=str, value=str))
         .count(
             store=sf.Materialized(
-                "word-count-store", key=str, value=int, caching=True, logging={"min.insync.replicas": 1}
+                "word-count-store", key=str, value=int, caching=True, logging={"min.insync.replicas": 2}
             )
         )
     )
@@ -46,21 +52,34 @@ def build() -> sf.Topology:
 topology = build()
 
 
+def on_uncaught(error: BaseException) -> sf.ExceptionResponse:
+    """Start again from the last commit, in this process."""
+    print(f"crashed: {error}", file=sys.stderr)
+    return sf.ExceptionResponse.REPLACE_THREAD
+
+
+def application(config: dict[str, object], broker: sf.EmbeddedBroker | None = None) -> sf.StoatFlow:
+    """Give the application with its handler and its listener."""
+    app = sf.StoatFlow(topology, config, broker=broker)
+    app.set_uncaught_exception_handler(on_uncaught)
+    app.add_state_listener(lambda new, old: print(f"{old} -> {new}"))
+    return app
+
+
 def on_embedded_topics() -> dict[str, int]:
-    """Fill a topic in a temporary folder, run, and give the table that arrived."""
-    states: list[str] = []
+    """Fill a topic in a temporary folder, run, look a word up, and give the table that arrived."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("text-input")
         broker.create_topic("wordcount-output")
         for line in ("Kafka Streams is a library", "not a cluster: a library"):
             broker.produce("text-input", None, line.encode())
         # The topics are gone after this run, so the state must be too.
-        app = sf.StoatFlow(topology, CONFIG | {"default.dsl.store": "in_memory"}, broker=broker)
-        app.add_state_listener(lambda new, old: states.append(f"{old} -> {new}"))
-        with app:
-            while app.state != sf.State.RUNNING or app.lag() > 0:
-                app.wait("20ms")
-        print("states:", ", ".join(states))
+        there = {"bootstrap.servers": "embedded:", "default.dsl.store": "in_memory"}
+        with application(CONFIG | there, broker) as app:
+            app.wait_until(caught_up=True)
+            store = app.store("word-count-store")
+            print("kafka, from the store:", store.get("kafka"))
+            app.close("30s")
         records = broker.read("wordcount-output")
         return {(record.key or b"").decode(): int.from_bytes(record.value or b"", "big") for record in records}
 
@@ -69,7 +88,7 @@ def main() -> None:
     """Run where the arguments say."""
     print(topology.describe())
     if len(sys.argv) > 1:
-        sf.StoatFlow(topology, CONFIG | {"bootstrap.servers": sys.argv[1]}).run()
+        application(CONFIG | {"bootstrap.servers": sys.argv[1], "replication.factor": 1}).run()
         return
     for word, count in sorted(on_embedded_topics().items()):
         print(f"{count} {word}")
