@@ -226,3 +226,20 @@ def test_clocks_go_on_while_it_is_paused(broker: EmbeddedBroker, make: Make) -> 
         known = len(out(broker))
         until(lambda: len(out(broker)) > known + 2)
         assert app.state is State.PAUSED
+
+
+def test_a_window_straight_behind_its_source_shares_its_stage(broker: EmbeddedBroker, make: Make) -> None:
+    """What a stage boundary costs is paid only where a handler may leave out what moves the window's time."""
+
+    def stages(**settings: object) -> int:
+        builder = sf.StreamsBuilder()
+        grouped = builder.stream("in", key=str, value=int).group_by_key()
+        counts = grouped.windowed_by(sf.TimeWindows("1m", grace="30s")).count(store="n")
+        counts.to_stream().to("out", value=int)
+        with make(builder.build(), **settings) as app:
+            return len(ask(app.admin_url, "/topology").json()["stages"])
+
+    handler = "deserialization.exception.handler"
+    assert stages() == 1
+    assert stages(**{handler: "log_and_fail"}) == 1
+    assert stages(**{handler: "log_and_continue"}) == 2

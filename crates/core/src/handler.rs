@@ -103,6 +103,16 @@ impl Handler {
         }
     }
 
+    /// May it leave a record out, so that the rest goes on without it?
+    #[must_use]
+    pub fn may_leave_out(&self) -> bool {
+        match self {
+            Self::Fail => false,
+            Self::Retry(retrying) => retrying.then.may_leave_out(),
+            Self::Continue | Self::Dlq(_) | Self::Call(_) => true,
+        }
+    }
+
     /// May it take its time: because it waits, or because it is a callable?
     #[must_use]
     pub fn waits(&self) -> bool {
@@ -134,6 +144,13 @@ impl Handlers {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.processing.is_none() && self.deserialization.is_none() && self.production.is_none()
+    }
+
+    /// May an input record that can't be decoded be left out?
+    #[must_use]
+    pub fn may_leave_out_input(&self) -> bool {
+        let handler = self.deserialization.as_ref();
+        handler.is_some_and(Handler::may_leave_out)
     }
 
     /// All of them.

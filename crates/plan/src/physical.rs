@@ -250,7 +250,7 @@ impl PhysicalPlan {
     pub fn for_handlers(self: &Arc<Self>, handlers: &Handlers) -> Arc<Self> {
         let handlers = self.handlers.or(handlers);
         match &self.guarded {
-            Some(guarded) if handlers.deserialization.is_some() => Arc::new(Self {
+            Some(guarded) if handlers.may_leave_out_input() => Arc::new(Self {
                 handlers: self.handlers.clone(),
                 ..(**guarded).clone()
             }),

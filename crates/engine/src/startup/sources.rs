@@ -41,7 +41,7 @@ impl EngineSpec {
         let own =
             |name: &str| name.starts_with("__") || name == offsets || changelogs.contains(name);
         plan.handlers = plan.handlers.or(&self.settings.handlers);
-        if plan.guarded.is_some() && plan.handlers.deserialization.is_some() {
+        if plan.guarded.is_some() && plan.handlers.may_leave_out_input() {
             return Err(Error::internal(
                 "the plan is not the one for these handlers; see PhysicalPlan::for_handlers",
             ));

@@ -18,7 +18,7 @@ use crate::physical::Op;
 use crate::spec::SerdeSpec;
 use crate::window::Emit;
 use crate::window::Window;
-use stoatflow_core::{ClockId, NodeId, StoreId};
+use stoatflow_core::{ClockId, Handler, NodeId, StoreId};
 
 /// What the aggregators of one store share.
 struct Shared {
@@ -159,7 +159,7 @@ impl StageBuilder<'_> {
             _ => false,
         });
         !self.guarded
-            && source.on_error.is_none()
+            && !source.on_error.as_ref().is_some_and(Handler::may_leave_out)
             && shared.count() == 1
             && emit_of(self.plan, from) != Emit::OnWindowClose
             && idle_of(self.plan, from).is_none()

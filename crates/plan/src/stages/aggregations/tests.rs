@@ -100,6 +100,12 @@ fn handlers_that_leave_records_out_get_the_guarded_plan() {
     let plan = std::sync::Arc::new(compiled(&nodes));
     let none = stoatflow_core::Handlers::default();
     assert_eq!(plan.for_handlers(&none).stages.len(), 1);
+    // That is the default of the setting.
+    let strict = stoatflow_core::Handlers {
+        deserialization: Some(stoatflow_core::Handler::Fail),
+        ..none.clone()
+    };
+    assert_eq!(plan.for_handlers(&strict).stages.len(), 1);
     let lenient = stoatflow_core::Handlers {
         deserialization: Some(stoatflow_core::Handler::Continue),
         ..none
