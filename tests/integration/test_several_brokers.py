@@ -193,7 +193,7 @@ def test_a_changelog_loses_records_while_it_runs(
             until(lambda: app.wait(0.2), "it ends", SOON_S)
         # What was appended since ends behind what was noted.
         assert KafkaTopics(others).ends(changelog)[0] > ends[0]
-        with pytest.raises(sf.IncompatibleStateError, match=f"{changelog}-0 has lost records of before offset"):
+        with pytest.raises(sf.IncompatibleStateError, match=f"{changelog}-0 has lost records, as a run"):
             make(others, name, tmp_path / "elsewhere", processing_guarantee=guarantee).run()
     finally:
         secured.start(leader)

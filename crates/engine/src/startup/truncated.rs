@@ -75,10 +75,15 @@ impl EngineSpec {
         let ends: Vec<_> = partitions.into_iter().zip(ends).collect();
         for (partition, end) in &ends {
             let noted = rows.end_of(partition).unwrap_or(Offset(0));
-            if *end < noted || rows.lost.contains(partition) {
-                let id = &self.settings.application_id;
-                return Err(truncated_changelog(id, partition, noted, *end));
-            }
+            let how = if rows.lost.contains(partition) {
+                "as a run of this application noted when it saw it".to_owned()
+            } else if *end < noted {
+                format!("which ended at offset {noted} with the last commit, and now ends at {end}")
+            } else {
+                continue;
+            };
+            let id = &self.settings.application_id;
+            return Err(truncated_changelog(id, partition, noted, &how));
         }
         Ok(ends)
     }
@@ -124,13 +129,12 @@ fn truncated_changelog(
     application: &str,
     partition: &TopicPartition,
     noted: Offset,
-    end: Offset,
+    how: &str,
 ) -> Error {
     let offsets = topic_name(application);
     Error::incompatible(format!(
-        "the changelog {partition} has lost records of before offset {noted}, where it ended with the last commit; now it \
-            ends at {end} (unclean leader election, or a truncated log); state that is restored from it lacks updates whose results \
-            are committed"
+        "the changelog {partition} has lost records, {how} (unclean leader election, or a truncated log); state that is \
+            restored from it lacks updates whose results are committed"
     ))
     .hint(format!(
         "to compute everything again: stoatflow reset. To go on without the lost updates: delete the topic '{offsets}' \
