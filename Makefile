@@ -89,10 +89,10 @@ test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a cra
 	@scripts/test.sh wheel recovery
 
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
-	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-sim -- --nocapture
+	@STOATFLOW_TEST_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-sim -- --nocapture
 
 fuzz: rocksdb ## damaged bytes for all that reads bytes from outside, new ones each time (MINUTES=30, SEED=)
-	@STOATFLOW_FUZZ_SECONDS=$$(($(MINUTES) * 4)) $(if $(SEED),STOATFLOW_FUZZ_SEED=$(SEED)) \
+	@STOATFLOW_TEST_FUZZ_SECONDS=$$(($(MINUTES) * 4)) $(if $(SEED),STOATFLOW_TEST_FUZZ_SEED=$(SEED)) \
 		scripts/cargo.sh test --profile checked --locked -p stoatflow-core -p stoatflow-formats -p stoatflow-log -p stoatflow-engine --lib -- --nocapture fuzz
 
 chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER=)
@@ -164,7 +164,7 @@ bench-instructions: rocksdb ## how many instructions the hot rooms take; fails i
 docs: wheel ## write the generated pages of docs/reference again; runs the vectors, which the table of methods counts
 	@$(VENV)/bin/python scripts/reference.py
 	@$(VENV)/bin/python scripts/pictures.py
-	@STOATFLOW_RESULTS=write $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/conformance/test_vectors.py
+	@STOATFLOW_TEST_RESULTS=write $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/conformance/test_vectors.py
 	@$(VENV)/bin/python scripts/parity.py
 
 docs-check: ## run every code block of the pages, check links and generated pages

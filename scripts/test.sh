@@ -43,8 +43,8 @@ step_oracle() {
 
 # Not with every change: every vector in every way, on the disk too, and longer searches for new topologies.
 step_recovery() {
-    STOATFLOW_RECOVERY=all pytest -n 2 tests/conformance/test_recovery.py
-    STOATFLOW_RANDOM_EXAMPLES=${STOATFLOW_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py tests/oracle
+    STOATFLOW_TEST_RECOVERY=all pytest -n 2 tests/conformance/test_recovery.py
+    STOATFLOW_TEST_RANDOM_EXAMPLES=${STOATFLOW_TEST_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py tests/oracle
 }
 
 # The Rust side against a real broker. The broker ends when its standard input closes, also if this script dies.

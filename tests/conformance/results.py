@@ -1,7 +1,7 @@
 """Which recorded runs give the same here, written by the tests that run them.
 
 Takes the outcome of each comparison, gives `results.json`, which is kept in git: the table of
-docs/reference/parity.md counts from it, so it can't claim what did not pass. With `STOATFLOW_RESULTS=write`
+docs/reference/parity.md counts from it, so it can't claim what did not pass. With `STOATFLOW_TEST_RESULTS=write`
 (`make docs`) the file is written, else it must be what this run found.
 """
 
@@ -30,7 +30,7 @@ def compare(runs: Iterable[str]) -> None:
     """Write the file if asked to, after all runs; else raise `AssertionError` where it says something else."""
     names = set(runs)
     found = {run: WORDS[same] for run, same in sorted(_found.items())}
-    if os.environ.get("STOATFLOW_RESULTS") == "write":
+    if os.environ.get("STOATFLOW_TEST_RESULTS") == "write":
         assert set(found) == names, "only some of the vectors were run: the file is left as it was"
         FILE.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     kept = json.loads(FILE.read_text("utf-8"))

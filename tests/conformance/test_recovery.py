@@ -1,8 +1,9 @@
 """Lanes, batches, back ends and crashes change nothing for a key.
 
 Every vector runs in all ways in memory, with a crash at every epoch; some of them on a disk, with a few
-crashes, the same in every run. `STOATFLOW_RECOVERY=all` (`make test-recovery`) runs all in all ways. What is listed
-in order_dependent.txt must differ where the list says that it does, and is run in the nearest way where it may not.
+crashes, the same in every run. `STOATFLOW_TEST_RECOVERY=all` (`make test-recovery`) runs all in all ways. What is
+listed in order_dependent.txt must differ where the list says that it does, and is run in the nearest way where it
+may not.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from conformance import recovery, runner
 from conformance.recovery import Way
 from conformance.runner import Case
 
-ALL = os.environ.get("STOATFLOW_RECOVERY") == "all"
+ALL = os.environ.get("STOATFLOW_TEST_RECOVERY") == "all"
 
 
 DEPENDENT = recovery.dependent()

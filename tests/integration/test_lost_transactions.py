@@ -1,7 +1,7 @@
 """Transactions that the broker gives up, or treats by other rules, under a running application; for both clients.
 
 Whatever ends a transaction, the application goes on by itself or ends with an error that has a name, and a new start
-goes on: every update comes once. `STOATFLOW_TRANSACTION_FAULTS=all` tries all of it (4 minutes).
+goes on: every update comes once. `STOATFLOW_TEST_TRANSACTION_FAULTS=all` tries all of it (4 minutes).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BROKER = {
     "producer.id.expiration.check.interval.ms": "200",
 }
 LATE_ENDS = 6
-ALL = os.environ.get("STOATFLOW_TRANSACTION_FAULTS") == "all"
+ALL = os.environ.get("STOATFLOW_TEST_TRANSACTION_FAULTS") == "all"
 STALLS = ("epoch.send", "commit.before-commit") if ALL else ("commit.before-commit",)
 TRIED = ["native", "librdkafka"] if ALL else ["native"]
 BOTH = [(client, version) for client in CLIENTS for version in (1, 2)]

@@ -11,8 +11,8 @@ from pathlib import Path
 from broker.kafka_broker import KafkaBroker
 from topics import KafkaTopics
 
-# A million with `STOATFLOW_AUDIT_RECORDS=1000000`.
-RECORDS = int(os.environ.get("STOATFLOW_AUDIT_RECORDS", "20000"))
+# A million with `STOATFLOW_TEST_AUDIT_RECORDS=1000000`.
+RECORDS = int(os.environ.get("STOATFLOW_TEST_AUDIT_RECORDS", "20000"))
 PROGRAM = Path(__file__).with_name("spark_audit.py")
 
 

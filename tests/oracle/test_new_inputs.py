@@ -1,7 +1,7 @@
 """Each recorded topology with inputs that nobody recorded: the engine must do what Kafka Streams does.
 
 The inputs are made of those that were recorded: other orders, other pairs of key and value, other distances in time,
-equal ones and records out of order among them. `STOATFLOW_RANDOM_EXAMPLES` makes more of them, others each time.
+equal ones and records out of order among them. `STOATFLOW_TEST_RANDOM_EXAMPLES` makes more of them, others each time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The real Kafka Streams beside ours: what was recorded is what it does, and it does what engine and interpreter do.
 
-Needs Java and Maven, and so is no part of the steps that need neither. `STOATFLOW_RANDOM_EXAMPLES=5000` searches
+Needs Java and Maven, and so is no part of the steps that need neither. `STOATFLOW_TEST_RANDOM_EXAMPLES=5000` searches
 longer, with new cases each time; without it, the same cases run every time.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -110,3 +111,12 @@ def test_secrets_are_not_shown() -> None:
     shown = repr(sf.Settings({"sasl.password": "hunter2", "application.id": "a"}, environ={}))
     assert "hunter2" not in shown
     assert "'a' (argument)" in shown
+
+
+def test_variables_of_tests_are_no_settings() -> None:
+    """An application of a test would be refused by any other name: longer runs that nobody starts would rot."""
+    root = Path(__file__).parents[2]
+    asked = re.compile(r'environ\.get\("(STOATFLOW_[A-Z_]+)"')
+    read = {name for each in (root / "tests").rglob("*.py") for name in asked.findall(each.read_text("utf-8"))}
+    assert "STOATFLOW_TEST_SKEW_CASES" in read
+    assert not {name for name in read if not name.startswith("STOATFLOW_TEST_")}

@@ -21,13 +21,13 @@ from semantics.interpreter import Result, interpret
 from semantics.moves import SOURCES, all_moves
 from semantics.sketch import NEEDS, Draw, Json, Sketch, applies
 
-EXAMPLES = os.environ.get("STOATFLOW_RANDOM_EXAMPLES")
+EXAMPLES = os.environ.get("STOATFLOW_TEST_RANDOM_EXAMPLES")
 TEXTS = ("a", "b", "x", "abcd", "p q", "a:1", "b:2", "x-y")
 KEYS = ("a", "b", "a-1", "x")
 
 
 def searching(examples: int) -> settings:
-    """So many cases, the same ones each time; with `STOATFLOW_RANDOM_EXAMPLES` as many as that, others each time."""
+    """So many cases, the same ones each time; or with `STOATFLOW_TEST_RANDOM_EXAMPLES` so many others."""
     return settings(
         max_examples=int(EXAMPLES or examples),
         derandomize=EXAMPLES is None,

@@ -1,6 +1,6 @@
 """Random topologies over random inputs: the engine gives what the interpreter gives.
 
-All moves are drawn. `STOATFLOW_RANDOM_EXAMPLES=5000` searches longer, with new cases each time; without it,
+All moves are drawn. `STOATFLOW_TEST_RANDOM_EXAMPLES=5000` searches longer, with new cases each time; without it,
 the same 150 cases run every time.
 """
 

@@ -2,8 +2,8 @@
 
 The same keys, windows among them, each with the same values and timestamps in the same order; and the same final
 stores; with 1, 4 and 16 lanes. What Kafka Streams itself gives otherwise when it runs again is left out: how its tasks
-take turns decides in which order records meet behind a repartition topic. `STOATFLOW_SKEW_CASES=200` runs more cases,
-others each time; `STOATFLOW_SKEW_SEED` repeats them.
+take turns decides in which order records meet behind a repartition topic. `STOATFLOW_TEST_SKEW_CASES=200` runs more
+cases, others each time; `STOATFLOW_TEST_SKEW_SEED` repeats them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from skew.inputs import murmur2, partition_of
 from skew.on_broker import Result
 from skew.streams import KafkaStreams
 
-_ASKED = os.environ.get("STOATFLOW_SKEW_CASES")
+_ASKED = os.environ.get("STOATFLOW_TEST_SKEW_CASES")
 # Each kind, straight from its topics and behind an exchange, in a minute and a half.
 NUMBERS = range(int(_ASKED)) if _ASKED else (0, 1, 2, 3, 4, 5, 23, 28, 30)
-SEED = int(os.environ.get("STOATFLOW_SKEW_SEED") or (random.SystemRandom().randrange(1_000_000) if _ASKED else 1))
+SEED = int(os.environ.get("STOATFLOW_TEST_SKEW_SEED") or (random.SystemRandom().randrange(1_000_000) if _ASKED else 1))
 EVERYBODY = (*on_broker.STREAMS, *on_broker.LANES)
 ONE_LANE = (*on_broker.STREAMS, "lanes-1")
 MOST_LEFT_OUT = 0.4

@@ -33,7 +33,7 @@ DIFFERS = {
     if line and not line.startswith("#")
 }
 # Each takes a fraction of a second, mostly to start an engine for each task.
-EVERY = 1 if os.environ.get("STOATFLOW_TWIN") == "all" else 9
+EVERY = 1 if os.environ.get("STOATFLOW_TEST_TWIN") == "all" else 9
 SAMPLE = [case for at, case in enumerate(ALL) if at % EVERY == 0]
 ON_SPARK = ["word_count/hand", "st_rekeyed/seed1", "tumbling_group_by/hand", "fk_inner/hand", "ss_outer_grace/hand"]
 

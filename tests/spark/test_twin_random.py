@@ -1,6 +1,6 @@
 """Random topologies over random inputs: the twin gives, key by key, what the interpreter of the DSL gives.
 
-`STOATFLOW_RANDOM_EXAMPLES=500` searches longer, with new cases each time.
+`STOATFLOW_TEST_RANDOM_EXAMPLES=500` searches longer, with new cases each time.
 """
 
 from __future__ import annotations

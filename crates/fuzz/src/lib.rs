@@ -2,7 +2,7 @@
 //!
 //! Takes valid inputs of a reader, damages them, and has the reader read them. Fails if it panics, or if it
 //! asks for much memory at once because the input says so. Short by default, with the same inputs every time;
-//! `STOATFLOW_FUZZ_SECONDS` makes each target run for so long, from `STOATFLOW_FUZZ_SEED` or another seed
+//! `STOATFLOW_TEST_FUZZ_SECONDS` makes each target run for so long, from `STOATFLOW_TEST_FUZZ_SEED` or another seed
 //! each time.
 //!
 //! Memory is only watched in a test binary that has [`Watched`] for its allocator:
@@ -125,9 +125,9 @@ impl<'a> FuzzTarget<'a> {
 #[allow(clippy::disallowed_methods)] // a tool of tests, which no settings reach
 fn plan() -> (u64, Option<Duration>) {
     let said = |name| std::env::var(name).ok();
-    let time = said("STOATFLOW_FUZZ_SECONDS").and_then(|value| value.parse().ok());
+    let time = said("STOATFLOW_TEST_FUZZ_SECONDS").and_then(|value| value.parse().ok());
     let time = time.map(Duration::from_secs_f64);
-    let seed = said("STOATFLOW_FUZZ_SEED").and_then(|value| value.parse().ok());
+    let seed = said("STOATFLOW_TEST_FUZZ_SEED").and_then(|value| value.parse().ok());
     // The standard library's keys of hash maps are random.
     let fresh = || time.map_or(1, |_| RandomState::new().build_hasher().finish());
     (seed.unwrap_or_else(fresh), time)

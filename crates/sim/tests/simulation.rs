@@ -1,6 +1,6 @@
 //! Seeds: the engine under trouble, one run twice, and the engine broken on purpose.
 //!
-//! `STOATFLOW_SIM_SEEDS=n` runs so many seeds, `STOATFLOW_SIM_SEED=n` repeats one and tells its story.
+//! `STOATFLOW_TEST_SIM_SEEDS=n` runs so many seeds, `STOATFLOW_TEST_SIM_SEED=n` repeats one and tells its story.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ fn short(what: &str) -> String {
 
 fn again(seed: u64) -> String {
     format!(
-        "STOATFLOW_SIM_SEED={seed} cargo test --release -p stoatflow-sim --test simulation seeds -- --nocapture"
+        "STOATFLOW_TEST_SIM_SEED={seed} cargo test --release -p stoatflow-sim --test simulation seeds -- --nocapture"
     )
 }
 
@@ -63,10 +63,10 @@ fn kept() -> Vec<u64> {
 
 #[test]
 fn seeds() {
-    if let Some(seed) = asked("STOATFLOW_SIM_SEED") {
+    if let Some(seed) = asked("STOATFLOW_TEST_SIM_SEED") {
         return tell(seed);
     }
-    let count = asked("STOATFLOW_SIM_SEEDS").unwrap_or(SEEDS);
+    let count = asked("STOATFLOW_TEST_SIM_SEEDS").unwrap_or(SEEDS);
     let mut statistics = Statistics::default();
     let mut failed = String::new();
     let mut failures = 0;

@@ -1,7 +1,7 @@
 """Everything the DSL has, with everything done to it: what committed readers see is that of an undisturbed run.
 
-`STOATFLOW_CHAOS_KILLS=40` kills more often, `STOATFLOW_CHAOS_SEED=7` from another seed. A failure says its seed; to
-repeat it: `python tests/integration/chaos/run.py --seed SEED --kills KILLS`. The long run is `make chaos`.
+`STOATFLOW_TEST_CHAOS_KILLS=40` kills more often, `STOATFLOW_TEST_CHAOS_SEED=7` from another seed. A failure says its
+seed; to repeat it: `python tests/integration/chaos/run.py --seed SEED --kills KILLS`. The long run is `make chaos`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from chaos.harness import BROKER, LIBRDKAFKA, NATIVE, SENTENCE, Chaos
 from chaos.inputs import Inputs, long
 from chaos.run import report
 
-KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "12"))
-SEED = int(os.environ.get("STOATFLOW_CHAOS_SEED", "1"))
+KILLS = int(os.environ.get("STOATFLOW_TEST_CHAOS_KILLS", "12"))
+SEED = int(os.environ.get("STOATFLOW_TEST_CHAOS_SEED", "1"))
 INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals", "since", "readings",
             "readings-final-store", "users", "people", "cities", "orders", "products", "named", "accounts", "alarms",
             "alarms-asked", "snooze")  # fmt: skip

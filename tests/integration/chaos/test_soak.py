@@ -1,6 +1,6 @@
 """Minutes of steady work with kills: memory, file handles and threads stay bounded, and the result is exact.
 
-`STOATFLOW_SOAK_MINUTES=30` makes it long (so does `make soak`); 0.5 is the least that says anything.
+`STOATFLOW_TEST_SOAK_MINUTES=30` makes it long (so does `make soak`); 0.5 is the least that says anything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from topics import KafkaTopics
 from chaos.run import judge
 from chaos.soak import MORE_FILES, MORE_MIB, MORE_THREADS, Sample, Soak, growth
 
-MINUTES = float(os.environ.get("STOATFLOW_SOAK_MINUTES", "1.5"))
+MINUTES = float(os.environ.get("STOATFLOW_TEST_SOAK_MINUTES", "1.5"))
 
 
 def test_nothing_grows(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
