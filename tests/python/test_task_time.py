@@ -171,3 +171,29 @@ def test_time_survives_a_restart(tmp_path: Path) -> None:
             until(lambda: app.state is sf.State.ERROR or app.metrics()["records_committed"] == 2)
     found = {row.key: int.from_bytes(row.value or b"", "big") for row in broker.read("out")}
     assert found == {b"a": 5_000, b"b": 900_000, b"c": 5_000, b"d": 900_000}
+
+
+def test_a_windows_time_survives_another_handler(tmp_path: Path) -> None:
+    """A handler that may leave records out asks for another plan, with a stage boundary before the window."""
+    broker = EmbeddedBroker()
+    broker.create_topic("in", partitions=1)
+    broker.create_topic("out", partitions=1)
+    builder = sf.StreamsBuilder()
+    windows = builder.stream("in", key=str, value=str).group_by_key().windowed_by(sf.TimeWindows("5s", grace="0s"))
+    windows.count(store="n").to_stream().to("out", value=int)
+    topology = builder.build()
+    given = {"application.id": "times", "state.dir": str(tmp_path / "state"), "lanes.count": 4}
+    runs: list[tuple[str, list[int]]] = [
+        ("log_and_fail", [4_000, 100_000]),
+        ("log_and_continue", [94_999, 95_000]),
+        ("log_and_fail", [99_999, 100_001]),
+    ]
+    for handler, times in runs:
+        for at in times:
+            broker.produce("in", b"k", b"x", timestamp=at)
+        config = sf.Settings({**given, "deserialization.exception.handler": handler}, environ={})
+        with StoatFlow(topology, config, broker=broker) as app:
+            until(lambda: app.state is sf.State.ERROR or app.metrics()["records_committed"] == 2)
+    # 94,999, 95,000 and 99,999 are late at 100,000: their windows are over.
+    found = [(row.timestamp, int.from_bytes(row.value or b"", "big")) for row in broker.read("out")]
+    assert found == [(4_000, 1), (100_000, 1), (100_001, 2)]
