@@ -44,6 +44,21 @@ def test_every_file_exists(page: str) -> None:
     assert [path for path in paths if not found(path).exists()] == []
 
 
+CRATES = sorted(each.parent for each in (ROOT / "crates").glob("*/Cargo.toml"))
+
+
+@pytest.mark.parametrize("crate", CRATES, ids=lambda crate: crate.name)
+def test_each_crate_says_where_to_start(crate: Path) -> None:
+    """Its README names files of its own sources, of another crate, or from the root; a folder ends with a slash."""
+    readme = f"crates/{crate.name}/README.md"
+    named = re.findall(r"`([\w./-]+(?:\.(?:rs|py|pyi|toml|md)|/))`", text(readme))
+    places = (crate / "src", crate, ROOT, ROOT / "crates")
+    assert named
+    files = [path for path in named if path != "tests.rs"]
+    gone = [path for path in files if not any((place / path.removeprefix("stoatflow-")).exists() for place in places)]
+    assert gone == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_function_is_in_its_file(page: str) -> None:
     named = functions(page)
