@@ -400,16 +400,23 @@ impl OffsetsTopic {
 
     /// Takes the ends that a changelog has, for the next commit.
     pub(crate) fn note_ends(&mut self, topic: &Arc<str>, ends: Vec<(Partition, Offset)>) {
+        if ends.is_empty() {
+            return;
+        }
+        let known = self.rows.changelogs.entry(Arc::clone(topic)).or_default();
+        let mut moved = false;
         for (partition, end) in ends {
-            let known = self.rows.changelogs.entry(Arc::clone(topic)).or_default();
             let index = usize::try_from(partition.0).expect("partitions are numbered from 0");
             if known.len() <= index {
                 known.resize(index + 1, None);
             }
             if known[index].is_none_or(|known| known < end) {
                 known[index] = Some(end);
-                self.moved.insert(Arc::clone(topic));
+                moved = true;
             }
+        }
+        if moved {
+            self.moved.insert(Arc::clone(topic));
         }
     }
 
