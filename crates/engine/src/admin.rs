@@ -41,6 +41,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::AdminAccess;
@@ -126,6 +127,10 @@ pub struct AdminOptions {
     pub access: AdminAccess,
     /// The engine isn't ready if records wait this long without a commit.
     pub stall_after: Duration,
+    /// `in.flight.max.bytes`.
+    pub in_flight_max_bytes: u64,
+    /// Where the state is; its disk is watched.
+    pub state_dir: PathBuf,
     /// The version shown.
     pub version: &'static str,
 }
@@ -201,12 +206,7 @@ pub fn serve(
         tokio::net::TcpListener::from_std(listener).map_err(failed)?
     };
     access.may_listen(address, encrypted)?;
-    let metrics = metrics::Exposition::new(
-        Arc::clone(&status),
-        Arc::clone(&clock),
-        options.stall_after,
-        options.version,
-    );
+    let metrics = metrics::Exposition::new(Arc::clone(&status), Arc::clone(&clock), &options);
     let opened_at_ms = clock.now().0;
     let shared = Arc::new(Shared {
         opened: clock.monotonic(),

@@ -130,6 +130,8 @@ pub(super) struct ProcStat {
     state: char,
     /// User and system time.
     pub(super) cpu_seconds: f64,
+    /// When it started, after the system booted.
+    pub(super) started_seconds: f64,
 }
 
 impl ProcStat {
@@ -146,10 +148,12 @@ impl ProcStat {
         let state = fields.first()?.chars().next()?;
         let ticks: f64 =
             fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+        let started: f64 = fields.get(19)?.parse().ok()?;
         Some(Self {
             name,
             state,
             cpu_seconds: ticks / TICKS_PER_SECOND,
+            started_seconds: started / TICKS_PER_SECOND,
         })
     }
 

@@ -3,34 +3,47 @@
 //! Read from [`Status`] at the time of the scrape. Dashboards and alerts depend on the names, so
 //! metrics are only added.
 
-use super::Shared;
-use super::debug::ProcStat;
+mod disk;
+mod families;
+mod partitions;
+mod plain_text;
+mod process;
+
+use super::{AdminOptions, Shared};
 use crate::admin::function_calls::FunctionCost;
-use crate::admin::status::{PartitionStatus, Status};
+use crate::admin::metrics::disk::StateDisk;
+use crate::admin::metrics::families::{Families, Labels, in_seconds, one, seconds};
+use crate::admin::metrics::process::Process;
+use crate::admin::status::{REASONS, Status};
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, text};
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::Clock;
+use stoatflow_operators::offload::Occupancy;
 use stoatflow_protocol::Lifecycle;
 
 /// The content type that scrapers request.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The answer to a scraper.
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    shared.metrics.disk.look().await;
     match shared.metrics.text() {
+        Ok(body) if plain_text::is_wanted(&headers) => (
+            [(header::CONTENT_TYPE, plain_text::CONTENT_TYPE)],
+            plain_text::of(&body),
+        )
+            .into_response(),
         Ok(body) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
@@ -41,30 +54,34 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
 pub(super) struct Exposition {
     engine: Registry,
     process: Registry,
+    disk: Arc<StateDisk>,
 }
 
 impl Exposition {
-    pub(super) fn new(
-        status: Arc<Status>,
-        clock: Arc<dyn Clock>,
-        stall_after: Duration,
-        version: &'static str,
-    ) -> Self {
+    pub(super) fn new(status: Arc<Status>, clock: Arc<dyn Clock>, options: &AdminOptions) -> Self {
         // Each sample names its application: one scraper may read many.
         let labels = [(
             "application_id".into(),
             status.application_id.clone().into(),
         )];
+        let disk = Arc::new(StateDisk::new(options.state_dir.clone()));
         let mut engine = Registry::with_prefix_and_labels("stoatflow", labels.into_iter());
         engine.register_collector(Box::new(Engine {
             status,
+            started_ms: clock.now().0,
             clock,
-            stall_after,
-            version,
+            disk: Arc::clone(&disk),
+            stall_after: options.stall_after,
+            in_flight_max_bytes: options.in_flight_max_bytes,
+            version: options.version,
         }));
         let mut process = Registry::default();
-        process.register_collector(Box::new(Process));
-        Self { engine, process }
+        process.register_collector(Box::new(Process::new()));
+        Self {
+            engine,
+            process,
+            disk,
+        }
     }
 
     pub(super) fn text(&self) -> Result<String, fmt::Error> {
@@ -76,64 +93,15 @@ impl Exposition {
     }
 }
 
-type Labels = Vec<(&'static str, String)>;
-
-/// Writes metric families one after another.
-struct Families<'a>(DescriptorEncoder<'a>);
-
-impl Families<'_> {
-    fn counter<V: EncodeCounterValue>(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (Labels, V)>,
-    ) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in samples {
-            let no_exemplar: Option<&Exemplar<Labels, f64>> = None;
-            if labels.is_empty() {
-                family.encode_counter(&value, no_exemplar)?;
-            } else {
-                family
-                    .encode_family(&labels)?
-                    .encode_counter(&value, no_exemplar)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn gauge<V: EncodeGaugeValue>(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (Labels, V)>,
-    ) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in samples {
-            if labels.is_empty() {
-                family.encode_gauge(&value)?;
-            } else {
-                family.encode_family(&labels)?.encode_gauge(&value)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn one<V>(value: V) -> [(Labels, V); 1] {
-    [(Vec::new(), value)]
-}
-
 /// The engine's numbers.
 #[derive(Debug)]
 struct Engine {
     status: Arc<Status>,
     clock: Arc<dyn Clock>,
+    started_ms: i64,
+    disk: Arc<StateDisk>,
     stall_after: Duration,
+    in_flight_max_bytes: u64,
     version: &'static str,
 }
 
@@ -154,10 +122,8 @@ impl Collector for Engine {
 impl Engine {
     fn lifecycle(&self, families: &mut Families<'_>) -> fmt::Result {
         let state = self.status.state();
-        let ready = self
-            .status
-            .ready(self.clock.monotonic(), self.clock.now().0, self.stall_after)
-            .is_ok();
+        let (monotonic, now) = (self.clock.monotonic(), self.clock.now().0);
+        let reason = self.status.not_ready(monotonic, now, self.stall_after);
         let build: Labels = vec![("version", self.version.to_owned())];
         families
             .0
@@ -169,7 +135,19 @@ impl Engine {
         families.gauge(
             "ready",
             "1 while records are processed",
-            one(i64::from(ready)),
+            one(i64::from(reason.is_none())),
+        )?;
+        let reasons =
+            REASONS.map(|r| (vec![("reason", r.to_owned())], i64::from(Some(r) == reason)));
+        families.gauge(
+            "not_ready",
+            "1 for the reason that /health/ready gives, 0 for the others",
+            reasons,
+        )?;
+        families.gauge(
+            "start_time_seconds",
+            "When the application was started, in seconds since 1970",
+            one(in_seconds(self.started_ms)),
         )?;
         let error = self
             .status
@@ -219,6 +197,16 @@ impl Engine {
             "in_flight_bytes",
             "Bytes admitted and not yet through their lane",
             one(status.in_flight_bytes.load(Relaxed).max(0)),
+        )?;
+        families.gauge(
+            "in_flight_budget_bytes",
+            "With so many no more are admitted: what lanes get through within a commit interval",
+            one(status.in_flight_budget_bytes.load(Relaxed)),
+        )?;
+        families.gauge(
+            "in_flight_max_bytes",
+            "The most that this budget may be (in.flight.max.bytes)",
+            one(self.in_flight_max_bytes),
         )?;
         // Summed by labels: a duplicate sample would invalidate the whole scrape.
         let mut nodes: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -375,7 +363,19 @@ impl Engine {
             "From barrier to local store, since the start",
             quantiles,
         )?;
-        let last = status.recent_commits().pop().unwrap_or_default();
+        families.durations(
+            "commit_duration_seconds",
+            "How long commits took, from barrier to local store",
+            status.commit_buckets(),
+        )?;
+        let last = status.recent_commits().pop();
+        families.gauge(
+            "last_commit_timestamp_seconds",
+            "When the last commit was done, in seconds since 1970",
+            last.as_ref()
+                .map(|last| (Vec::new(), in_seconds(last.at_ms))),
+        )?;
+        let last = last.unwrap_or_default();
         let phases = [
             ("align", last.align_us),
             ("commit", last.commit_us),
@@ -396,98 +396,6 @@ impl Engine {
         )
     }
 
-    fn partitions(&self, families: &mut Families<'_>) -> fmt::Result {
-        let partitions = self.status.partitions();
-        let rows = || {
-            partitions.iter().map(|p| {
-                (
-                    vec![
-                        ("topic", p.topic.clone()),
-                        ("partition", p.partition.to_string()),
-                    ],
-                    p,
-                )
-            })
-        };
-        families.gauge(
-            "partition_lag",
-            "Readable records that are not committed yet",
-            rows().map(|(l, p)| (l, (p.end - p.committed).max(0))),
-        )?;
-        let now = self.clock.now().0;
-        let held = |p: &PartitionStatus| p.held_back.as_ref().map(|held| held.records);
-        families.gauge(
-            "partition_held_back_records",
-            "Records behind an open transaction: not readable yet, and not part of the lag",
-            rows().map(|(l, p)| (l, held(p).unwrap_or(0))),
-        )?;
-        let since = |p: &PartitionStatus| p.held_back.as_ref().map(|held| now - held.since_ms);
-        families.gauge(
-            "partition_held_back_seconds",
-            "How long an open transaction has held the partition back",
-            rows().map(|(l, p)| (l, since(p).unwrap_or(0).max(0) / 1000)),
-        )?;
-        families.gauge(
-            "partition_position",
-            "The next offset to be admitted",
-            rows().map(|(l, p)| (l, p.position)),
-        )?;
-        families.gauge(
-            "partition_committed",
-            "The committed offset",
-            rows().map(|(l, p)| (l, p.committed)),
-        )?;
-        #[allow(clippy::cast_precision_loss)] // milliseconds since 1970 fit a double exactly
-        let times = rows()
-            .filter(|(_, p)| p.stream_time >= 0)
-            .map(|(l, p)| (l, p.stream_time as f64 / 1e3));
-        families.gauge(
-            "partition_stream_time_seconds",
-            "The highest timestamp admitted",
-            times,
-        )?;
-        self.watermarks(&partitions, families)
-    }
-
-    fn watermarks(
-        &self,
-        partitions: &[PartitionStatus],
-        families: &mut Families<'_>,
-    ) -> fmt::Result {
-        let now = self.clock.now().0;
-        let of = |p: &PartitionStatus| {
-            let partition = ("partition", p.partition.to_string());
-            vec![("topic", p.topic.clone()), partition]
-        };
-        let known = || partitions.iter().filter(|p| p.watermark >= 0);
-        families.gauge(
-            "partition_watermark_ms",
-            "Records before this are no longer expected",
-            known().map(|p| (of(p), p.watermark)),
-        )?;
-        families.gauge(
-            "partition_watermark_lag_ms",
-            "How far the watermark is behind the clock",
-            known().map(|p| (of(p), now - p.watermark)),
-        )?;
-        families.gauge(
-            "partition_holds_back",
-            "1: the application's watermark waits for it",
-            partitions.iter().map(|p| (of(p), i64::from(p.holds_back))),
-        )?;
-        let application = Some(self.status.watermark.load(Relaxed)).filter(|w| *w >= 0);
-        families.gauge(
-            "watermark_ms",
-            "The application's watermark: records before it are late",
-            application.map(|w| (Vec::new(), w)),
-        )?;
-        families.gauge(
-            "watermark_lag_ms",
-            "How far the application's watermark is behind the clock",
-            application.map(|w| (Vec::new(), now - w)),
-        )
-    }
-
     fn parked(&self, families: &mut Families<'_>) -> fmt::Result {
         let lots = self.status.parked();
         let now = self.clock.now().0;
@@ -495,6 +403,7 @@ impl Engine {
             lots.iter()
                 .map(|(node, lot)| (vec![("node", node.clone())], lot))
         };
+        let oldest = |lot: &Occupancy| lot.oldest.map_or(0, |since| (now - since).max(0));
         families.gauge(
             "parked_records",
             "Records of an offload that wait for an answer, or behind one that waits",
@@ -508,7 +417,12 @@ impl Engine {
         families.gauge(
             "parked_oldest_ms",
             "How long the oldest record of an offload is parked",
-            rows().map(|(l, lot)| (l, lot.oldest.map_or(0, |since| (now - since).max(0)))),
+            rows().map(|(l, lot)| (l, oldest(lot))),
+        )?;
+        families.gauge(
+            "parked_oldest_seconds",
+            "How long the oldest record of an offload is parked",
+            rows().map(|(l, lot)| (l, in_seconds(oldest(lot)))),
         )
     }
 
@@ -523,6 +437,17 @@ impl Engine {
             "state_staged_bytes",
             "Bytes staged by open epochs in all stores",
             one(status.staged_bytes.load(Relaxed)),
+        )?;
+        let disk = self.disk.last();
+        families.gauge(
+            "state_disk_size_bytes",
+            "Size of the file system that holds state.dir",
+            disk.map(|disk| (Vec::new(), disk.size)),
+        )?;
+        families.gauge(
+            "state_disk_free_bytes",
+            "What the application may still write to the file system that holds state.dir",
+            disk.map(|disk| (Vec::new(), disk.free)),
         )?;
         let restore = status.restore();
         let rows = || {
@@ -546,42 +471,4 @@ impl Engine {
             rows().map(|(l, r)| (l, i64::from(r.complete))),
         )
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // a clock reading of years still keeps its microseconds
-fn seconds(count: u64, per_second: f64) -> f64 {
-    count as f64 / per_second
-}
-
-/// Metrics of this process, under the names that all Prometheus clients use.
-#[derive(Debug)]
-struct Process;
-
-impl Collector for Process {
-    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
-        let mut families = Families(encoder);
-        if let Some(stat) = ProcStat::read(Path::new("/proc/self/stat")) {
-            families.counter(
-                "process_cpu_seconds",
-                "User and system time",
-                one(stat.cpu_seconds),
-            )?;
-        }
-        if let Some(bytes) = resident_bytes() {
-            families.gauge(
-                "process_resident_memory_bytes",
-                "Resident memory",
-                one(bytes),
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// `None` without `/proc`.
-fn resident_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
 }

@@ -3,12 +3,17 @@
 //! Relaxed atomics, or short locks. No part decides by what stands here (but for `announced`), and reading never
 //! waits for a lane, the interpreter or a broker.
 
+pub mod duration_buckets;
+mod readiness;
+
 use crate::admin::error_log::ErrorLog;
 use crate::admin::function_calls::FunctionCalls;
 use crate::admin::open_transactions::HeldBack;
+use crate::admin::status::duration_buckets::DurationBuckets;
 use crate::commit::commit_failure::CommitFailure;
 use crate::index::state::IndexStatus;
 use parking_lot::Mutex;
+pub(super) use readiness::REASONS;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -42,9 +47,6 @@ pub struct LaneStatus {
     /// The user function that it is in.
     pub at_hand: Arc<CurrentCall>,
 }
-
-/// A source held back this long by an open transaction makes the application not ready.
-const HELD_BACK_MS: i64 = 60_000;
 
 /// Progress of one store's restore.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -193,6 +195,8 @@ pub struct Status {
     pub records_committed: AtomicU64,
     /// Bytes admitted and not yet through their lane.
     pub in_flight_bytes: AtomicI64,
+    /// At this many no more are admitted; adapts to how fast lanes are.
+    pub in_flight_budget_bytes: AtomicI64,
     /// Commits done.
     pub commits: AtomicU64,
     /// Bytes staged by uncommitted epochs in all stores.
@@ -239,6 +243,7 @@ struct Detail {
     /// Since when the broker hasn't answered.
     silent_since: Option<Duration>,
     commit_seconds: hdrhistogram::Histogram<u64>,
+    commit_buckets: DurationBuckets,
 }
 
 /// Adds to a count, or starts it.
@@ -268,6 +273,7 @@ impl Status {
             changelog_out: AtomicU64::new(0),
             records_committed: AtomicU64::new(0),
             in_flight_bytes: AtomicI64::new(0),
+            in_flight_budget_bytes: AtomicI64::new(0),
             commits: AtomicU64::new(0),
             staged_bytes: AtomicU64::new(0),
             state_memory_bytes: AtomicU64::new(0),
@@ -295,6 +301,7 @@ impl Status {
                 commit_failure: None,
                 silent_since: None,
                 commit_seconds,
+                commit_buckets: DurationBuckets::default(),
             }),
         }
     }
@@ -466,10 +473,10 @@ impl Status {
         if detail.commits.len() == COMMITS_KEPT {
             detail.commits.pop_front();
         }
+        let took = commit.align_us + commit.commit_us + commit.apply_us;
         // Saturating: a value out of the histogram's bounds is recorded as the bound.
-        detail
-            .commit_seconds
-            .saturating_record(commit.align_us + commit.commit_us + commit.apply_us);
+        detail.commit_seconds.saturating_record(took);
+        detail.commit_buckets.record(took);
         detail.commits.push_back(commit);
     }
 
@@ -479,6 +486,11 @@ impl Status {
             .lock()
             .commit_seconds
             .value_at_quantile(quantile)
+    }
+
+    /// How long commits have taken.
+    pub fn commit_buckets(&self) -> DurationBuckets {
+        self.detail.lock().commit_buckets
     }
 
     /// The latest barrier.
@@ -530,70 +542,5 @@ impl Status {
             .iter()
             .map(|p| (p.end - p.committed).max(0))
             .sum()
-    }
-
-    /// A source held back for long by an open transaction, as a sentence.
-    fn held_back(&self, now_ms: i64) -> Option<String> {
-        let detail = self.detail.lock();
-        let long = |p: &&PartitionStatus| {
-            let held = p.held_back.as_ref();
-            held.is_some_and(|held| now_ms - held.since_ms >= HELD_BACK_MS)
-        };
-        let partition = detail.partitions.iter().find(long)?;
-        let held = partition.held_back.as_ref()?;
-        let whose = held
-            .producer_id
-            .map_or(String::new(), |id| format!(" of producer {id}"));
-        Some(format!(
-            "a transaction{whose} has been open in '{}' partition {} for {} s: nothing from offset {} \
-                on can be read",
-            partition.topic,
-            partition.partition,
-            (now_ms - held.since_ms) / 1000,
-            held.start_offset
-        ))
-    }
-
-    /// `Ok` if it is ready.
-    ///
-    /// # Errors
-    /// Why not, as a word and a sentence.
-    pub fn ready(
-        &self,
-        now: Duration,
-        now_ms: i64,
-        stall_after: Duration,
-    ) -> Result<(), (&'static str, String)> {
-        let state = self.state();
-        if state != Lifecycle::Running {
-            return Err((
-                "not_running",
-                format!("the application is {}", state.name()),
-            ));
-        }
-        if let Some(since) = self.detail.lock().silent_since {
-            return Err((
-                "broker_away",
-                format!(
-                    "the broker has not answered for {:.1} s",
-                    now.saturating_sub(since).as_secs_f64()
-                ),
-            ));
-        }
-        if let Some(held) = self.held_back(now_ms) {
-            return Err(("open_transaction", held));
-        }
-        let last = Duration::from_millis(self.progress_ms.load(Relaxed));
-        let silent = now.saturating_sub(last);
-        if silent > stall_after {
-            return Err((
-                "stalled",
-                format!(
-                    "no commit for {:.1} s although records wait",
-                    silent.as_secs_f64()
-                ),
-            ));
-        }
-        Ok(())
     }
 }

@@ -179,7 +179,7 @@ impl Dispatch {
             limits,
         };
         dispatch.check_answers();
-        dispatch.publish_reopen_threshold();
+        dispatch.publish_budget();
         dispatch
     }
 
@@ -243,7 +243,9 @@ impl Dispatch {
         admitted + self.uncommitted.written(admitted, &self.shared.status)
     }
 
-    fn publish_reopen_threshold(&self) {
+    fn publish_budget(&self) {
+        let budget = &self.shared.status.in_flight_budget_bytes;
+        budget.store(self.admission.budget(), Relaxed);
         let below = self.admission.opens_below();
         self.shared.opens_below.store(below, Relaxed);
     }
@@ -270,13 +272,13 @@ impl Dispatch {
             self.admission.barrier_took(Duration::from_micros(
                 self.shared.last_align_us.load(Relaxed),
             ));
-            self.publish_reopen_threshold();
+            self.publish_budget();
         }
         if self
             .admission
             .measure(self.shared.in_flight.load(Relaxed), now)
         {
-            self.publish_reopen_threshold();
+            self.publish_budget();
         }
         self.release_held();
         let mut waits = self.gate.is_open() && self.task_idle.is_waiting(now);

@@ -419,6 +419,8 @@ impl Inner {
             listen,
             access: self.spec.settings.admin.clone(),
             stall_after: STALL_AFTER,
+            in_flight_max_bytes: self.spec.settings.in_flight_max_bytes as u64,
+            state_dir: self.spec.settings.state_dir.clone(),
             version: env!("CARGO_PKG_VERSION"),
         };
         let clock = Arc::clone(&self.spec.components.clock);

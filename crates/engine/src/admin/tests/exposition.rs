@@ -1,7 +1,7 @@
 //! The text for scrapers: valid, complete, and no sample twice.
 
-use super::fixture::NOW_MS;
-use super::fixture::{Port, Still, partition, plan};
+use super::fixture::{MONOTONIC_MS, NOW_MS};
+use super::fixture::{Port, Still, options, partition, plan};
 use crate::admin::metrics::Exposition;
 use crate::admin::status::{CommitStatus, RestoreProgress, Status};
 use std::collections::HashSet;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use stoatflow_core::SourceId;
 use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost, Foreign, Udf};
 use stoatflow_plan::{Function, Op};
+use stoatflow_protocol::Lifecycle;
 
 /// Reads OpenMetrics text strictly: declared families, no sample twice, an end.
 fn samples(text: &str) -> Vec<(String, f64)> {
@@ -34,13 +35,17 @@ fn samples(text: &str) -> Vec<(String, f64)> {
         } else {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();
-            let known = ["", "_total", "_info"].iter().any(|suffix| {
+            let suffixes = ["", "_total", "_info", "_bucket", "_sum", "_count"];
+            let known = suffixes.iter().any(|suffix| {
                 let kind = name
                     .strip_suffix(suffix)
                     .and_then(|family| types.get(family));
                 matches!(
                     (*suffix, kind.map(String::as_str)),
-                    ("", Some("gauge")) | ("_total", Some("counter")) | ("_info", Some("info"))
+                    ("", Some("gauge"))
+                        | ("_total", Some("counter"))
+                        | ("_info", Some("info"))
+                        | ("_bucket" | "_sum" | "_count", Some("histogram"))
                 )
             });
             assert!(known, "{series} belongs to no declared family");
@@ -60,6 +65,7 @@ fn metrics_are_valid_and_complete() {
     let status = &port.status;
     status.broker_throttle_ms.store(1500, Relaxed);
     status.records_in.store(11, Relaxed);
+    status.in_flight_budget_bytes.store(4096, Relaxed);
     status.nodes[1].store(5, Relaxed);
     status.lanes[1].queued_bytes.store(99, Relaxed);
     status.lanes[0].busy_ns.store(1_500_000_000, Relaxed);
@@ -79,6 +85,7 @@ fn metrics_are_valid_and_complete() {
         epoch: 1,
         records: 10,
         commit_us: 2_000_000,
+        at_ms: NOW_MS - 500,
         ..CommitStatus::default()
     });
     let (code, head, text) = port.ask("GET", "/metrics");
@@ -160,11 +167,103 @@ fn metrics_are_valid_and_complete() {
     close(value("stoatflow_state", &["state=\"RUNNING\""]), 1.0);
     close(value("stoatflow_state", &["state=\"STOPPED\""]), 0.0);
     close(value("stoatflow_ready", &[]), 1.0);
+    close(value("stoatflow_not_ready", &["reason=\"stalled\""]), 0.0);
+    close(value("stoatflow_time_by_watermark", &[]), 0.0);
+    close(value("stoatflow_start_time_seconds", &[]), 1_700_000_100.0);
+    close(value("stoatflow_in_flight_budget_bytes", &[]), 4096.0);
+    close(
+        value("stoatflow_in_flight_max_bytes", &[]),
+        f64::from(16 << 20),
+    );
+    close(
+        value("stoatflow_last_commit_timestamp_seconds", &[]),
+        1_700_000_099.5,
+    );
+    let within = |bound: &str| {
+        let le = format!("le=\"{bound}\"");
+        value("stoatflow_commit_duration_seconds_bucket", &[&le])
+    };
+    close(within("1.0"), 0.0);
+    close(within("2.5"), 1.0);
+    close(within("+Inf"), 1.0);
+    close(value("stoatflow_commit_duration_seconds_sum", &[]), 2.0);
+    close(value("stoatflow_commit_duration_seconds_count", &[]), 1.0);
+    let room = value("stoatflow_state_disk_size_bytes", &[]);
+    assert!(value("stoatflow_state_disk_free_bytes", &[]) <= room && room > 1e6);
     close(value("stoatflow_build_info", &["version=\"1.2.3\""]), 1.0);
     if cfg!(target_os = "linux") {
         assert!(value("process_resident_memory_bytes", &[]) > 1e5);
         assert!(value("process_cpu_seconds_total", &[]) >= 0.0);
+        assert!(value("process_start_time_seconds", &[]) > 1.7e9);
+        let open = value("process_open_fds", &[]);
+        assert!(open >= 3.0 && open <= value("process_max_fds", &[]));
     }
+}
+
+#[test]
+fn one_reason_at_most_says_why_it_is_not_ready() {
+    let port = Port::open();
+    let told = || -> Vec<String> {
+        let all = samples(&port.ask("GET", "/metrics").2);
+        let of = |name: &str| -> Vec<_> {
+            let found = all.iter().filter(|(series, _)| series.starts_with(name));
+            found.cloned().collect()
+        };
+        let reasons = of("stoatflow_not_ready{");
+        assert_eq!(reasons.len(), 7);
+        let given: Vec<_> = reasons.into_iter().filter(|(_, on)| *on > 0.5).collect();
+        let (code, body) = port.get("/health/ready");
+        let ready = of("stoatflow_ready{")[0].1 > 0.5;
+        assert_eq!((ready, given.len()), (code == 200, usize::from(!ready)));
+        let word = |series: String| -> String {
+            let rest = series.split_once("reason=\"").unwrap().1;
+            rest.split('"').next().unwrap().to_owned()
+        };
+        let words: Vec<_> = given.into_iter().map(|(series, _)| word(series)).collect();
+        if !ready {
+            assert_eq!(body["reason"], words[0]);
+        }
+        words
+    };
+    assert_eq!(told(), ["not_running"]);
+    port.enter(&[Lifecycle::Starting, Lifecycle::Restoring]);
+    assert_eq!(told(), ["restoring"]);
+    port.enter(&[Lifecycle::Running]);
+    port.status.progress_ms.store(MONOTONIC_MS, Relaxed);
+    assert!(told().is_empty());
+    port.enter(&[Lifecycle::Paused]);
+    assert_eq!(told(), ["paused"]);
+    port.enter(&[Lifecycle::Running]);
+    port.status.progress_ms.store(0, Relaxed);
+    assert_eq!(told(), ["stalled"]);
+    port.status.broker_is_silent(Duration::ZERO);
+    assert_eq!(told(), ["broker_away"]);
+    port.enter(&[Lifecycle::Failed]);
+    assert_eq!(told(), ["failed"]);
+}
+
+#[test]
+fn the_older_text_has_the_same_samples() {
+    let port = Port::running();
+    let (code, head, plain) = port.ask_with(
+        "GET",
+        "/metrics",
+        "Host: localhost\r\nAccept: text/plain\r\n",
+    );
+    assert_eq!(code, 200);
+    assert!(
+        head.contains("content-type: text/plain; version=0.0.4"),
+        "{head}"
+    );
+    let open = port.ask("GET", "/metrics").2;
+    let names = |text: &str| -> Vec<String> {
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        samples
+            .map(|line| line.rsplit_once(' ').unwrap().0.to_owned())
+            .collect()
+    };
+    assert_eq!(names(&plain), names(&open));
+    assert!(plain.contains("# TYPE stoatflow_records_in_total counter\n"));
 }
 
 #[test]
@@ -177,7 +276,7 @@ fn two_nodes_of_one_name_do_not_spoil_the_scrape() {
     let status = Arc::new(Status::new("word-count", Arc::new(plan), 1));
     status.nodes[0].store(2, Relaxed);
     status.nodes[2].store(3, Relaxed);
-    let text = Exposition::new(status, Arc::new(Still), Duration::ZERO, "1")
+    let text = Exposition::new(status, Arc::new(Still), &options("off"))
         .text()
         .unwrap();
     let found: Vec<_> = samples(&text)
@@ -225,7 +324,7 @@ fn functions_tell_their_cost_by_node() {
     };
     let status = Status::new("word-count", Arc::new(plan), 1).calling(&foreign);
     assert_eq!(status.calls.spent().len(), 3);
-    let text = Exposition::new(Arc::new(status), Arc::new(Still), Duration::ZERO, "1")
+    let text = Exposition::new(Arc::new(status), Arc::new(Still), &options("off"))
         .text()
         .unwrap();
     let of = |name: &str| -> Vec<f64> {
@@ -301,7 +400,7 @@ fn async_functions_tell_what_becomes_of_their_calls() {
         "under_way": 1, "parked": 0, "failed": 1, "timed_out": 1, "retried": 2
     });
     assert_eq!((&shown["async"], &shown["calls"]), (&wanted, &4.into()));
-    let text = Exposition::new(Arc::new(status), Arc::new(Still), Duration::ZERO, "1")
+    let text = Exposition::new(Arc::new(status), Arc::new(Still), &options("off"))
         .text()
         .unwrap();
     let samples = samples(&text);

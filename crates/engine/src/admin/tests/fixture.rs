@@ -190,6 +190,8 @@ pub(super) fn options(listen: &str) -> AdminOptions {
         listen: listen.to_owned(),
         access: AdminAccess::default(),
         stall_after: Duration::from_secs(30),
+        in_flight_max_bytes: 16 << 20,
+        state_dir: std::env::temp_dir(),
         version: "1.2.3",
     }
 }

@@ -1,0 +1,57 @@
+//! The same numbers in the older text format, for those who don't read OpenMetrics.
+//!
+//! Takes what the encoder wrote: it must know no more than that its families have the types counter, gauge, info and
+//! histogram.
+
+use axum::http::{HeaderMap, header};
+
+/// What it is called.
+pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Does the client ask for it, and not for OpenMetrics?
+pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT);
+    let mut plain = false;
+    for value in accepted {
+        let Ok(value) = value.to_str() else { continue };
+        let value = value.to_ascii_lowercase();
+        if value.contains("application/openmetrics-text") {
+            return false;
+        }
+        plain |= value.contains("text/plain");
+    }
+    plain
+}
+
+/// Names of families end as their samples do, and there is neither the type info nor an end.
+pub(super) fn of(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len() + 1024);
+    // The help of a family, which comes before its type.
+    let mut help = "";
+    for line in open_metrics.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest;
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap_or((rest, "untyped"));
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                other => ("", other),
+            };
+            let help = help.split_once(' ').map_or("", |(_, help)| help);
+            for part in ["# HELP ", name, suffix, " ", help, "\n"] {
+                text.push_str(part);
+            }
+            for part in ["# TYPE ", name, suffix, " ", kind, "\n"] {
+                text.push_str(part);
+            }
+        } else if !line.starts_with('#') {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
