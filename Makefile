@@ -46,7 +46,7 @@ demo: ## count words, be killed in the middle, recover, prove the result (BOOTST
 	@$(VENV)/bin/stoatflow demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(ARGS)
 
 test: ## everything: lints, Rust, Python, conformance, a real Kafka broker, Spark
-	@scripts/setup.sh java maven build dev spark
+	@scripts/setup.sh java maven prometheus build dev spark
 	@scripts/rocksdb.sh
 	@scripts/test.sh
 
@@ -68,8 +68,8 @@ test-oracle: ## the vectors, and random topologies, beside the real Kafka Stream
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel oracle
 
-test-integration: ## against a real Kafka broker (needs Java and Maven)
-	@scripts/setup.sh java maven build dev spark
+test-integration: ## against a real Kafka broker, and a real Prometheus (needs Java and Maven)
+	@scripts/setup.sh java maven prometheus build dev spark
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel kafka integration
 
@@ -164,6 +164,7 @@ bench-instructions: rocksdb ## how many instructions the hot rooms take; fails i
 docs: wheel ## write the generated pages of docs/reference again; runs the vectors, which the table of methods counts
 	@$(VENV)/bin/python scripts/reference.py
 	@$(VENV)/bin/python scripts/pictures.py
+	@$(VENV)/bin/python scripts/dashboard.py
 	@STOATFLOW_TEST_RESULTS=write $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/conformance/test_vectors.py
 	@$(VENV)/bin/python scripts/parity.py
 
@@ -173,6 +174,7 @@ docs-check: ## run every code block of the pages, check links and generated page
 	@scripts/wheel.sh
 	@$(VENV)/bin/python scripts/reference.py --check
 	@$(VENV)/bin/python scripts/pictures.py --check
+	@$(VENV)/bin/python scripts/dashboard.py --check
 	@$(VENV)/bin/python scripts/parity.py --check
 	@$(VENV)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_examples.py
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Checks the machine, makes the virtual environment and installs what the named extras need.
 #
-#   scripts/setup.sh [build] [test] [spark] [dev] [examples] [java] [maven]
+#   scripts/setup.sh [build] [test] [spark] [dev] [examples] [java] [maven] [prometheus]
 #
 # `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine has them.
+# `prometheus` fetches it into the cache, once and without root, where the machine has none.
 # PYTHON= chooses the interpreter, VENV= the place (default .venv). A second run finds its stamps and does nothing.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -67,14 +68,14 @@ make_venv() {
         fail "$python can't make virtual environments. Debian, Ubuntu: sudo apt-get install python3-venv; then run this again"
 }
 
-# The broker of the tests knows how to find them and how to get them.
+# The tests know how to find them and how to get them.
 check_tool() {
-    PYTHONPATH=tests/integration "$PY" - "find_$1" <<'PYTHON' || fail "$1 is missing, see above; 'make test-rust test-python' needs neither Java nor Maven"
+    PYTHONPATH=tests/integration "$PY" - "find_$1" "$2" <<'PYTHON' || fail "$1 is missing, see above; 'make test-rust test-python' needs neither Java, Maven nor Prometheus"
+import importlib
 import sys
-from broker import java_home
 try:
-    getattr(java_home, sys.argv[1])()
-except java_home.BrokerError as error:
+    getattr(importlib.import_module(sys.argv[2]), sys.argv[1])()
+except RuntimeError as error:
     sys.exit(str(error))
 PYTHON
 }
@@ -109,11 +110,14 @@ if ! find_libclang; then
 fi
 install build 'maturin>=1.9,<2'
 for extra in "$@"; do
-    case $extra in java | maven) check_tool "$extra" ;; esac
+    case $extra in
+        java | maven) check_tool "$extra" broker.java_home ;;
+        prometheus) check_tool "$extra" monitoring.finding ;;
+    esac
 done
 for extra in "$@"; do
     case $extra in
-        build | java | maven) ;;
+        build | java | maven | prometheus) ;;
         *) install_extra "$extra" ;;
     esac
 done

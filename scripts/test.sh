@@ -103,10 +103,12 @@ step_integration() {
 # A process of its own: PySpark leaves a JVM and its sockets behind.
 step_spark() { pytest tests/spark; }
 
-needs_java() {
-    local step
+runs() {
+    local step wanted
     for step in "${STEPS[@]}"; do
-        case $step in oracle | recovery | kafka | integration | spark) return 0 ;; esac
+        for wanted in "$@"; do
+            [ "$step" != "$wanted" ] || return 0
+        done
     done
     return 1
 }
@@ -116,8 +118,11 @@ for step in "${STEPS[@]}"; do
 done
 
 # Said now, not after half an hour of compiling.
-if needs_java; then
+if runs oracle recovery kafka integration spark; then
     scripts/setup.sh java maven
+fi
+if runs integration; then
+    scripts/setup.sh prometheus
 fi
 
 use_built_rocksdb

@@ -1,0 +1,1 @@
+"""A real Prometheus for tests, and an application that it can watch."""

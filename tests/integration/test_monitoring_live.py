@@ -1,0 +1,224 @@
+"""Alert rules and dashboard on a real Prometheus server that scrapes an application which runs, and fails."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from monitoring.finding import find_prometheus
+from monitoring.server import PrometheusServer
+from monitoring.shipped import (
+    MONITORING,
+    PAGE,
+    TARGET_LABELS,
+    alerts,
+    dashboard_queries,
+    hurried,
+    labels_in,
+    matched_labels,
+    metrics_in,
+    rules,
+)
+from monitoring.watched import APPLICATION, TOKEN, troubled, watched
+
+import stoatflow as sf
+
+# One after another in one process: the last ones change what the others see.
+pytestmark = pytest.mark.xdist_group("monitoring")
+
+SPAN = "2s"
+RECORDED = "application:stoatflow_dropped_records:increase10m"
+# Depends on the machine that runs the test.
+DISK = "StoatFlowStateDiskNearlyFull"
+IN_TROUBLE = {
+    "StoatFlowAsyncCallsFail",
+    "StoatFlowDeadLetters",
+    "StoatFlowLateRecords",
+    "StoatFlowParkedAtBound",
+    "StoatFlowRecordsDropped",
+    "StoatFlowWatermarkHeldBack",
+}
+# Names that came before the ones with the base unit, or quantiles that came before the histogram: names only ever come.
+OLDER_NAMES = {
+    "stoatflow_commit_duration_quantile_seconds",
+    "stoatflow_parked_oldest_ms",
+    "stoatflow_partition_watermark_lag_ms",
+    "stoatflow_partition_watermark_ms",
+    "stoatflow_watermark_lag_ms",
+    "stoatflow_watermark_ms",
+}
+
+
+class Watching(NamedTuple):
+    """An application in trouble, and who watches it."""
+
+    app: sf.StoatFlow
+    prometheus: PrometheusServer
+
+
+def until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 40
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain; last seen: {what()}"
+        time.sleep(0.1)
+
+
+def ask(app: sf.StoatFlow, path: str, method: str = "GET", accept: str = "*/*") -> str:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Accept": accept}
+    request = urllib.request.Request(f"{app.admin_url}{path.lstrip('/')}", method=method, headers=headers)  # noqa: S310
+    with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310  # our own port
+        return str(answer.read().decode())
+
+
+def configuration(folder: Path, target: str) -> Path:
+    """The files that are shipped, for this target and for a test that has no minutes."""
+    config = yaml.safe_load((MONITORING / "prometheus.yml").read_text("utf-8"))
+    config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "200ms"}
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+    (folder / config["scrape_configs"][0]["authorization"]["credentials_file"]).write_text(TOKEN, "utf-8")
+    (folder / "alerts.yml").write_text(hurried((MONITORING / "alerts.yml").read_text("utf-8"), SPAN, "500ms"), "utf-8")
+    path = folder / "prometheus.yml"
+    path.write_text(yaml.safe_dump(config), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def watching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watching]:
+    folder = tmp_path_factory.mktemp("monitoring")
+    with watched(folder) as (app, broker), troubled(broker):
+        assert app.admin_url is not None
+        target = app.admin_url.partition("://")[2].rstrip("/")
+        with PrometheusServer(configuration(folder, target), folder) as prometheus:
+            # The last of its metrics to come.
+            late = 'stoatflow_dropped_records_total{reason="late"}'
+            until(lambda: bool(prometheus.query(late)), lambda: prometheus.ask("targets"))
+            yield Watching(app, prometheus)
+
+
+def test_prometheus_evaluates_every_rule(watching: Watching) -> None:
+    groups = watching.prometheus.ask("rules")["groups"]
+    known = [rule for group in groups for rule in group["rules"]]
+    assert [rule["name"] for rule in known if rule["health"] != "ok"] == []
+    assert {rule["name"] for rule in known} == {rule.get("alert", rule.get("record")) for rule in rules()}
+
+
+def test_every_metric_that_is_named_exists_with_its_labels(watching: Watching) -> None:
+    series = {
+        name: [row["metric"] for row in watching.prometheus.query(f'{{__name__="{name}"}}')]
+        for name in _scraped(ask(watching.app, "/metrics"))
+    }
+    asked = [rule["expr"] for rule in rules()] + [query for _, query in dashboard_queries(SPAN)]
+    missing = {name for expression in asked for name in metrics_in(expression) if not series.get(name)}
+    assert missing == set()
+    for expression in asked:
+        known = {label for name in metrics_in(expression) for row in series[name] for label in row}
+        if metrics_in(expression):
+            assert matched_labels(expression) <= known | TARGET_LABELS, expression
+        for name, label, words in labels_in(expression):
+            if name == "up":
+                continue
+            assert all(label in row for row in series[name]), f"{name} has no label {label}: {expression}"
+            if name in {"stoatflow_not_ready", "stoatflow_state"}:
+                assert set(words) <= {row[label] for row in series[name]}, expression
+
+
+def test_the_budget_is_told(watching: Watching) -> None:
+    def now(name: str) -> float:
+        (row,) = watching.prometheus.query(f"stoatflow_in_flight_{name}_bytes")
+        return float(row["value"][1])
+
+    assert 4096 <= now("budget") <= now("max") == 16 << 20
+
+
+def _scraped(text: str) -> set[str]:
+    return {re.split(r"[{ ]", line, maxsplit=1)[0] for line in text.splitlines() if not line.startswith("#")}
+
+
+def test_what_goes_wrong_is_told_and_nothing_else(watching: Watching) -> None:
+    firing: dict[str, list[dict[str, Any]]] = {}
+
+    # A machine that is held up for a moment makes spans of two seconds empty: it is asked again.
+    def as_wanted() -> bool:
+        firing.clear()
+        firing.update(watching.prometheus.firing())
+        return set(firing) - {DISK} == IN_TROUBLE
+
+    until(as_wanted, lambda: sorted(firing))
+    reasons = {alert["labels"]["reason"] for alert in firing["StoatFlowRecordsDropped"]}
+    assert reasons == {"processing_error"}
+    nodes = {alert["labels"]["node"] for alert in firing["StoatFlowRecordsDropped"]}
+    assert nodes == {"parse", "look-up"}
+    (held,) = firing["StoatFlowWatermarkHeldBack"]
+    assert (held["labels"]["topic"], held["labels"]["partition"]) == ("quiet", "0")
+    texts = [text for of_one in firing.values() for alert in of_one for text in alert["annotations"].values()]
+    assert [text for text in texts if re.search(r"<|%!|\{\{|  ", text)] == []
+    assert f"parse of {APPLICATION} has left out " in " ".join(texts)
+    assert all(alert["labels"]["application_id"] == APPLICATION for of_one in firing.values() for alert in of_one)
+
+
+def test_reasons_of_drops_that_rules_name_are_those_that_the_engine_knows() -> None:
+    source = (MONITORING.parents[1] / "crates" / "operators" / "src" / "support" / "dropped.rs").read_text("utf-8")
+    known = set(re.findall(r'= "(\w+)";', source))
+    words = {
+        word
+        for rule in rules()
+        for name, label, words in labels_in(rule["expr"].replace(RECORDED, "stoatflow_dropped"))
+        if name.startswith("stoatflow_dropped") and label == "reason"
+        for word in words
+    }
+    assert len(words) >= 6
+    assert words <= known
+
+
+def test_every_panel_has_data(watching: Watching) -> None:
+    def empty() -> list[tuple[str, str]]:
+        return [(title, query) for title, query in dashboard_queries(SPAN) if not watching.prometheus.query(query)]
+
+    until(lambda: empty() == [], empty)
+
+
+def test_promtool_finds_nothing_in_the_metrics_but_older_names(watching: Watching) -> None:
+    said = subprocess.run(
+        [find_prometheus().promtool, "check", "metrics"],
+        input=ask(watching.app, "/metrics", accept="text/plain"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = [line for line in (said.stdout + said.stderr).splitlines() if line]
+    assert {line.split(" ")[0] for line in lines} == OLDER_NAMES, said
+
+
+def test_the_commands_of_the_page_are_answered(watching: Watching) -> None:
+    asked = set(re.findall(r'curl [^\n]*?http://127\.0\.0\.1:8080(/[^\s"\']*)', PAGE.read_text("utf-8")))
+    assert len(asked) > 5
+    for path in asked - {"/pause", "/resume"}:
+        assert ask(watching.app, path), path
+
+
+# The last ones: they change what the others see.
+
+
+def test_a_pause_is_told(watching: Watching) -> None:
+    ask(watching.app, "/pause", "POST")
+    firing = watching.prometheus.firing
+    # What is read no more can't be dropped, and that nothing is committed is no news.
+    calm = {"StoatFlowPaused", "StoatFlowParkedAtBound"}
+    until(lambda: set(firing()) - {DISK} == calm, lambda: sorted(firing()))
+    ask(watching.app, "/resume", "POST")
+    until(lambda: "StoatFlowPaused" not in firing(), lambda: sorted(firing()))
+
+
+def test_an_end_is_told(watching: Watching) -> None:
+    watching.app.close("10s")
+    firing = watching.prometheus.firing
+    until(lambda: set(firing()) - {DISK} == {"StoatFlowDown"}, lambda: sorted(firing()))
+    assert {rule["alert"] for rule in alerts()} >= set(firing())
