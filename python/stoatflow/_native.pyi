@@ -49,6 +49,9 @@ __all__ = [
     "StoreIterator",
     "TimerStore",
     "TimestampedKeyValueStore",
+    "TopicReader",
+    "TopicsClient",
+    "TransactionalWriter",
     "VersionedKeyValueStore",
     "WindowStore",
     "WorkerClient",
@@ -387,6 +390,54 @@ class Driver:
         """Topics that the topology wrote to, by name."""
     def close(self) -> None:
         """Stop cleanly and remove everything; more than once is allowed."""
+
+@final
+class TopicsClient:
+    """The way to the topics of a broker, through the engine's client: what there is, by position; a writer."""
+
+    def __new__(cls, pairs: list[tuple[str, object]], broker: EmbeddedBroker | None = None) -> TopicsClient: ...
+    @property
+    def address(self) -> str:
+        """Where it is."""
+    def topic(self, name: str) -> tuple[int, str | None] | None:
+        """Give the number of partitions and the topic's id, if it has one; `None` if there is no such topic."""
+    def ranges(self, topic: str, partitions: int) -> list[tuple[int, int]]:
+        """Give the first offset and the end of each partition, as a `read_committed` reader sees it."""
+    def keeps_latest(self, topic: str) -> bool:
+        """Does a record stay until another one of its key comes?"""
+    def create_topic(self, name: str, partitions: int, config: list[tuple[str, str]]) -> None:
+        """Make a topic with the broker's default of replicas; one that is there stays as it is."""
+    def read(self, topic: str, partition: int, begin: int, until: int) -> TopicReader:
+        """Give a reader of the committed records of a partition, from one offset up to another."""
+    def writer(self, id: str) -> TransactionalWriter:
+        """Open a writer in transactions; it fences an older one with this id, and ends what that one left open."""
+
+@final
+class TopicReader:
+    """Reads one partition from an offset up to another."""
+
+    def next(self, most: int) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+        """Give the next records (offset, timestamp, key, value, headers), at most so many; none at the end."""
+
+@final
+class TransactionalWriter:
+    """Writes in transactions: `begin`, `send` as often as need be, `flush`, `commit` or `abort`."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+    def send(
+        self,
+        records: list[
+            tuple[str, int | None, bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
+        ],
+    ) -> None:
+        """Hand records over (topic, partition or None, key, value, timestamp, headers)."""
+    def flush(self) -> None:
+        """Wait until all of them are acknowledged."""
+    def commit(self) -> bool:
+        """Commit; false if the broker has aborted it instead."""
+    def abort(self) -> None:
+        """End the transaction as one that never was."""
 
 @final
 class WorkerClient:

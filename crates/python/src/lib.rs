@@ -32,6 +32,7 @@ mod serde;
 mod settings;
 mod steady;
 mod tokens;
+mod topics;
 mod udf;
 mod vectorcall;
 mod worker;
@@ -79,6 +80,8 @@ mod _native {
     use crate::settings::{
         check_settings, error_kinds, settings_schema, source_defaults, streams_config_markdown,
     };
+    #[pymodule_export]
+    use crate::topics::{TopicReader, TopicsClient, TransactionalWriter};
     #[pymodule_export]
     use crate::worker::WorkerClient;
 

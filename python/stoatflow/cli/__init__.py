@@ -28,9 +28,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words == {"--version", "--verbose"}:
         return _built_with()
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    from stoatflow.cli import acls, demo, describe, doctor, load, new, query, reconcile, reset, run, word_count, worker
+    from stoatflow.cli import (
+        acls,
+        demo,
+        describe,
+        dlq,
+        doctor,
+        load,
+        new,
+        query,
+        reconcile,
+        reset,
+        run,
+        word_count,
+        worker,
+    )
 
-    for command in (run, new, acls, demo, describe, doctor, load, query, reconcile, reset, word_count, worker):
+    for command in (run, new, acls, demo, describe, dlq, doctor, load, query, reconcile, reset, word_count, worker):
         command.add_to(commands)
     given = parser.parse_args(argv)
     from stoatflow.cli.loading import UserFileError

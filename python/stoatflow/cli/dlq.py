@@ -1,0 +1,251 @@
+"""`stoatflow dlq list | show | replay TOPIC`: dead letters by cause, one by one, and back to where they came from.
+
+Takes a topic of dead letters and the settings with which an application reaches the broker. `replay` shows what it
+will do, asks, and does it; the work is that of `stoatflow.dlq`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from stoatflow.dlq.letter import Letter
+    from stoatflow.dlq.replay import Replay
+    from stoatflow.dlq.selection import Selection
+    from stoatflow.dlq.topic import DeadLetterTopic
+
+_PLACE = re.compile(r"(\d+):(\d+)")
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the commands."""
+    parser = commands.add_parser(
+        "dlq",
+        help="look at dead letters, and replay them",
+        description="Look at the dead letters of a topic by cause, show one, and send them back to where they came "
+        "from. Headers of StoatFlow and of Kafka Streams (KIP-1034) are read.",
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show|replay")
+    listing = _action(
+        actions, "list", _list, "say what is in a topic of dead letters, by cause", "Print one line for each cause."
+    )
+    showing = _action(
+        actions,
+        "show",
+        _show,
+        "show one dead letter",
+        "Show one dead letter: the record, where it came from, what went wrong. Without a place: the newest one that "
+        "the options choose.",
+    )
+    showing.add_argument("place", nargs="?", type=place, metavar="PARTITION:OFFSET", help="where the letter stands")
+    replaying = _action(
+        actions,
+        "replay",
+        _replay,
+        "send dead letters back to where they came from",
+        "Send dead letters back to the topics and partitions that they came from, each one once: what was replayed is "
+        "noted in the topic TOPIC-replayed, in the same transaction, and left out the next time.",
+    )
+    replaying.add_argument(
+        "--offset",
+        action="append",
+        default=[],
+        type=place,
+        metavar="PARTITION:OFFSET",
+        help="this letter (may be given again)",
+    )
+    replaying.add_argument("--again", action="store_true", help="those too that were replayed before")
+    replaying.add_argument("--dry-run", action="store_true", help="show what would be done, and change nothing")
+    replaying.add_argument("--yes", action="store_true", help="don't ask")
+    for each in (listing, showing, replaying):
+        each.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _action(actions: argparse._SubParsersAction[Any], name: str, run: Any, short: str, long: str) -> Any:
+    parser = actions.add_parser(name, help=short, description=long)
+    # `--since -2h` is a value, as a number is: argparse knows numbers only.
+    parser._negative_number_matcher = re.compile(r"^-\d+(\.\d+)?(ms|s|m|h|d)$")
+    parser.add_argument("topic", metavar="TOPIC", help="the topic of the dead letters")
+    parser.add_argument("--config", metavar="FILE", help="settings: TOML, JSON or Java properties; the application's do")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="instead of the file's")
+    parser.add_argument(
+        "--cause",
+        action="append",
+        default=[],
+        metavar="CAUSE",
+        help="only this cause, as `list` names it, or this exception (may be given again)",
+    )
+    parser.add_argument("--node", action="append", default=[], help="only what failed there (may be given again)")
+    parser.add_argument(
+        "--source", action="append", default=[], metavar="TOPIC", help="only what came from there (may be given again)"
+    )
+    parser.add_argument(
+        "--since",
+        type=since,
+        metavar="TIME",
+        help="only records of then or later: a time with its zone (2026-01-31T12:00:00Z), or a duration back (2h)",
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def place(text: str) -> tuple[int, int]:
+    """Read `PARTITION:OFFSET`; raise `ArgumentTypeError` for what is none."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no place of a letter; write PARTITION:OFFSET, such as 0:17")
+    return int(found[1]), int(found[2])
+
+
+def since(text: str) -> int:
+    """Read a time, or a duration back from now; raise `ArgumentTypeError` for what is neither."""
+    from stoatflow.durations import duration_ms, timestamp_ms
+
+    back = text.removeprefix("-")
+    try:
+        if re.fullmatch(r"[\d.]+[a-z]+", back):
+            return int(time.time() * 1000) - duration_ms(back)
+        # Python 3.10 doesn't know Z.
+        return timestamp_ms(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text)))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time ({error}); write one with its zone such as 2026-01-31T12:00:00Z, or a duration back "
+            "such as 2h"
+        ) from None
+
+
+def _list(given: argparse.Namespace) -> int:
+    from stoatflow.dlq import selection, text
+
+    topic, chosen = _open(given), _selection(given)
+    replayed, sums, seen = topic.replayed(), dict[Any, selection.Sum](), selection.Seen()
+    for letter in topic.letters():
+        seen.note(letter, chosen)
+        if chosen.takes(letter):
+            selection.add(sums, letter, replayed=(letter.partition, letter.offset) in replayed)
+    seen.check(chosen, topic.name)
+    rows = sorted(sums.values(), key=lambda one: (-one.count, one.cause.id))
+    print(_json(text.listed_json(topic, rows)) if given.json else text.listed(topic, rows))
+    return 0
+
+
+def _show(given: argparse.Namespace) -> int:
+    from stoatflow.dlq import selection, text
+    from stoatflow.errors import ConfigError
+
+    places = () if given.place is None else (given.place,)
+    topic, chosen = _open(given), _selection(given, places)
+    seen = selection.Seen()
+    newest: Letter | None = None
+    for letter in topic.letters():
+        seen.note(letter, chosen)
+        if chosen.takes(letter) and (newest is None or letter.timestamp >= newest.timestamp):
+            newest = letter
+    seen.check(chosen, topic.name)
+    if newest is None:
+        raise ConfigError(
+            f"there is no such dead letter in '{topic.name}'",
+            next_step=f"see what there is: stoatflow dlq list {topic.name}",
+        )
+    replayed = (newest.partition, newest.offset) in topic.replayed()
+    if given.json:
+        print(_json(text.shown_json(newest, replayed=replayed)))
+    else:
+        print(text.shown(newest, replayed=replayed))
+    return 0
+
+
+def _replay(given: argparse.Namespace) -> int:
+    from stoatflow.dlq import text
+    from stoatflow.dlq.replay import Replay, Verdict
+    from stoatflow.dlq.topic import DeadLetterTopic, connect
+    from stoatflow.errors import ConfigError
+
+    client = connect(_settings(given))
+    topic = DeadLetterTopic(client, given.topic)
+    replay = Replay(client, topic, _selection(given, given.offset), again=given.again)
+    plan = replay.look()
+    if given.json:
+        print(_json(text.planned_json(topic, plan)))
+    else:
+        print(text.planned(topic, plan), flush=True)
+    replay.check(plan)
+    total = plan.total(Verdict.SENT)
+    if given.dry_run or total == 0:
+        _say(given, "nothing was changed (--dry-run)" if given.dry_run else "there is nothing to replay")
+        return 0
+    if not given.yes:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise ConfigError(
+                "nothing was replayed: a replay must be confirmed, and nobody can be asked here (no terminal)",
+                next_step="add --yes to do it, or --dry-run to look only",
+            )
+        if not _confirmed(total):
+            _say(given, "nothing was changed")
+            return 1
+    return _make(given, replay, total)
+
+
+def _make(given: argparse.Namespace, replay: Replay, total: int) -> int:
+    ended = False
+    try:
+        done = replay.make(lambda count: print(f"{count:,} of {total:,}", file=sys.stderr, flush=True))
+        ended = True
+    finally:
+        if not ended and replay.done:
+            print(
+                f"stoatflow: {replay.done:,} of {total:,} were replayed; the next replay leaves them out",
+                file=sys.stderr,
+            )
+    _say(given, f"replayed: {done:,}")
+    if done != total:
+        _say(given, "another replay has sent the others meanwhile")
+    return 0
+
+
+def _say(given: argparse.Namespace, text: str) -> None:
+    """Say what became of it; beside JSON, where it doesn't mix with it."""
+    print(text if given.json else f"\n{text}", file=sys.stderr if given.json else sys.stdout)
+
+
+def _confirmed(total: int) -> bool:
+    try:
+        return input(f"\nSend {total:,} back? Type yes to do it: ").strip().lower() == "yes"
+    except EOFError:
+        print()
+        return False
+
+
+def _open(given: argparse.Namespace) -> DeadLetterTopic:
+    from stoatflow.dlq.topic import DeadLetterTopic, connect
+
+    return DeadLetterTopic(connect(_settings(given)), given.topic)
+
+
+def _selection(given: argparse.Namespace, places: Any = ()) -> Selection:
+    from stoatflow.dlq.selection import Selection
+
+    return Selection(tuple(given.cause), tuple(given.node), tuple(given.source), given.since, frozenset(places))
+
+
+def _settings(given: argparse.Namespace) -> Any:
+    from stoatflow.settings import Settings
+
+    named = {} if given.bootstrap is None else {"bootstrap.servers": given.bootstrap}
+    settings = Settings(named) if given.config is None else Settings.from_file(given.config, named)
+    # Nothing is done under the application's name.
+    settings = settings.with_defaults({"application.id": "stoatflow-dlq"})
+    settings.check()
+    return settings
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, indent=2)

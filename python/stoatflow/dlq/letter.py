@@ -1,0 +1,128 @@
+"""One dead letter, read from a record of its topic.
+
+Takes a record with the headers of StoatFlow (`__stoatflow.errors.*`) or of Kafka Streams (`__streams.errors.*`,
+KIP-1034); gives the input record, where it came from, and what went wrong. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+OURS = "__stoatflow.errors."
+STREAMS = "__streams.errors."
+REPLAY = "__stoatflow.replay."
+"""Before the names of the headers that a replayed record has."""
+
+Header: TypeAlias = tuple[str, bytes | None]
+# The header with which what is said of an error begins; a record's own headers stand before it.
+_FIRST = {OURS: "application", STREAMS: "exception"}
+_STREAMS_NAMES = {"stacktrace": "traceback"}
+
+
+class Place(NamedTuple):
+    """Where a record stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Cause(NamedTuple):
+    """What letters have in common that failed for one reason."""
+
+    application: str | None
+    node: str | None
+    kind: str | None
+    exception: str | None
+    source: str | None
+
+    @property
+    def id(self) -> str:
+        """A short name for it: the same in every run."""
+        told = "\0".join(part or "" for part in self)
+        return hashlib.sha256(told.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter."""
+
+    partition: int
+    """Of the dead-letter topic."""
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    """Those of the input record."""
+    told: Mapping[str, str]
+    """What the headers say of the error, under the names of StoatFlow's without the prefix."""
+
+    @property
+    def source(self) -> Place | None:
+        """Where the input record stands; `None` if there was none, as in a punctuation."""
+        topic = self.told.get("topic")
+        partition, offset = _number(self.told.get("partition")), _number(self.told.get("offset"))
+        if not topic or partition is None or offset is None:
+            return None
+        return Place(topic, partition, offset)
+
+    @property
+    def cause(self) -> Cause:
+        """Why it is here."""
+        told = self.told
+        exception = told.get("exception") or told.get("kind")
+        return Cause(told.get("application"), told.get("node"), told.get("kind"), exception, told.get("topic"))
+
+    @property
+    def is_gone(self) -> bool:
+        """Had the input record left its topic before the letter was written? Then key and value are missing."""
+        return self.told.get("gone") == "true"
+
+    @property
+    def replays(self) -> int:
+        """How often its record had been replayed before it failed."""
+        told = [value for name, value in self.headers if name == f"{REPLAY}attempt"]
+        return (_number((told[-1] or b"").decode(errors="replace")) or 0) if told else 0
+
+
+def read(
+    partition: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header],
+) -> Letter | None:
+    """Read a record as a letter; `None` if its headers don't say that it is one."""
+    last = next((name for name, _ in reversed(headers) if name.startswith((OURS, STREAMS))), None)
+    if last is None:
+        return None
+    family = OURS if last.startswith(OURS) else STREAMS
+    # A record that was a dead letter itself, read and failed again, has the headers of both: the last ones count.
+    starts = [at for at, (name, _) in enumerate(headers) if name == family + _FIRST[family]]
+    start = starts[-1] if starts else next(at for at, (name, _) in enumerate(headers) if name.startswith(family))
+    own, told = list(headers[:start]), dict[str, str]()
+    for name, content in headers[start:]:
+        if not name.startswith(family):
+            own.append((name, content))
+        elif content is not None:
+            told[name.removeprefix(family)] = content.decode("utf-8", "replace")
+    if family == STREAMS:
+        told = _from_streams(told)
+    return Letter(partition, offset, timestamp, key, value, tuple(own), told)
+
+
+def _from_streams(told: Mapping[str, str]) -> dict[str, str]:
+    """Kafka Streams writes the exception as `class: message`, and what it doesn't know as -1."""
+    ours = {_STREAMS_NAMES.get(name, name): text for name, text in told.items()}
+    if "exception" in ours:
+        ours["exception"] = ours["exception"].partition(": ")[0]
+    return ours
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -1,0 +1,240 @@
+"""Sends dead letters back to where they came from: each one once, whenever the process ends.
+
+Takes a topic of dead letters and a selection. `look` gives what would be done. `make` does it in transactions of some
+hundred letters; each has the records and the mark that says so. A replay that was killed leaves a transaction that the
+broker aborts, or that the next replay ends; what was committed is marked and left out then.
+
+```text
+open the writer ──────────► read the marks ──► read letters ──► begin, records and mark, commit ─┐
+fences another replay,      what it, or an     up to the ends         ▲                          │
+ends its transaction        earlier one, did   of the look            └──────────────────────────┘
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from stoatflow.dlq import marks
+from stoatflow.dlq.letter import REPLAY
+from stoatflow.dlq.selection import Seen
+from stoatflow.errors import (
+    AuthorizationError,
+    BrokerUnavailableError,
+    ConfigError,
+    FencedError,
+    MissingTopicError,
+    StoatFlowError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stoatflow._runtime import bridge
+    from stoatflow.dlq.letter import Cause, Header, Letter, Place
+    from stoatflow.dlq.selection import Selection
+    from stoatflow.dlq.topic import DeadLetterTopic
+
+_LETTERS = 500
+_BYTES = 1_000_000
+_ATTEMPTS = 3
+
+Record = tuple[str, int | None, bytes | None, bytes | None, int, list["Header"]]
+
+
+class Verdict(Enum):
+    """What becomes of a selected letter; the text is said of those that stay."""
+
+    SENT = "are sent back"
+    REPLAYED = "were replayed before (--again sends them once more)"
+    GONE = "have no record: it had left its topic before the letter was written"
+    NOWHERE = "came from no record: a timer, a punctuation, or a source that isn't named"
+
+
+class Counted(NamedTuple):
+    """Letters that have one cause and one verdict."""
+
+    cause: Cause
+    verdict: Verdict
+
+
+@dataclass
+class Plan:
+    """What a replay would do."""
+
+    counts: dict[Counted, int] = field(default_factory=dict)
+    targets: dict[str, set[int]] = field(default_factory=dict)
+    """Topics that get records, with their partitions."""
+
+    def total(self, verdict: Verdict) -> int:
+        """Count the letters with a verdict."""
+        return sum(count for counted, count in self.counts.items() if counted.verdict is verdict)
+
+
+class Replay:
+    """One replay of one topic."""
+
+    def __init__(
+        self, client: bridge.TopicsClient, topic: DeadLetterTopic, selection: Selection, *, again: bool = False
+    ) -> None:
+        """`again` sends those too that were replayed before."""
+        self._client, self._topic, self._selection, self._again = client, topic, selection, again
+        self.done = 0
+        """How many letters were replayed: at least so many, if it ended with an error."""
+
+    def look(self) -> Plan:
+        """Say what it would do, and change nothing."""
+        plan, seen = Plan(), Seen()
+        for letter, verdict in self._judged(self._topic.replayed(), seen):
+            counted = Counted(letter.cause, verdict)
+            plan.counts[counted] = plan.counts.get(counted, 0) + 1
+            if verdict is Verdict.SENT and letter.source is not None:
+                plan.targets.setdefault(letter.source.topic, set()).add(letter.source.partition)
+        seen.check(self._selection, self._topic.name)
+        return plan
+
+    def check(self, plan: Plan) -> None:
+        """Raise for a topic or a partition to which letters would go and that is not there."""
+        for topic, partitions in sorted(plan.targets.items()):
+            found = self._client.topic(topic)
+            if found is None:
+                raise MissingTopicError(
+                    f"the topic '{topic}', where dead letters came from, does not exist at {self._client.address}; "
+                    "nothing was replayed",
+                    next_step=f"create it with {max(partitions) + 1} or more partitions, or choose letters of others "
+                    "with --source",
+                )
+            if max(partitions) >= found[0]:
+                raise MissingTopicError(
+                    f"dead letters came from partition {max(partitions)} of '{topic}', which has only {found[0]} "
+                    "partition(s) now; nothing was replayed",
+                    next_step="add partitions, or choose letters of other topics with --source",
+                )
+
+    def make(self, tell: Callable[[int], object]) -> int:
+        """Do it; `tell` gets the number of letters after each commit. Gives that number."""
+        self._make_marks_topic()
+        try:
+            writer = self._client.writer(f"stoatflow-dlq-{self._topic.name}")
+            # Only now: what another replay has done is known once its last transaction has ended.
+            replayed = self._topic.replayed()
+            number, run = 0, uuid.uuid4().hex
+            for batch in self._batches(replayed):
+                self._commit(writer, batch, f"{run}/{number}")
+                number += 1
+                self.done += len(batch)
+                tell(self.done)
+        except FencedError as error:
+            raise FencedError(
+                f"another replay of '{self._topic.name}' has begun, and stopped this one after {self.done:,} letters",
+                next_step="wait for its end; then replay what is left",
+            ) from error
+        except AuthorizationError as error:
+            raise self._unauthorized(error) from error
+        return self.done
+
+    def _unauthorized(self, error: AuthorizationError) -> AuthorizationError:
+        if "TransactionalId" not in error.message:
+            return error
+        return AuthorizationError(
+            error.message,
+            next_step=f"grant this user Write on the transactional ids that begin with stoatflow-dlq-{self._topic.name}",
+            coordinates=error.coordinates,
+        )
+
+    def _judged(self, replayed: marks.Replayed, seen: Seen) -> Iterator[tuple[Letter, Verdict]]:
+        for letter in self._topic.letters():
+            seen.note(letter, self._selection)
+            if self._selection.takes(letter):
+                yield letter, self._verdict(letter, replayed)
+
+    def _verdict(self, letter: Letter, replayed: marks.Replayed) -> Verdict:
+        if letter.source is None:
+            return Verdict.NOWHERE
+        if letter.is_gone:
+            return Verdict.GONE
+        if not self._again and (letter.partition, letter.offset) in replayed:
+            return Verdict.REPLAYED
+        return Verdict.SENT
+
+    def _batches(self, replayed: marks.Replayed) -> Iterator[list[tuple[Letter, Place]]]:
+        batch: list[tuple[Letter, Place]] = []
+        weight = 0
+        for letter, verdict in self._judged(replayed, Seen()):
+            if verdict is Verdict.SENT and letter.source is not None:
+                batch.append((letter, letter.source))
+                weight += len(letter.key or b"") + len(letter.value or b"")
+                if len(batch) >= _LETTERS or weight >= _BYTES:
+                    yield batch
+                    batch, weight = [], 0
+        if batch:
+            yield batch
+
+    def _commit(self, writer: bridge.TransactionalWriter, batch: list[tuple[Letter, Place]], key: str) -> None:
+        """Write a batch and its mark in a transaction. One that the broker aborts is tried again."""
+        places = [(letter.partition, letter.offset) for letter, _ in batch]
+        mark = marks.Mark(self._topic.id, marks.ranges_of(places))
+        now = int(time.time() * 1000)
+        records = [self._record(letter, source) for letter, source in batch]
+        records.append((marks.topic_of(self._topic.name), 0, key.encode(), mark.encode(), now, []))
+        for _ in range(_ATTEMPTS):
+            writer.begin()
+            try:
+                writer.send(records)
+                writer.flush()
+            except BaseException:
+                # It is the first error that counts. An abort that fails too is made up for by the next replay.
+                with contextlib.suppress(StoatFlowError):
+                    writer.abort()
+                raise
+            if writer.commit():
+                return
+        raise BrokerUnavailableError(
+            f"the broker aborted a transaction {_ATTEMPTS} times; {self.done:,} letters were replayed before",
+            next_step="look at the broker's log, then replay again: it goes on with those that are left",
+        )
+
+    def _record(self, letter: Letter, source: Place) -> Record:
+        """Make the record that is sent back: the input record's bytes, and which letter it comes from."""
+        headers = [header for header in letter.headers if not header[0].startswith(REPLAY)]
+        told = {
+            "topic": self._topic.name,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "attempt": letter.replays + 1,
+        }
+        headers += [(f"{REPLAY}{name}", str(value).encode()) for name, value in told.items()]
+        return source.topic, source.partition, letter.key, letter.value, letter.timestamp, headers
+
+    def _make_marks_topic(self) -> None:
+        """Make the topic of the marks, if need be; raise for one that forgets."""
+        name = marks.topic_of(self._topic.name)
+        how = f"create it with one partition and cleanup.policy=compact, or grant this user Create on the topic '{name}'"
+        if self._client.topic(name) is None:
+            try:
+                self._client.create_topic(name, 1, [("cleanup.policy", "compact")])
+            except AuthorizationError as error:
+                raise AuthorizationError(
+                    f"what is replayed is noted in the topic '{name}', which does not exist and can't be made: "
+                    f"{error.message}",
+                    next_step=how,
+                ) from error
+        try:
+            kept = self._client.keeps_latest(name)
+        except AuthorizationError as error:
+            raise AuthorizationError(
+                error.message,
+                next_step=f"grant this user DescribeConfigs on the topic '{name}': its marks must not expire, and that "
+                "is looked at first",
+            ) from error
+        if not kept:
+            raise ConfigError(
+                f"the topic '{name}', in which it is noted what was replayed, is not compacted: its marks expire, and "
+                "letters would be replayed twice",
+                next_step=f"set cleanup.policy=compact on '{name}'",
+            )

@@ -1,0 +1,99 @@
+"""Which letters are meant, and what they come to.
+
+Takes letters, gives yes or no, and sums by cause. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stoatflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoatflow.dlq.letter import Cause, Letter
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Letters that meet every condition; one without values is met by all."""
+
+    causes: tuple[str, ...] = ()
+    """Ids of causes, or names of exceptions."""
+    nodes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    """Topics that the records came from."""
+    since: int | None = None
+    """Milliseconds."""
+    places: frozenset[tuple[int, int]] = frozenset()
+    """Partition and offset in the dead-letter topic."""
+
+    def takes(self, letter: Letter) -> bool:
+        """Is this one meant?"""
+        cause = letter.cause
+        return (
+            (not self.causes or cause.id in self.causes or cause.exception in self.causes)
+            and (not self.nodes or cause.node in self.nodes)
+            and (not self.sources or cause.source in self.sources)
+            and (self.since is None or letter.timestamp >= self.since)
+            and (not self.places or (letter.partition, letter.offset) in self.places)
+        )
+
+
+@dataclass
+class Seen:
+    """What there is of the words of a selection: one that means nothing is a mistake, and no empty answer."""
+
+    words: set[str | None] = field(default_factory=set)
+    places: set[tuple[int, int]] = field(default_factory=set)
+
+    def note(self, letter: Letter, selection: Selection) -> None:
+        """Take a letter, selected or not."""
+        cause = letter.cause
+        self.words.update((cause.id, cause.exception, cause.node, cause.source))
+        place = letter.partition, letter.offset
+        if place in selection.places:
+            self.places.add(place)
+
+    def check(self, selection: Selection, topic: str) -> None:
+        """Raise `ConfigError` for what no letter has."""
+        said = [
+            *(f"--cause {word}" for word in selection.causes if word not in self.words),
+            *(f"--node {word}" for word in selection.nodes if word not in self.words),
+            *(f"--source {word}" for word in selection.sources if word not in self.words),
+            *(f"offset {p}:{o}" for p, o in sorted(selection.places - self.places)),
+        ]
+        if said:
+            raise ConfigError(
+                f"no dead letter in '{topic}' has {', '.join(said)}",
+                next_step=f"see what there is: stoatflow dlq list {topic}",
+            )
+
+
+@dataclass
+class Sum:
+    """The letters of one cause."""
+
+    cause: Cause
+    first: int
+    last: int
+    count: int = 0
+    replayed: int = 0
+    """How many of them were sent back."""
+    again: int = 0
+    """How many of them are of records that had been replayed, and failed again."""
+
+    def add(self, letter: Letter, *, replayed: bool) -> None:
+        """Count one."""
+        self.first, self.last = min(self.first, letter.timestamp), max(self.last, letter.timestamp)
+        self.count += 1
+        self.replayed += replayed
+        self.again += letter.replays > 0
+
+
+def add(sums: dict[Cause, Sum], letter: Letter, *, replayed: bool) -> None:
+    """Count a letter with its cause."""
+    cause = letter.cause
+    if cause not in sums:
+        sums[cause] = Sum(cause, letter.timestamp, letter.timestamp)
+    sums[cause].add(letter, replayed=replayed)

@@ -1,0 +1,111 @@
+"""A topic of dead letters on a broker, and the marks of what was replayed from it.
+
+Takes settings and a name; gives letters, partition by partition, up to the ends as they were when it was opened. Reads
+what is committed. Says what to do if the topic is missing, or has no dead letters. Never writes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from stoatflow._runtime import bridge
+from stoatflow.dlq import marks
+from stoatflow.dlq.letter import OURS, STREAMS, read
+from stoatflow.errors import ConfigError, IncompatibleStateError, MissingTopicError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stoatflow.dlq.letter import Header, Letter
+    from stoatflow.settings import Settings
+
+_PAGE = 1000
+_EMBEDDED = "embedded:"
+
+
+def connect(settings: Settings) -> bridge.TopicsClient:
+    """Open the way to the broker. Unlike an application, this makes no folder for an embedded one."""
+    servers = str(settings.get("bootstrap.servers", ""))
+    if servers.startswith(_EMBEDDED) and not os.path.isdir(servers.removeprefix(_EMBEDDED)):
+        raise ConfigError(
+            f"there is no embedded broker at '{servers.removeprefix(_EMBEDDED)}'",
+            next_step="name the folder of bootstrap.servers of the application, from where you are",
+        )
+    return bridge.TopicsClient(settings.pairs())
+
+
+class DeadLetterTopic:
+    """See the module."""
+
+    def __init__(self, client: bridge.TopicsClient, name: str) -> None:
+        """Look for the topic; raise `MissingTopicError`."""
+        found = client.topic(name)
+        if found is None:
+            raise MissingTopicError(
+                f"the topic '{name}' does not exist at {client.address}",
+                next_step="name a topic of DLQ(...) or errors.dead.letter.queue.topic.name, and check bootstrap.servers",
+            )
+        self.name, self._client = name, client
+        self._partitions, self.id = found
+        self._ranges = client.ranges(name, self._partitions)
+        self.strangers = 0
+        """Records that are no dead letters, of those that were read last."""
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return self._client.address
+
+    def letters(self) -> Iterator[Letter]:
+        """Read all letters; raise `ConfigError` if there are records, but no letter."""
+        self.strangers = known = 0
+        for partition, offset, timestamp, key, value, headers in self._records():
+            letter = read(partition, offset, timestamp, key, value, headers)
+            if letter is None:
+                self.strangers += 1
+            else:
+                known += 1
+                yield letter
+        if self.strangers and not known:
+            raise ConfigError(
+                f"'{self.name}' is no topic of dead letters: none of its {self.strangers:,} records has a header "
+                f"{OURS}... or {STREAMS}...",
+                next_step="name a topic of DLQ(...) or errors.dead.letter.queue.topic.name",
+            )
+
+    def _records(self) -> Iterator[tuple[int, int, int, bytes | None, bytes | None, list[Header]]]:
+        for partition, (begin, end) in enumerate(self._ranges):
+            for record in _read(self._client, self.name, partition, begin, end):
+                yield (partition, *record)
+
+    def replayed(self) -> marks.Replayed:
+        """Read which letters have been replayed, as it is now."""
+        name = marks.topic_of(self.name)
+        found = self._client.topic(name)
+        if found is None:
+            return marks.Replayed()
+        all_marks = []
+        for partition, (begin, end) in enumerate(self._client.ranges(name, found[0])):
+            for offset, _, _, value, _ in _read(self._client, name, partition, begin, end):
+                all_marks.append(marks.Mark.decode(value, f"offset {offset} of partition {partition} of '{name}'"))
+        replayed = marks.Replayed(all_marks, self.id)
+        beyond = replayed.beyond([end for _, end in self._ranges])
+        if beyond is not None:
+            raise IncompatibleStateError(
+                f"'{name}' says that the letter {beyond[0]}:{beyond[1]} was replayed, and '{self.name}' ends before it: "
+                "it was made anew, or has lost records, and which letters were replayed is not known",
+                next_step=f"compare the letters with their topics, then delete '{name}': all letters count as not "
+                "replayed then",
+            )
+        return replayed
+
+
+def _read(
+    client: bridge.TopicsClient, topic: str, partition: int, begin: int, end: int
+) -> Iterator[tuple[int, int, bytes | None, bytes | None, list[Header]]]:
+    if begin >= end:
+        return
+    reader = client.read(topic, partition, begin, end)
+    while page := reader.next(_PAGE):
+        yield from page
