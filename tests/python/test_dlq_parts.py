@@ -130,7 +130,7 @@ def test_words_that_mean_nothing_are_named() -> None:
     chosen = Selection(("ValueError", "x"), ("parse", "n"), ("orders", "s"), None, frozenset({(0, 5), (0, 6)}))
     seen = Seen()
     seen.note(letter(OURS), chosen)
-    with pytest.raises(ConfigError, match=r"has --cause x, --node n, --source s, offset 0:6\. Next: .*dlq list bad"):
+    with pytest.raises(ConfigError, match=r"matches --cause x, --node n, --source s, offset 0:6\. Next: .*dlq list bad"):
         seen.check(chosen, "bad")
 
 

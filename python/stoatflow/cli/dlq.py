@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoatflow.dlq.letter import Letter
+    from stoatflow.dlq.letter import Cause, Letter
     from stoatflow.dlq.replay import Replay
     from stoatflow.dlq.selection import Selection
     from stoatflow.dlq.topic import DeadLetterTopic
@@ -126,7 +126,8 @@ def _list(given: argparse.Namespace) -> int:
     from stoatflow.dlq import selection, text
 
     topic, chosen = _open(given), _selection(given)
-    replayed, sums, seen = topic.replayed(), dict[Any, selection.Sum](), selection.Seen()
+    replayed, seen = topic.replayed(), selection.Seen()
+    sums: dict[Cause, selection.Sum] = {}
     for letter in topic.letters():
         seen.note(letter, chosen)
         if chosen.takes(letter):

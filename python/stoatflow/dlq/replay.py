@@ -48,12 +48,12 @@ Record = tuple[str, int | None, bytes | None, bytes | None, int, list["Header"]]
 
 
 class Verdict(Enum):
-    """What becomes of a selected letter; the text is said of those that stay."""
+    """What becomes of a selected letter, as it is said."""
 
-    SENT = "are sent back"
-    REPLAYED = "were replayed before (--again sends them once more)"
-    GONE = "have no record: it had left its topic before the letter was written"
-    NOWHERE = "came from no record: a timer, a punctuation, or a source that isn't named"
+    SENT = "to be sent back"
+    REPLAYED = "left out, replayed before (--again takes them too)"
+    GONE = "left out, without their record: it had left its topic before the letter was written"
+    NOWHERE = "left out, from no record: of a timer or a punctuation, or their topic is not named"
 
 
 class Counted(NamedTuple):

@@ -65,7 +65,7 @@ class Seen:
         ]
         if said:
             raise ConfigError(
-                f"no dead letter in '{topic}' has {', '.join(said)}",
+                f"no dead letter in '{topic}' matches {', '.join(said)}",
                 next_step=f"see what there is: stoatflow dlq list {topic}",
             )
 

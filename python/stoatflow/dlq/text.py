@@ -114,7 +114,7 @@ def shown(letter: Letter, *, replayed: bool) -> str:
         rows.append(("failed again", f"its record had been replayed {_many(letter.replays, 'time')}"))
     rows += [
         (name, line(told[name]))
-        for name in ("application", "function", "lane", "epoch", "attempts", "watermark")
+        for name in ("application", "function", "attempts", "watermark")
         if name in told
     ]
     rows += [("header", f"{line(name)}: {_short(value)}") for name, value in letter.headers]
@@ -155,7 +155,7 @@ def planned(topic: DeadLetterTopic, plan: Plan) -> str:
         total = plan.total(verdict)
         if total == 0 and verdict is not Verdict.SENT:
             continue
-        lines += ["", f"{_many(total, 'dead letter')} that {verdict.value}" + (":" if total else "")]
+        lines += ["", f"{verdict.value}: {total:,}"]
         rows = [
             (f"  {counted.cause.id}", f"{count:,}", *_told(counted.cause, verdict))
             for counted, count in sorted(plan.counts.items(), key=lambda each: (-each[1], each[0].cause.id))

@@ -69,8 +69,8 @@ class DeadLetterTopic:
                 yield letter
         if self.strangers and not known:
             raise ConfigError(
-                f"'{self.name}' is no topic of dead letters: none of its {self.strangers:,} records has a header "
-                f"{OURS}... or {STREAMS}...",
+                f"'{self.name}' is no topic of dead letters: none of its {self.strangers:,} records has headers "
+                f"such as {OURS}topic or {STREAMS}topic",
                 next_step="name a topic of DLQ(...) or errors.dead.letter.queue.topic.name",
             )
 

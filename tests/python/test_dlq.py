@@ -1,0 +1,286 @@
+"""`stoatflow dlq` on an embedded broker: what an application gave up is listed, shown, and sent back once."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow import EmbeddedBroker
+from stoatflow._runtime import bridge
+from stoatflow.cli import main
+from stoatflow.dlq.letter import Header
+
+NOON = 1_769_860_800_000
+ORDERS = [
+    ("ann", '{"cents": 250, "count": 2}'),
+    ("bob", '{"cents": 400}'),
+    ("eve", '{"cents": 100, "cou'),
+    ("kim", '{"cents": 90}'),
+]
+STREAMS: list[Header] = [
+    ("__streams.errors.exception", b"java.lang.IllegalStateException: no"),
+    ("__streams.errors.topic", b"orders"),
+    ("__streams.errors.partition", b"1"),
+    ("__streams.errors.offset", b"9"),
+]
+
+
+def as_bought(order: Any) -> int:
+    return int(order["cents"] * order["count"])
+
+
+def mended(order: Any) -> int:
+    return int(order["cents"] * order.get("count", 1))
+
+
+class Shop:
+    """An application with a mistake, on a broker."""
+
+    def __init__(self, folder: Path, broker: EmbeddedBroker) -> None:
+        self._folder, self.broker = folder, broker
+        for topic in ("orders", "totals", "bad"):
+            broker.create_topic(topic, 2 if topic == "orders" else 1)
+        broker.produce_many("orders", [(1, k.encode(), v.encode(), NOON + n) for n, (k, v) in enumerate(ORDERS)])
+        self.address = f"embedded:{broker.path}"
+        self.client = bridge.TopicsClient([("application.id", "test")], broker.native)
+
+    def work(self, total: Callable[[Any], int]) -> None:
+        builder = sf.StreamsBuilder()
+        orders = builder.stream("orders", key=str, value=dict, on_error=sf.DLQ("bad"))
+        orders.map_values(total, name="total", on_error=sf.DLQ("bad")).to("totals", key=str, value=int)
+        settings = {"application.id": "shop", "state.dir": str(self._folder / "state")}
+        with sf.StoatFlow(builder.build(), settings, broker=self.broker) as app:
+            while str(app.state) != "RUNNING" or app.lag():
+                assert not app.wait(0.01)
+
+    def totals(self) -> list[tuple[str, int]]:
+        rows = self.broker.read("totals")
+        return sorted((r.key.decode(), int.from_bytes(r.value, "big")) for r in rows if r.key and r.value)
+
+    def dlq(self, *arguments: str) -> int:
+        return main(["dlq", *arguments, "--bootstrap", self.address])
+
+    def read(self, topic: str, partition: int = 0) -> list[tuple[int, int, bytes | None, bytes | None, list[Header]]]:
+        found = self.client.topic(topic)
+        assert found is not None
+        begin, end = self.client.ranges(topic, found[0])[partition]
+        return self.client.read(topic, partition, begin, end).next(10_000)
+
+    def write(self, *records: tuple[str, bytes | None, list[Header]]) -> None:
+        """Topic, value, headers."""
+        writer = self.client.writer("by hand")
+        writer.begin()
+        writer.send([(topic, 0, b"k", value, NOON, headers) for topic, value, headers in records])
+        assert writer.commit()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        yield Shop(tmp_path, broker)
+
+
+def listed(shop: Shop, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
+    """By exception."""
+    capsys.readouterr()
+    assert shop.dlq("list", "bad", "--json", *arguments) == 0
+    return {str(cause["exception"]): cause for cause in json.loads(capsys.readouterr().out)["causes"]}
+
+
+def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.work(as_bought)
+    assert shop.totals() == [("ann", 500)]
+    assert shop.dlq("list", "bad") == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes; 0 replayed\n")
+    assert [line.split()[1:] for line in said.splitlines()[3:]] == [
+        ["2", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "total", "KeyError"],
+        ["1", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "KSTREAM-SOURCE-0000000000", "serde"],
+    ]
+
+    assert shop.dlq("show", "bad", "--node", "total") == 0
+    said = capsys.readouterr().out
+    assert "source       orders, 1:3\n" in said, "the newest one"
+    assert "key\n  kim\n" in said
+    assert 'value\n  {\n    "cents": 90\n  }\n' in said
+    assert "KeyError: 'count'" in said.partition("traceback\n")[2]
+
+    assert shop.dlq("replay", "bad", "--cause", "KeyError", "--yes") == 0
+    said = capsys.readouterr().out
+    assert "to be sent back: 2\n" in said
+    assert said.endswith("\nreplayed: 2\n")
+    shop.work(mended)
+    assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
+
+    # The second replay knows, and so does the list.
+    assert shop.dlq("replay", "bad", "--yes", "--node", "total") == 0
+    said = capsys.readouterr().out
+    assert "left out, replayed before (--again takes them too): 2\n" in said
+    assert said.endswith("\nthere is nothing to replay\n")
+    causes = listed(shop, capsys)
+    assert (causes["KeyError"]["replayed"], causes["serde"]["replayed"]) == (2, 0)
+    shop.work(mended)
+    assert len(shop.totals()) == 3
+
+
+def test_a_replayed_record_is_the_input_record(shop: Shop) -> None:
+    shop.write(("orders", b"{", [("trace", b"7"), ("none", None)]))
+    shop.work(mended)
+    (bad,) = (row for row in shop.read("bad") if row[3] == b"{")
+    assert shop.dlq("replay", "bad", "--offset", f"0:{bad[0]}", "--yes") == 0
+    assert shop.read("orders")[-1] == (
+        1,
+        NOON,
+        b"k",
+        b"{",
+        [
+            ("trace", b"7"),
+            ("none", None),
+            ("__stoatflow.replay.topic", b"bad"),
+            ("__stoatflow.replay.partition", b"0"),
+            ("__stoatflow.replay.offset", str(bad[0]).encode()),
+            ("__stoatflow.replay.attempt", b"1"),
+        ],
+    )
+
+
+def test_what_fails_again_is_a_new_letter(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.work(as_bought)
+    assert shop.dlq("replay", "bad", "--cause", "KeyError", "--yes") == 0
+    shop.work(as_bought)
+    cause = listed(shop, capsys)["KeyError"]
+    assert (cause["count"], cause["replayed"], cause["failed_again"]) == (4, 2, 2)
+    assert shop.dlq("replay", "bad", "--cause", "KeyError", "--yes") == 0
+    again = [dict(row[4])["__stoatflow.replay.attempt"] for row in shop.read("orders", 1) if row[4]]
+    assert again == [b"1", b"1", b"2", b"2"]
+    assert all(len(row[4]) in {0, 4} for row in shop.read("orders", 1)), "the marks of before are replaced"
+    shop.work(mended)
+    assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
+
+
+def test_again_sends_once_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.work(as_bought)
+    for _ in range(2):
+        assert shop.dlq("replay", "bad", "--again", "--yes") == 0
+    assert len(shop.read("orders", 1)) == len(ORDERS) + 6
+    assert shop.dlq("replay", "bad", "--dry-run") == 0
+    assert "to be sent back: 0\n" in capsys.readouterr().out
+
+
+def test_a_look_changes_nothing(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.work(as_bought)
+    topics = shop.broker.topics()
+    assert shop.dlq("replay", "bad", "--dry-run", "--yes") == 0
+    assert capsys.readouterr().out.endswith("\nnothing was changed (--dry-run)\n")
+    assert shop.dlq("replay", "bad", "--dry-run", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["sent"] == 3
+    # Nobody can be asked.
+    assert shop.dlq("replay", "bad") == 2
+    assert "Next: add --yes to do it" in capsys.readouterr().err
+    # Somebody is asked, and says no.
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(builtins, "input", lambda question: "no")
+    assert shop.dlq("replay", "bad") == 1
+    assert shop.broker.topics() == topics
+    assert len(shop.read("orders", 1)) == len(ORDERS)
+    monkeypatch.setattr(builtins, "input", lambda question: "yes")
+    assert shop.dlq("replay", "bad") == 0
+    assert len(shop.read("orders", 1)) == len(ORDERS) + 3
+
+
+def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """A record that is gone would be written as a tombstone; a timer came from nowhere."""
+    source = [(name.replace("__streams", "__stoatflow"), value) for name, value in STREAMS]
+    shop.write(
+        ("bad", None, [*source, ("__stoatflow.errors.gone", b"true")]),
+        ("bad", b"timer", source[:1]),
+        ("bad", b"sent", STREAMS),
+        ("bad", b"no letter", [("h", b"1")]),
+    )
+    assert shop.dlq("replay", "bad", "--yes") == 0
+    said = capsys.readouterr().out
+    assert "to be sent back: 1\n" in said
+    assert "left out, without their record: it had left its topic before the letter was written: 1\n" in said
+    assert "left out, from no record: of a timer or a punctuation, or their topic is not named: 1\n" in said
+    assert [row[3] for row in shop.read("orders", 1)][len(ORDERS) :] == [b"sent"]
+    assert shop.dlq("list", "bad") == 0
+    assert "1 record in it without headers of a dead letter: not counted" in capsys.readouterr().out
+    assert shop.dlq("show", "bad", "0:0") == 0
+    assert "no key, no value" in capsys.readouterr().out
+
+
+def test_the_choice_of_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.work(as_bought)
+    cause = listed(shop, capsys)["serde"]["cause"]
+    assert list(listed(shop, capsys, "--cause", cause)) == ["serde"]
+    assert list(listed(shop, capsys, "--source", "orders", "--node", "total")) == ["KeyError"]
+    assert listed(shop, capsys, "--since", "2026-01-31T12:00:01Z") == {}
+    assert len(listed(shop, capsys, "--since", "2026-01-31T12:00:00Z")) == 2
+    assert shop.dlq("show", "bad", "--since", "-1h") == 2
+    assert "there is no such dead letter" in capsys.readouterr().err
+    assert shop.dlq("replay", "bad", "--cause", "KeyErorr", "--yes") == 2
+    assert "no dead letter in 'bad' matches --cause KeyErorr. Next: see what there is" in capsys.readouterr().err
+
+
+def test_errors_say_what_to_do(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main(["dlq", *arguments]) != 0
+        return capsys.readouterr().err
+
+    at = ("--bootstrap", shop.address)
+    assert "the topic 'worse' does not exist at embedded:" in said("list", "worse", *at)
+    assert "'orders' is no topic of dead letters: none of its 4 records has headers such as" in said(
+        "list", "orders", *at
+    )
+    nowhere = tmp_path / "nowhere"
+    assert "there is no embedded broker at" in said("list", "bad", "--bootstrap", f"embedded:{nowhere}")
+    assert not nowhere.exists(), "a look makes no folder"
+    assert "bootstrap.servers" in said("list", "bad")
+
+    # Where it came from is gone, or has become smaller: nothing is sent, of others neither.
+    sent = [(name, b"2" if name.endswith("partition") else value) for name, value in STREAMS]
+    gone = [(name, b"left" if name.endswith("topic") else value) for name, value in STREAMS]
+    shop.write(("bad", b"fine", STREAMS), ("bad", b"partition", sent))
+    assert "came from partition 2 of 'orders', which has only 2 partition(s) now" in said("replay", "bad", "--yes", *at)
+    shop.write(("bad", b"topic", gone))
+    refused = said("replay", "bad", "--yes", *at)
+    assert "the topic 'left', where dead letters came from, does not exist" in refused
+    assert "Next: create it with 2 or more partitions" in refused
+    assert said("replay", "bad", "--dry-run", *at) == refused, "the dry run says so, too"
+    assert len(shop.read("orders", 1)) == len(ORDERS)
+    assert shop.dlq("replay", "bad", "--offset", "0:0", "--yes") == 0
+    assert len(shop.read("orders", 1)) == len(ORDERS) + 1
+
+
+def test_marks_that_are_none_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.work(as_bought)
+    shop.broker.create_topic("bad-replayed")
+    shop.write(("bad-replayed", b"{}", []))
+    assert shop.dlq("replay", "bad", "--yes") != 0
+    assert "offset 0 of partition 0 of 'bad-replayed' is no mark" in capsys.readouterr().err
+    assert len(shop.read("orders", 1)) == len(ORDERS)
+
+
+def test_marks_behind_the_end_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.work(as_bought)
+    shop.broker.create_topic("bad-replayed")
+    shop.write(("bad-replayed", b'{"format":1,"topic_id":null,"ranges":{"0":[[0,3]]}}', []))
+    assert shop.dlq("replay", "bad", "--yes") != 0
+    assert "says that the letter 0:3 was replayed, and 'bad' ends before it" in capsys.readouterr().err
+
+
+def test_an_empty_topic(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shop.dlq("list", "bad") == 0
+    assert capsys.readouterr().out.startswith("0 dead letters in 'bad'")
+    assert shop.dlq("replay", "bad", "--yes") == 0
+    assert capsys.readouterr().out.endswith("\nthere is nothing to replay\n")
