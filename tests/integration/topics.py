@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from stoatflow.embedded import EmbeddedBroker
@@ -125,6 +130,21 @@ class KafkaTopics:
         while self.topics() & set(gone):
             assert time.monotonic() < deadline, f"{gone} are still there"
             time.sleep(0.02)
+
+    def configure(self, topic: str, **settings: str) -> None:
+        """Change settings; their dots are underscores."""
+        entries = [
+            ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        self._admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+
+    def empty(self, topic: str) -> None:
+        """Delete all records, as retention does."""
+        asked = [TopicPartition(topic, partition, end) for partition, end in self.ends(topic).items()]
+        for done in self._admin.delete_records(asked).values():
+            done.result(PATIENCE_S)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions until there are so many."""

@@ -16,6 +16,9 @@ from stoatflow import EmbeddedBroker
 from stoatflow._runtime import bridge
 from stoatflow.cli import main
 from stoatflow.dlq.letter import Header
+from stoatflow.dlq.replay import Replay
+from stoatflow.dlq.selection import Selection
+from stoatflow.dlq.topic import DeadLetterTopic
 
 NOON = 1_769_860_800_000
 ORDERS = [
@@ -99,7 +102,7 @@ def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixtur
     assert shop.totals() == [("ann", 500)]
     assert shop.dlq("list", "bad") == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes; 0 replayed\n")
+    assert said.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes\n")
     assert [line.split()[1:] for line in said.splitlines()[3:]] == [
         ["2", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "total", "KeyError"],
         ["1", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "KSTREAM-SOURCE-0000000000", "serde"],
@@ -262,12 +265,39 @@ def test_errors_say_what_to_do(shop: Shop, tmp_path: Path, capsys: pytest.Captur
     assert len(shop.read("orders", 1)) == len(ORDERS) + 1
 
 
+def test_what_another_replay_does_at_the_last_moment_is_seen(shop: Shop) -> None:
+    """Marks are read when nobody else can write them any more."""
+    shop.work(as_bought)
+    first = Replay(shop.client, DeadLetterTopic(shop.client, "bad"), Selection())
+
+    class Late:
+        """Between the start of a replay and its writer the first one does it all."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(shop.client, name)
+
+        def writer(self, of: str) -> Any:
+            assert first.make(lambda _: None) == 3
+            return shop.client.writer(of)
+
+    late: Any = Late()
+    assert Replay(late, DeadLetterTopic(late, "bad"), Selection()).make(lambda _: None) == 0
+    assert len(shop.read("orders", 1)) == len(ORDERS) + 3
+
+
 def test_marks_that_are_none_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     shop.broker.create_topic("bad-replayed")
     shop.write(("bad-replayed", b"{}", []))
     assert shop.dlq("replay", "bad", "--yes") != 0
     assert "offset 0 of partition 0 of 'bad-replayed' is no mark" in capsys.readouterr().err
+    assert listed(shop, capsys)["serde"]["replayed"] is None, "a look goes on without them"
+    assert shop.dlq("list", "bad") == 0
+    said = capsys.readouterr()
+    assert "which letters were replayed is not known: offset 0" in said.err
+    assert ["?"] == [line.split()[2] for line in said.out.splitlines() if "serde" in line]
+    assert shop.dlq("show", "bad") == 0
+    assert "replayed     not known\n" in capsys.readouterr().out
     assert len(shop.read("orders", 1)) == len(ORDERS)
 
 
@@ -276,7 +306,10 @@ def test_marks_behind_the_end_stop_a_replay(shop: Shop, capsys: pytest.CaptureFi
     shop.broker.create_topic("bad-replayed")
     shop.write(("bad-replayed", b'{"format":1,"topic_id":null,"ranges":{"0":[[0,3]]}}', []))
     assert shop.dlq("replay", "bad", "--yes") != 0
-    assert "says that the letter 0:3 was replayed, and 'bad' ends before it" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "says that the letter 0:3 was replayed, and 'bad' ends before it" in said
+    assert "send the letters that are missing there with --again and --offset" in said
+    assert shop.dlq("replay", "bad", "--again", "--offset", "0:1", "--yes") == 0, "as it says"
 
 
 def test_an_empty_topic(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

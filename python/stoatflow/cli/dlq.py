@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stoatflow.dlq.letter import Cause, Letter
+    from stoatflow.dlq.marks import Replayed
     from stoatflow.dlq.replay import Replay
     from stoatflow.dlq.selection import Selection
     from stoatflow.dlq.topic import DeadLetterTopic
@@ -126,12 +127,12 @@ def _list(given: argparse.Namespace) -> int:
     from stoatflow.dlq import selection, text
 
     topic, chosen = _open(given), _selection(given)
-    replayed, seen = topic.replayed(), selection.Seen()
+    replayed, seen = _replayed(topic), selection.Seen()
     sums: dict[Cause, selection.Sum] = {}
     for letter in topic.letters():
         seen.note(letter, chosen)
         if chosen.takes(letter):
-            selection.add(sums, letter, replayed=(letter.partition, letter.offset) in replayed)
+            selection.add(sums, letter, replayed=_is_in(replayed, letter))
     seen.check(chosen, topic.name)
     rows = sorted(sums.values(), key=lambda one: (-one.count, one.cause.id))
     print(_json(text.listed_json(topic, rows)) if given.json else text.listed(topic, rows))
@@ -156,12 +157,27 @@ def _show(given: argparse.Namespace) -> int:
             f"there is no such dead letter in '{topic.name}'",
             next_step=f"see what there is: stoatflow dlq list {topic.name}",
         )
-    replayed = (newest.partition, newest.offset) in topic.replayed()
+    replayed = _is_in(_replayed(topic), newest)
     if given.json:
         print(_json(text.shown_json(newest, replayed=replayed)))
     else:
         print(text.shown(newest, replayed=replayed))
     return 0
+
+
+def _replayed(topic: DeadLetterTopic) -> Replayed | None:
+    """Read what was replayed. Who only looks gets the letters without it, too."""
+    from stoatflow.errors import AuthorizationError, IncompatibleStateError
+
+    try:
+        return topic.replayed()
+    except (AuthorizationError, IncompatibleStateError) as error:
+        print(f"stoatflow: which letters were replayed is not known: {error}", file=sys.stderr)
+        return None
+
+
+def _is_in(replayed: Replayed | None, letter: Letter) -> bool | None:
+    return None if replayed is None else (letter.partition, letter.offset) in replayed
 
 
 def _replay(given: argparse.Namespace) -> int:

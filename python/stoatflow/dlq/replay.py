@@ -90,7 +90,7 @@ class Replay:
     def look(self) -> Plan:
         """Say what it would do, and change nothing."""
         plan, seen = Plan(), Seen()
-        for letter, verdict in self._judged(self._topic.replayed(), seen):
+        for letter, verdict in self._judged(self._replayed(), seen):
             counted = Counted(letter.cause, verdict)
             plan.counts[counted] = plan.counts.get(counted, 0) + 1
             if verdict is Verdict.SENT and letter.source is not None:
@@ -122,7 +122,7 @@ class Replay:
         try:
             writer = self._client.writer(f"stoatflow-dlq-{self._topic.name}")
             # Only now: what another replay has done is known once its last transaction has ended.
-            replayed = self._topic.replayed()
+            replayed = self._replayed()
             number, run = 0, uuid.uuid4().hex
             for batch in self._batches(replayed):
                 self._commit(writer, batch, f"{run}/{number}")
@@ -137,6 +137,9 @@ class Replay:
         except AuthorizationError as error:
             raise self._unauthorized(error) from error
         return self.done
+
+    def _replayed(self) -> marks.Replayed:
+        return marks.Replayed() if self._again else self._topic.replayed()
 
     def _unauthorized(self, error: AuthorizationError) -> AuthorizationError:
         if "TransactionalId" not in error.message:
@@ -158,7 +161,7 @@ class Replay:
             return Verdict.NOWHERE
         if letter.is_gone:
             return Verdict.GONE
-        if not self._again and (letter.partition, letter.offset) in replayed:
+        if (letter.partition, letter.offset) in replayed:
             return Verdict.REPLAYED
         return Verdict.SENT
 
@@ -224,15 +227,7 @@ class Replay:
                     f"{error.message}",
                     next_step=how,
                 ) from error
-        try:
-            kept = self._client.keeps_latest(name)
-        except AuthorizationError as error:
-            raise AuthorizationError(
-                error.message,
-                next_step=f"grant this user DescribeConfigs on the topic '{name}': its marks must not expire, and that "
-                "is looked at first",
-            ) from error
-        if not kept:
+        if not self._client.keeps_latest(name):
             raise ConfigError(
                 f"the topic '{name}', in which it is noted what was replayed, is not compacted: its marks expire, and "
                 "letters would be replayed twice",

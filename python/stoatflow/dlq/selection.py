@@ -78,20 +78,20 @@ class Sum:
     first: int
     last: int
     count: int = 0
-    replayed: int = 0
-    """How many of them were sent back."""
+    replayed: int | None = 0
+    """How many of them were sent back; `None` if it is not known."""
     again: int = 0
     """How many of them are of records that had been replayed, and failed again."""
 
-    def add(self, letter: Letter, *, replayed: bool) -> None:
+    def add(self, letter: Letter, *, replayed: bool | None) -> None:
         """Count one."""
         self.first, self.last = min(self.first, letter.timestamp), max(self.last, letter.timestamp)
         self.count += 1
-        self.replayed += replayed
+        self.replayed = None if self.replayed is None or replayed is None else self.replayed + replayed
         self.again += letter.replays > 0
 
 
-def add(sums: dict[Cause, Sum], letter: Letter, *, replayed: bool) -> None:
+def add(sums: dict[Cause, Sum], letter: Letter, *, replayed: bool | None) -> None:
     """Count a letter with its cause."""
     cause = letter.cause
     if cause not in sums:

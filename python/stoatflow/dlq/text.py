@@ -50,11 +50,8 @@ def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]
 
 def listed(topic: DeadLetterTopic, sums: Sequence[Sum]) -> str:
     """Write what is in a topic, one line a cause."""
-    letters, replayed = sum(one.count for one in sums), sum(one.replayed for one in sums)
-    lines = [
-        f"{_many(letters, 'dead letter')} in '{topic.name}' at {topic.address}, {_many(len(sums), 'cause')}; "
-        f"{replayed:,} replayed"
-    ]
+    letters = sum(one.count for one in sums)
+    lines = [f"{_many(letters, 'dead letter')} in '{topic.name}' at {topic.address}, {_many(len(sums), 'cause')}"]
     if topic.strangers:
         lines.append(f"{_many(topic.strangers, 'record')} in it without headers of a dead letter: not counted")
     if sums:
@@ -63,7 +60,7 @@ def listed(topic: DeadLetterTopic, sums: Sequence[Sum]) -> str:
             (
                 one.cause.id,
                 f"{one.count:,}",
-                f"{one.replayed:,}",
+                "?" if one.replayed is None else f"{one.replayed:,}",
                 time_of(one.first),
                 time_of(one.last),
                 line(one.cause.source),
@@ -100,7 +97,7 @@ def listed_json(topic: DeadLetterTopic, sums: Sequence[Sum]) -> dict[str, Any]:
     }
 
 
-def shown(letter: Letter, *, replayed: bool) -> str:
+def shown(letter: Letter, *, replayed: bool | None) -> str:
     """Write one letter."""
     cause, source, told = letter.cause, letter.source, letter.told
     rows = [
@@ -108,7 +105,7 @@ def shown(letter: Letter, *, replayed: bool) -> str:
         ("cause", f"{cause.id}: {line(cause.exception)} at {line(cause.node)} ({line(cause.kind)})"),
         ("message", line(told.get("message"))),
         ("source", "none" if source is None else f"{line(source.topic)}, {source.partition}:{source.offset}"),
-        ("replayed", "yes" if replayed else "no"),
+        ("replayed", "not known" if replayed is None else "yes" if replayed else "no"),
     ]
     if letter.replays:
         rows.append(("failed again", f"its record had been replayed {_many(letter.replays, 'time')}"))
@@ -128,7 +125,7 @@ def shown(letter: Letter, *, replayed: bool) -> str:
     return "\n".join(lines)
 
 
-def shown_json(letter: Letter, *, replayed: bool) -> dict[str, Any]:
+def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
     """Give the same as plain data."""
     source = letter.source
     return {

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _EMBEDDED = "embedded:"
+_BY_HAND = (
+    "look in the topics that the letters came from for the headers __stoatflow.replay.*, and send the letters that "
+    "are missing there with --again and --offset"
+)
 
 
 def connect(settings: Settings) -> bridge.TopicsClient:
@@ -87,6 +91,12 @@ class DeadLetterTopic:
             return marks.Replayed()
         all_marks = []
         for partition, (begin, end) in enumerate(self._client.ranges(name, found[0])):
+            if begin > 0:
+                raise IncompatibleStateError(
+                    f"marks of what was replayed are gone: '{name}' begins with offset {begin}, so it was not only "
+                    "compacted, and which letters were replayed is not known",
+                    next_step=f"set cleanup.policy=compact on '{name}'; {_BY_HAND}",
+                )
             for offset, _, _, value, _ in _read(self._client, name, partition, begin, end):
                 all_marks.append(marks.Mark.decode(value, f"offset {offset} of partition {partition} of '{name}'"))
         replayed = marks.Replayed(all_marks, self.id)
@@ -95,8 +105,7 @@ class DeadLetterTopic:
             raise IncompatibleStateError(
                 f"'{name}' says that the letter {beyond[0]}:{beyond[1]} was replayed, and '{self.name}' ends before it: "
                 "it was made anew, or has lost records, and which letters were replayed is not known",
-                next_step=f"compare the letters with their topics, then delete '{name}': all letters count as not "
-                "replayed then",
+                next_step=f"delete '{name}'; {_BY_HAND}",
             )
         return replayed
 
