@@ -409,7 +409,7 @@ class TopicsClient:
         """Make a topic with the broker's default of replicas; one that is there stays as it is."""
     def read(self, topic: str, partition: int, begin: int, until: int) -> TopicReader:
         """Give a reader of the committed records of a partition, from one offset up to another."""
-    def writer(self, id: str) -> TransactionalWriter:
+    def writer(self, transactional_id: str) -> TransactionalWriter:
         """Open a writer in transactions; it fences an older one with this id, and ends what that one left open."""
 
 @final
@@ -427,9 +427,7 @@ class TransactionalWriter:
         """Begin a transaction."""
     def send(
         self,
-        records: list[
-            tuple[str, int | None, bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
-        ],
+        records: list[tuple[str, int | None, bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]],
     ) -> None:
         """Hand records over (topic, partition or None, key, value, timestamp, headers)."""
     def flush(self) -> None:

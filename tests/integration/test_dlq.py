@@ -110,7 +110,8 @@ def test_a_mended_application_gets_its_records(
     assert dlq(kafka, "replay", f"{name}-bad", "--yes") == 0
     assert kafka.count(f"{name}-in") == 8
     assert dlq(kafka, "list", f"{name}-bad", "--json") == 0
-    assert json.loads(capsys.readouterr().out.partition("\nthere is nothing to replay\n")[2])["causes"][0]["replayed"] == 2
+    said = capsys.readouterr().out.partition("\nthere is nothing to replay\n")[2]
+    assert json.loads(said)["causes"][0]["replayed"] == 2
 
 
 def test_killed_at_each_instant(kafka: KafkaTopics, name: str) -> None:
@@ -227,7 +228,7 @@ def test_each_permission_is_named_until_all_are_there(
     secured.grant(DENIED, Resource.TOPIC, marks, Operation.READ)
     assert f"on the topic '{name}-in'" in refused("replay")
     secured.grant(DENIED, Resource.TOPIC, f"{name}-in", Operation.WRITE)
-    assert f"or grant this user Create on the topic '{marks}'" in refused("replay")
+    assert f"or grant this user Create on '{marks}'" in refused("replay")
     secured.grant(DENIED, Resource.TOPIC, marks, Operation.WRITE, Operation.CREATE)
     assert f"Write on the transactional ids that begin with stoatflow-dlq-{bad}" in refused("replay")
     secured.grant(DENIED, Resource.TRANSACTIONAL_ID, f"stoatflow-dlq-{bad}", Operation.WRITE, prefixed=True)

@@ -295,7 +295,7 @@ def test_marks_that_are_none_stop_a_replay(shop: Shop, capsys: pytest.CaptureFix
     assert shop.dlq("list", "bad") == 0
     said = capsys.readouterr()
     assert "which letters were replayed is not known: offset 0" in said.err
-    assert ["?"] == [line.split()[2] for line in said.out.splitlines() if "serde" in line]
+    assert [line.split()[2] for line in said.out.splitlines() if "serde" in line] == ["?"]
     assert shop.dlq("show", "bad") == 0
     assert "replayed     not known\n" in capsys.readouterr().out
     assert len(shop.read("orders", 1)) == len(ORDERS)

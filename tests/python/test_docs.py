@@ -1,7 +1,9 @@
 """What the pages say is true: their code runs, their links lead somewhere, their tables are the engine's.
 
 Blocks of one page share their names and run in one process of their own, in an empty folder. A block marked
-`python no-run` needs a reason in a comment of the page just above it.
+`python no-run` needs a reason in a comment of the page just above it. A block marked `console run` is a transcript:
+its commands run in their place among the others, and say what stands there, in `/home/ann` for the folder. (Lines
+that mark a place in a traceback are left out: each version of Python has its own.)
 """
 
 from __future__ import annotations
@@ -62,7 +64,30 @@ def name(page: Path) -> str:
 
 
 def runnable(page: Path) -> list[Block]:
-    return [block for block in blocks(page) if block.marker == "python"]
+    return [block for block in blocks(page) if block.marker in {"python", "console run"}]
+
+
+TRANSCRIPTS = """
+def _transcript(page, line, text):
+    import contextlib, io, os, re, shlex
+    from stoatflow.cli import main
+    for part in re.split(r"^(?=\\$ )", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\\n")
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
+            main(shlex.split(command)[2:])
+        found = said.getvalue().replace(os.getcwd(), "/home/ann")
+        plain = lambda text: re.sub(r"^ *[~^]+\\n", "", text.rstrip("\\n") + "\\n", flags=re.MULTILINE)
+        assert plain(found) == plain(expected), f"{page}:{line}: {command} says\\n{found}"
+"""
+
+
+def statement(page: Path, block: Block) -> str:
+    """What runs a block."""
+    if block.marker == "console run":
+        return f"_transcript({name(page)!r}, {block.line}, {block.code!r})"
+    # The line of the page stands in the traceback.
+    return f"exec(compile({chr(10) * block.line + block.code!r}, {name(page)!r}, 'exec'))"
 
 
 def slug(heading: str) -> str:
@@ -73,10 +98,7 @@ def slug(heading: str) -> str:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name)
 def test_the_code_runs(page: Path, tmp_path: Path) -> None:
-    # The line of the page stands in the traceback.
-    program = [
-        f"exec(compile({chr(10) * block.line + block.code!r}, {name(page)!r}, 'exec'))" for block in runnable(page)
-    ]
+    program = [TRANSCRIPTS, *(statement(page, block) for block in runnable(page))]
     script = tmp_path / "page.py"
     script.write_text("\n".join(program), "utf-8")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("STOATFLOW_")}

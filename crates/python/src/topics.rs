@@ -147,9 +147,9 @@ impl TopicsClient {
     }
 
     /// A writer in transactions. Fences an older one with the same id, and ends what that one left open.
-    fn writer(&self, py: Python<'_>, id: &str) -> PyResult<TransactionalWriter> {
+    fn writer(&self, py: Python<'_>, transactional_id: &str) -> PyResult<TransactionalWriter> {
         let mode = ProducerMode::Transactional {
-            id: id.to_owned(),
+            id: transactional_id.to_owned(),
             timeout: self.transaction_timeout,
         };
         let producer = py.detach(|| self.broker.producer(&mode, PATIENCE));

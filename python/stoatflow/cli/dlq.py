@@ -75,7 +75,7 @@ def _action(actions: argparse._SubParsersAction[Any], name: str, run: Any, short
     # `--since -2h` is a value, as a number is: argparse knows numbers only.
     parser._negative_number_matcher = re.compile(r"^-\d+(\.\d+)?(ms|s|m|h|d)$")
     parser.add_argument("topic", metavar="TOPIC", help="the topic of the dead letters")
-    parser.add_argument("--config", metavar="FILE", help="settings: TOML, JSON or Java properties; the application's do")
+    parser.add_argument("--config", metavar="FILE", help="settings, TOML or JSON: those of the application do")
     parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="instead of the file's")
     parser.add_argument(
         "--cause",

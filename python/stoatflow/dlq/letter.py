@@ -107,9 +107,9 @@ def read(
     start = starts[-1] if starts else next(at for at, (name, _) in enumerate(headers) if name.startswith(family))
     own, told = list(headers[:start]), dict[str, str]()
     for name, content in headers[start:]:
-        if not name.startswith(family):
+        if not name.startswith((OURS, STREAMS)):
             own.append((name, content))
-        elif content is not None:
+        elif name.startswith(family) and content is not None:
             told[name.removeprefix(family)] = content.decode("utf-8", "replace")
     if family == STREAMS:
         told = _from_streams(told)

@@ -1,8 +1,8 @@
 """What has been replayed: ranges of offsets of a dead-letter topic.
 
-Takes offsets, gives the bytes of a mark, and reads them back. A mark is a record of the topic `<dead letters>-replayed`,
-written in the transaction of the records that it stands for: both are there, or neither. The topic is compacted and no
-two marks have the same key, so none ever goes. Pure.
+Takes offsets, gives the bytes of a mark, and reads them back. A mark is a record of the topic
+`<dead letters>-replayed`, written in the transaction of the records that it stands for: both are there, or neither. The
+topic is compacted and no two marks have the same key, so none ever goes. Pure.
 """
 
 from __future__ import annotations

@@ -84,6 +84,7 @@ class Replay:
     ) -> None:
         """`again` sends those too that were replayed before."""
         self._client, self._topic, self._selection, self._again = client, topic, selection, again
+        self._id = f"stoatflow-dlq-{topic.name}"
         self.done = 0
         """How many letters were replayed: at least so many, if it ended with an error."""
 
@@ -120,13 +121,12 @@ class Replay:
         """Do it; `tell` gets the number of letters after each commit. Gives that number."""
         self._make_marks_topic()
         try:
-            writer = self._client.writer(f"stoatflow-dlq-{self._topic.name}")
+            writer = self._client.writer(self._id)
             # Only now: what another replay has done is known once its last transaction has ended.
             replayed = self._replayed()
-            number, run = 0, uuid.uuid4().hex
-            for batch in self._batches(replayed):
+            run = uuid.uuid4().hex
+            for number, batch in enumerate(self._batches(replayed)):
                 self._commit(writer, batch, f"{run}/{number}")
-                number += 1
                 self.done += len(batch)
                 tell(self.done)
         except FencedError as error:
@@ -146,7 +146,7 @@ class Replay:
             return error
         return AuthorizationError(
             error.message,
-            next_step=f"grant this user Write on the transactional ids that begin with stoatflow-dlq-{self._topic.name}",
+            next_step=f"grant this user Write on the transactional ids that begin with {self._id}",
             coordinates=error.coordinates,
         )
 
@@ -217,7 +217,7 @@ class Replay:
     def _make_marks_topic(self) -> None:
         """Make the topic of the marks, if need be; raise for one that forgets."""
         name = marks.topic_of(self._topic.name)
-        how = f"create it with one partition and cleanup.policy=compact, or grant this user Create on the topic '{name}'"
+        how = f"create it with one partition and cleanup.policy=compact, or grant this user Create on '{name}'"
         if self._client.topic(name) is None:
             try:
                 self._client.create_topic(name, 1, [("cleanup.policy", "compact")])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _HEX_ROWS = 64
 _ROW = 16
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def time_of(ms: int) -> str:
@@ -109,11 +109,7 @@ def shown(letter: Letter, *, replayed: bool | None) -> str:
     ]
     if letter.replays:
         rows.append(("failed again", f"its record had been replayed {_many(letter.replays, 'time')}"))
-    rows += [
-        (name, line(told[name]))
-        for name in ("application", "function", "attempts", "watermark")
-        if name in told
-    ]
+    rows += [(name, line(told[name])) for name in ("application", "function", "attempts", "watermark") if name in told]
     rows += [("header", f"{line(name)}: {_short(value)}") for name, value in letter.headers]
     lines = table(rows)
     if letter.is_gone:
@@ -227,18 +223,18 @@ def _indented(text: str) -> list[str]:
     except (ValueError, RecursionError):
         return []
     lines, depth = [""], 0
-    for token in _TOKENS.findall(text):
-        if token in {"}", "]"}:
+    for part in _PARTS.findall(text):
+        if part in {"}", "]"}:
             depth -= 1
             # Nothing between them: they stay together.
             if lines[-1].strip():
                 lines.append("  " * depth)
             else:
                 lines.pop()
-        lines[-1] += token + (" " if token == ":" else "")
-        if token in {"{", "["}:
+        lines[-1] += part + (" " if part == ":" else "")
+        if part in {"{", "["}:
             depth += 1
-        if token in {"{", "[", ","}:
+        if part in {"{", "[", ","}:
             lines.append("  " * depth)
     return lines
 

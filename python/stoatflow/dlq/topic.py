@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _EMBEDDED = "embedded:"
+_NAME = "name a topic of DLQ(...) or of errors.dead.letter.queue.topic.name"
 _BY_HAND = (
     "look in the topics that the letters came from for the headers __stoatflow.replay.*, and send the letters that "
     "are missing there with --again and --offset"
@@ -48,7 +49,7 @@ class DeadLetterTopic:
         if found is None:
             raise MissingTopicError(
                 f"the topic '{name}' does not exist at {client.address}",
-                next_step="name a topic of DLQ(...) or errors.dead.letter.queue.topic.name, and check bootstrap.servers",
+                next_step=f"{_NAME}, and check bootstrap.servers",
             )
         self.name, self._client = name, client
         self._partitions, self.id = found
@@ -75,7 +76,7 @@ class DeadLetterTopic:
             raise ConfigError(
                 f"'{self.name}' is no topic of dead letters: none of its {self.strangers:,} records has headers "
                 f"such as {OURS}topic or {STREAMS}topic",
-                next_step="name a topic of DLQ(...) or errors.dead.letter.queue.topic.name",
+                next_step=_NAME,
             )
 
     def _records(self) -> Iterator[tuple[int, int, int, bytes | None, bytes | None, list[Header]]]:
@@ -103,8 +104,8 @@ class DeadLetterTopic:
         beyond = replayed.beyond([end for _, end in self._ranges])
         if beyond is not None:
             raise IncompatibleStateError(
-                f"'{name}' says that the letter {beyond[0]}:{beyond[1]} was replayed, and '{self.name}' ends before it: "
-                "it was made anew, or has lost records, and which letters were replayed is not known",
+                f"'{name}' says that the letter {beyond[0]}:{beyond[1]} was replayed, and '{self.name}' ends before "
+                "it: it was made anew, or has lost records, and which letters were replayed is not known",
                 next_step=f"delete '{name}'; {_BY_HAND}",
             )
         return replayed
