@@ -121,6 +121,8 @@ def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixtur
     assert said.endswith("\nreplayed: 2\n")
     shop.work(mended)
     assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
+    told = [dict(row[4]).get("__stoatflow.replay.topic") for row in shop.read("totals")]
+    assert told == [None, b"bad", b"bad"], "outputs have the headers of their input"
 
     # The second replay knows, and so does the list.
     assert shop.dlq("replay", "bad", "--yes", "--node", "total") == 0
@@ -201,7 +203,7 @@ def test_a_look_changes_nothing(
 
 
 def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    """A record that is gone would be written as a tombstone; a timer came from nowhere."""
+    """Of a record that is gone nothing is known; a timer came from nowhere."""
     source = [(name.replace("__streams", "__stoatflow"), value) for name, value in STREAMS]
     shop.write(
         ("bad", None, [*source, ("__stoatflow.errors.gone", b"true")]),

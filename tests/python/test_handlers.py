@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
+from stoatflow.dlq.letter import read
 from stoatflow.testing import TopologyTestDriver
 
 
@@ -67,6 +68,34 @@ def test_a_dead_letter_has_the_input_and_says_what_happened() -> None:
     assert 'raise ValueError(f"no number' in headers["traceback"]
     assert (headers["topic"], headers["partition"], headers["offset"]) == ("in", "0", "1")
     assert headers["attempts"] == "1"
+
+
+def test_a_dead_letter_has_the_headers_of_kafka_streams_on_request() -> None:
+    topology = build(lambda s: s.map_values(number, on_error=sf.DLQ("bad"), name="parse").map_values(str))
+
+    def headers(settings: dict[str, str]) -> list[tuple[str, str]]:
+        with TopologyTestDriver(topology, settings) as driver:
+            driver.input("in", key=str, value=str).pipe("k", "boom", headers=[("own", b"1")])
+            return [(name, (text or b"").decode()) for name, text in driver.output("bad").read().headers]
+
+    plain = headers({})
+    both = headers({"errors.dead.letter.queue.headers": "kafka-streams"})
+    theirs = {name.removeprefix("__streams.errors."): text for name, text in both if name.startswith("__streams.")}
+    assert [each for each in both if not each[0].startswith("__streams.")] == plain
+    assert both[0] == ("own", "1")
+    told = dict(plain)
+    assert theirs == {
+        "exception": "ValueError: no number: boom",
+        "message": "no number: boom",
+        "stacktrace": told["__stoatflow.errors.traceback"],
+        "topic": "in",
+        "partition": "0",
+        "offset": "0",
+    }
+    found = read(0, 0, 0, b"k", b"boom", [(name, text.encode()) for name, text in both])
+    assert found == read(0, 0, 0, b"k", b"boom", [(name, text.encode()) for name, text in plain])
+    assert found is not None
+    assert found.headers == (("own", b"1"),)
 
 
 @pytest.mark.parametrize("lanes", [1, 3])

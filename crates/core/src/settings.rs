@@ -170,6 +170,8 @@ pub struct Settings {
     pub admin: AdminAccess,
     /// `processing.exception.handler`, `deserialization.exception.handler`, `production.exception.handler`.
     pub handlers: crate::Handlers,
+    /// `errors.dead.letter.queue.headers`: do dead letters have those of Kafka Streams, too?
+    pub streams_letter_headers: bool,
     /// `ensure.explicit.naming`: refuse generated names on disk.
     pub ensure_explicit_naming: bool,
     /// `default.key.serde`, if it was given: the name of a serde, or `custom` for one of the user's code.

@@ -16,6 +16,7 @@ mod late;
 pub mod queue;
 mod stages;
 pub mod stream_time;
+mod streams_headers;
 mod tick;
 mod times;
 
@@ -90,6 +91,8 @@ pub struct LaneParts {
     pub batch_max: usize,
     /// Bytes of input records that are kept for dead letters.
     pub keep_most: usize,
+    /// Do dead letters have the headers of Kafka Streams, too?
+    pub streams_letter_headers: bool,
     /// Clocks and how time is kept.
     pub timing: Arc<Timing>,
     /// Injected faults; [`FaultInjection::None`] except in mutation tests.
@@ -109,6 +112,7 @@ pub struct LaneRoom {
     limits: OutputLimits,
     batch_max: usize,
     keep_most: usize,
+    streams_letter_headers: bool,
     stages: Vec<StageState>,
     /// Items that a barrier has released: older than anything else.
     ready: VecDeque<LaneItem>,
@@ -179,6 +183,7 @@ impl LaneRoom {
             limits,
             batch_max,
             keep_most,
+            streams_letter_headers,
             timing,
             fault,
         } = parts;
@@ -269,6 +274,7 @@ impl LaneRoom {
             limits,
             batch_max,
             keep_most,
+            streams_letter_headers,
             fault,
         }
     }

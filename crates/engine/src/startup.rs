@@ -463,6 +463,7 @@ impl EngineSpec {
                 .collect(),
             batch_max: self.settings.batch_max_records,
             keep_most: self.kept_for_dead_letters(),
+            streams_letter_headers: self.settings.streams_letter_headers,
             timing: Arc::clone(timing),
             fault: self.components.fault,
         }))

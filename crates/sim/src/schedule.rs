@@ -125,6 +125,7 @@ impl Schedule {
             in_flight_max_bytes: self.in_flight,
             cache_max_bytes: if job.cached { 1 << 20 } else { 0 },
             emit_at_barrier: false,
+            streams_letter_headers: false,
             window_emit_interval: None,
             join_emit_interval: None,
             window_changelog_retention: Duration::ZERO,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 OURS = "__stoatflow.errors."
@@ -42,8 +43,14 @@ class Cause(NamedTuple):
     @property
     def id(self) -> str:
         """A short name for it: the same in every run."""
-        told = "\0".join(part or "" for part in self)
-        return hashlib.sha256(told.encode()).hexdigest()[:8]
+        return _id(self)
+
+
+# Letters are many, causes few.
+@lru_cache
+def _id(cause: Cause) -> str:
+    told = "\0".join(part or "" for part in cause)
+    return hashlib.sha256(told.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,13 +44,16 @@ class Selection:
 class Seen:
     """What there is of the words of a selection: one that means nothing is a mistake, and no empty answer."""
 
+    causes: set[Cause] = field(default_factory=set)
     words: set[str | None] = field(default_factory=set)
     places: set[tuple[int, int]] = field(default_factory=set)
 
     def note(self, letter: Letter, selection: Selection) -> None:
         """Take a letter, selected or not."""
         cause = letter.cause
-        self.words.update((cause.id, cause.exception, cause.node, cause.source))
+        if cause not in self.causes:
+            self.causes.add(cause)
+            self.words.update((cause.id, cause.exception, cause.node, cause.source))
         place = letter.partition, letter.offset
         if place in selection.places:
             self.places.add(place)

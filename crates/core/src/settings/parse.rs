@@ -283,6 +283,8 @@ impl Reading {
             in_flight_max_bytes: self.size("in.flight.max.bytes"),
             cache_max_bytes: self.size("statestore.cache.max.bytes"),
             emit_at_barrier: self.text("emit.mode") == "barrier",
+            streams_letter_headers: self.text("errors.dead.letter.queue.headers")
+                == "kafka-streams",
             window_emit_interval: self.interval("emit.interval.ms.kstreams.windowed.aggregation"),
             join_emit_interval: self
                 .interval("emit.interval.ms.kstreams.outer.join.spurious.results.fix"),

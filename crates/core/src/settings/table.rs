@@ -138,6 +138,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("default.value.serde", Text, "bytes", "The serde of values, as above."),
     KeySpec::new("default.timestamp.extractor", Text, "fail_on_invalid", "Where the time of a record comes from, for sources that don't say it: `fail_on_invalid`, `log_and_skip`, `use_partition_time`, `wallclock`, or the name of Kafka Streams' class for it."),
     KeySpec::new("errors.dead.letter.queue.topic.name", Text, "off", "A topic for dead letters: the handlers above that are `log_and_continue` become `dlq:TOPIC`. `off`: none."),
+    KeySpec::new("errors.dead.letter.queue.headers", Choice, "stoatflow", "Which headers dead letters have: those of StoatFlow, or besides them those of Kafka Streams (KIP-1034), for tools that read these.").words(&["stoatflow", "kafka-streams"]),
     KeySpec::new("config.strict", Bool, "false", "Refuses settings that have no effect here. Otherwise each is accepted, and a line of the log says why it doesn't matter.").also("strict"),
     KeySpec::new("ensure.explicit.naming", Bool, "true", "Refuses topologies in which a generated name would reach disk or a topic.").also("ensure.explicit.internal.resource.naming"),
 ];

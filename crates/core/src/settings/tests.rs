@@ -87,6 +87,7 @@ fn defaults_are_those_of_the_table() {
     );
     assert_eq!(s.store_backend, StoreBackend::RocksDb);
     assert!(s.reset_to_earliest && s.ensure_explicit_naming && !s.emit_at_barrier);
+    assert!(!s.streams_letter_headers);
     assert_eq!((s.changelog_partitions, s.replication_factor), (0, -1));
     assert_eq!(s.admin_listen.as_deref(), Some("127.0.0.1:0"));
     assert!(s.client_properties.is_empty());
@@ -97,7 +98,7 @@ fn every_value_can_be_written_in_the_ways_of_python_and_the_environment() {
     let s = with(&json!({
         "processing_guarantee": "AT_LEAST_ONCE", "commit.interval.ms": "2s", "commit.min.interval.ms": 0, "lanes.count": "7",
         "in.flight.max.bytes": "1.5MiB", "state.memory.max.bytes": "32 MB", "cache.max.bytes.buffering": 0, "max.task.idle.ms": "250",
-        "state.dir": "/data", "default.dsl.store": "IN_MEMORY", "auto.offset.reset": "latest", "emit.mode": "Barrier", "admin.listen": "off",
+        "state.dir": "/data", "default.dsl.store": "IN_MEMORY", "auto.offset.reset": "latest", "emit.mode": "Barrier", "errors.dead.letter.queue.headers": "kafka-streams", "admin.listen": "off",
         "ensure.explicit.naming": "false", "replication.factor": "3", "bootstrap.servers": "embedded:/topics",
     }))
     .unwrap();
@@ -125,6 +126,7 @@ fn every_value_can_be_written_in_the_ways_of_python_and_the_environment() {
     );
     assert_eq!((s.ensure_explicit_naming, s.replication_factor), (false, 3));
     assert!(s.emit_at_barrier);
+    assert!(s.streams_letter_headers);
     assert_eq!(
         s.broker,
         BrokerAddress::Embedded(Some(PathBuf::from("/topics")))

@@ -6,6 +6,7 @@
 //! the current batch or among the [kept records](super::kept_records), or, if the record is no longer
 //! there, the bytes that [`crate::commit`] fetches again.
 
+use super::streams_headers::streams_headers;
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
 use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
 use crate::intake::invalid_timestamps::InvalidTimestamp;
@@ -249,7 +250,14 @@ impl LaneRoom {
             name: "__stoatflow.errors.application".into(),
             value: Some(self.shared.status.application_id.clone().into()),
         };
-        let headers = std::iter::once(application).chain(letter.headers);
+        // Ours begin and end them, so that a reader finds both kinds.
+        let streams = match self.streams_letter_headers {
+            true => streams_headers(&letter.headers),
+            false => Vec::new(),
+        };
+        let headers = std::iter::once(application)
+            .chain(streams)
+            .chain(letter.headers);
         ProducerRecord {
             topic: letter.topic,
             partition: None,
