@@ -132,6 +132,7 @@ def test_killed_at_each_instant(kafka: KafkaTopics, name: str) -> None:
 
 
 def test_killed_at_any_moment(kafka: KafkaTopics, name: str) -> None:
+    """Also within the client, where no test can put a finger; what must fail is found by the instants above."""
     prepare(kafka, name)
     rng = random.Random(11)
     command = ["-m", "stoatflow", "dlq", "replay", f"{name}-bad", "--yes", "--bootstrap", kafka.address]
