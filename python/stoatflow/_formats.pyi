@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-__all__ = ["AvroFormat", "ProtobufFormat"]
+__all__ = ["AvroFormat", "JsonSchemaFormat", "ProtobufFormat"]
 
 @final
 class AvroFormat:
@@ -30,6 +30,27 @@ class AvroFormat:
         """The value of bytes, plain."""
 
 @final
+class JsonSchemaFormat:
+    """A schema with what stands before the text of its records."""
+
+    def __new__(
+        cls,
+        schema: str,
+        references: Mapping[str, str] = ...,
+        schema_id: int | None = None,
+        schema_ids: Sequence[int] = ...,
+        validate: bool = True,
+    ) -> JsonSchemaFormat: ...
+    def registered(self, schemas: object, topic: str | None = None, is_key: bool = False) -> JsonSchemaFormat:
+        """The same, with ids that a registry knows, written into this topic."""
+    def encode(self, value: object) -> bytes:
+        """The bytes of a value."""
+    def view(self, data: bytes) -> Any:
+        """What a function gets for bytes."""
+    def decode(self, data: bytes) -> Any:
+        """The value of bytes, plain."""
+
+@final
 class ProtobufFormat:
     """A message type with what stands before the bytes of its records."""
 
@@ -46,6 +67,15 @@ class ProtobufFormat:
     @staticmethod
     def of_file(path: str, folders: Sequence[str]) -> bytes:
         """The descriptors of a .proto file."""
+    @staticmethod
+    def of_registered(content: str, imports: Mapping[str, str]) -> bytes:
+        """The descriptors of a file as a registry has it, and of those that it imports, by their names there."""
+    def registered(self, schemas: object, topic: str | None = None, is_key: bool = False) -> ProtobufFormat:
+        """The same, with ids and schemas that a registry knows, written into this topic."""
+    def writes_as(self, descriptors: bytes) -> bool:
+        """Is the message of these descriptors written as this one, at the same place of its file?"""
+    def files(self) -> tuple[str, list[tuple[str, list[str], bytes]]]:
+        """The name of the message's file, and all files: names, the names of what they import, descriptors."""
     @property
     def descriptors(self) -> bytes:
         """The descriptors of all that the message needs."""

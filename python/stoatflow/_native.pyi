@@ -11,7 +11,7 @@ function becomes the `__cause__`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final, overload
 
-from stoatflow._formats import AvroFormat, ProtobufFormat
+from stoatflow._formats import AvroFormat, JsonSchemaFormat, ProtobufFormat
 from stoatflow._processing import (
     Cancellable,
     KeyLocks,
@@ -33,8 +33,8 @@ __all__ = [
     "Driver",
     "EmbeddedBroker",
     "Engine",
-    "JsonArray",
     "JsonObject",
+    "JsonSchemaFormat",
     "KeyLocks",
     "KeyValueStore",
     "LastResort",

@@ -173,6 +173,15 @@ class SchemaRegistry:
         """Give the id of a schema that is registered under a subject; `TopologyError` if it isn't."""
         return self._id_of("", subject, schema, schema_type, references)
 
+    def registered(
+        self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
+    ) -> RegisteredSchema:
+        """Give a schema as it is registered under a subject, with its version; `TopologyError` if it isn't."""
+        found = self._ask("POST", f"/subjects/{_quoted(subject)}{self._normalize}", _body(schema, schema_type, references))
+        if found is None:
+            raise self._not_registered(subject)
+        return _registered({"schema": schema, "schemaType": schema_type, **found})
+
     def _id_of(
         self, path: str, subject: str, schema: str, schema_type: str, references: Sequence[tuple[str, str, int]]
     ) -> int:
@@ -180,26 +189,21 @@ class SchemaRegistry:
         known = self._ids.get(asked)
         if known is not None:
             return known
-        body: dict[str, object] = {"schema": schema}
-        if schema_type != "AVRO":
-            body["schemaType"] = schema_type
-        if references:
-            body["references"] = [{"name": n, "subject": s, "version": v} for n, s, v in references]
-        normalize = "?normalize=true" if self.normalize else ""
+        body = _body(schema, schema_type, references)
         until = time.monotonic() + self._timeout_s
         # One at a time: all lanes start with the same question.
         with self._turn(until):
             known = self._ids.get(asked)
             if known is not None:
                 return known
-            found = self._ask("POST", f"/subjects/{_quoted(subject)}{path}{normalize}", body, until)
+            found = self._ask("POST", f"/subjects/{_quoted(subject)}{path}{self._normalize}", body, until)
             if found is None:
-                raise TopologyError(
-                    f"the schema registry has no such schema under the subject '{subject}'",
-                    next_step="register it before the start (SchemaRegistry.register(subject, schema)), correct the "
-                    "subject, or allow it: SchemaRegistry(..., auto_register=True)",
-                )
+                raise self._not_registered(subject)
             return self._ids.setdefault(asked, int(found["id"]))
+
+    @property
+    def _normalize(self) -> str:
+        return "?normalize=true" if self.normalize else ""
 
     def _turn(self, until: float) -> _Turn:
         return _Turn(self, until)
@@ -267,6 +271,13 @@ class SchemaRegistry:
             "records that can't be read go to the handler of deserialization errors",
         )
 
+    def _not_registered(self, subject: str) -> TopologyError:
+        return TopologyError(
+            f"the schema registry has no such schema under the subject '{subject}'",
+            next_step="register it before the start (SchemaRegistry.register(subject, schema)), correct the "
+            "subject, or allow it: SchemaRegistry(..., auto_register=True)",
+        )
+
     def _no_subject(self, subject: str, more: str = "") -> TopologyError:
         return TopologyError(
             f"the schema registry {', '.join(self.urls)} has no subject '{subject}'{more}",
@@ -287,6 +298,15 @@ class _Turn:
 
     def __exit__(self, *_: object) -> None:
         self._registry._lock.release()
+
+
+def _body(schema: str, schema_type: str, references: Sequence[tuple[str, str, int]]) -> dict[str, object]:
+    body: dict[str, object] = {"schema": schema}
+    if schema_type != "AVRO":
+        body["schemaType"] = schema_type
+    if references:
+        body["references"] = [{"name": n, "subject": s, "version": v} for n, s, v in references]
+    return body
 
 
 def _registered(body: Mapping[str, Any], **known: Any) -> RegisteredSchema:

@@ -22,6 +22,13 @@ pub trait CustomSerde: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Serde` if the user's deserializer raises.
     fn decode(&self, bytes: &Bytes) -> Result<Datum>;
+    /// As [`Self::decode`], of bytes that come from outside: what must be checked once is checked here.
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    fn read(&self, bytes: &Bytes) -> Result<Datum> {
+        self.decode(bytes)
+    }
     /// Does it work without the runtime of the user's functions?
     fn is_native(&self) -> bool {
         false
@@ -97,6 +104,10 @@ impl Serde {
     /// # Errors
     /// `Serde` if the bytes are not of this form.
     pub fn decode(&self, bytes: Option<Bytes>) -> Result<Datum> {
+        self.datum(bytes, false)
+    }
+
+    fn datum(&self, bytes: Option<Bytes>, from_outside: bool) -> Result<Datum> {
         let Some(bytes) = bytes else {
             return Ok(Datum::Null);
         };
@@ -109,16 +120,17 @@ impl Serde {
             Self::Int64 => Ok(Datum::Int(i64::from_be_bytes(self.fixed(&bytes)?))),
             Self::Double => Ok(Datum::Float(f64::from_be_bytes(self.fixed(&bytes)?))),
             Self::Json => Ok(Datum::Json(bytes)),
+            Self::Custom(c) if from_outside => c.read(&bytes),
             Self::Custom(c) => c.decode(&bytes),
             Self::TimeWindowed { inner, size_ms } => {
                 let (key, [start]) = self.split(bytes)?;
                 // As Kafka Streams: an end beyond 64 bits is the largest there is.
                 let end = start.saturating_add(*size_ms);
-                Ok(Datum::windowed(inner.decode(Some(key))?, start, end))
+                Ok(Datum::windowed(inner.datum(Some(key), from_outside)?, start, end))
             }
             Self::SessionWindowed(inner) => {
                 let (key, [end, start]) = self.split(bytes)?;
-                Ok(Datum::windowed(inner.decode(Some(key))?, start, end))
+                Ok(Datum::windowed(inner.datum(Some(key), from_outside)?, start, end))
             }
         }
     }
@@ -129,7 +141,7 @@ impl Serde {
     /// # Errors
     /// `Serde` if the bytes are not of this form.
     pub fn read(&self, bytes: Option<Bytes>) -> Result<Datum> {
-        checked(self.decode(bytes)?)
+        checked(self.datum(bytes, true)?)
     }
 
     /// The bytes that decide the lane (and, in a sink, the partition): a windowed key goes with the key

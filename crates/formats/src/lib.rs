@@ -1,4 +1,4 @@
-//! Binary formats with a schema: Avro and Protobuf.
+//! Formats with a schema: Avro and Protobuf, which are binary, and JSON that a schema checks.
 //!
 //! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again. Fields
 //! that are not read are not decoded; a value that is not changed keeps its bytes. Asks a schema registry through a
@@ -10,6 +10,7 @@
 static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;
 
 pub mod avro;
+pub mod json_schema;
 pub mod protobuf;
 
 mod framing;

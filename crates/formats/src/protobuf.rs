@@ -11,6 +11,7 @@ mod fields;
 mod format;
 mod json;
 mod make;
+mod places;
 mod scalar;
 mod scan;
 mod schema;
@@ -24,7 +25,7 @@ pub use make::make;
 pub use scalar::Scalar;
 pub use schema::{Enum, Field, List, Map, Message, Node, NodeId, Schema};
 pub use serialized::Serialized;
-pub use sources::{needed, of_file, of_text};
+pub use sources::{SourceFile, files, needed, of_file, of_registered, of_text};
 pub use spec::{Decode, Spec};
 pub use value::{ChangedMessage, ProtobufValue};
 

@@ -5,11 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use stoatflow_formats::json_schema::JsonSchemaSpec;
 use stoatflow_formats::{avro, protobuf};
 
 /// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,
 /// `{"session_windowed": "string"}`, `{"avro": {"schema": ...}}`, `{"protobuf": {"descriptors": ...,
-/// "message": ...}}`.
+/// "message": ...}}`, `{"json_schema": {"schema": ...}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum SerdeSpec {
@@ -42,6 +43,11 @@ pub enum SerdeSpec {
         /// The message, and what stands before the bytes.
         protobuf: Arc<protobuf::Spec>,
     },
+    /// JSON, with the schema that checks it.
+    JsonSchema {
+        /// The schema, and what stands before the text.
+        json_schema: Arc<JsonSchemaSpec>,
+    },
 }
 
 impl SerdeSpec {
@@ -52,6 +58,9 @@ impl SerdeSpec {
             (Self::Protobuf { protobuf: one }, Self::Protobuf { protobuf: other }) => {
                 one.writes_as(other)
             }
+            (Self::JsonSchema { json_schema: one }, Self::JsonSchema { json_schema: other }) => {
+                one.writes_as(other)
+            }
             _ => self == other,
         }
     }
@@ -59,7 +68,10 @@ impl SerdeSpec {
     /// Did the user write it? Then nothing is known of its bytes.
     pub(crate) fn is_custom(&self) -> bool {
         match self {
-            Self::Builtin(_) | Self::Avro { .. } | Self::Protobuf { .. } => false,
+            Self::Builtin(_)
+            | Self::Avro { .. }
+            | Self::Protobuf { .. }
+            | Self::JsonSchema { .. } => false,
             Self::Custom { .. } => true,
             Self::TimeWindowed { time_windowed, .. } => time_windowed.is_custom(),
             Self::SessionWindowed { session_windowed } => session_windowed.is_custom(),

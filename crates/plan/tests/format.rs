@@ -126,6 +126,9 @@ fn forms() -> Vec<Value> {
     let protobuf = json!({"protobuf": {"descriptors": "CgA=", "message": "M", "schema_id": 7, "schema_ids": [3], "decode": {"message": 0}}});
     let dict = json!({"protobuf": {"descriptors": "CgA=", "message": "M", "decode": "dict"}});
     all.push(json!({"op": "stream", "topics": ["a"], "key": dict, "value": protobuf}));
+    let json_schema = json!({"json_schema": {"schema": "{}", "schema_id": 7, "schema_ids": [3], "validate": false, "decode": "dict"}});
+    let plain = json!({"json_schema": {"schema": "{}"}});
+    all.push(json!({"op": "stream", "topics": ["a"], "key": plain, "value": json_schema}));
     let session = json!({"type": "session", "gap_ms": 1, "grace_ms": 0});
     all.push(json!({"op": "windowed_by", "from": 22, "window": session, "close_when_idle_ms": 5}));
     for strategy in [

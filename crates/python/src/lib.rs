@@ -16,6 +16,7 @@ mod event_loop;
 mod expression;
 mod handler;
 mod last_resort;
+mod json_schema;
 mod lazy;
 mod logging;
 mod metrics;
@@ -61,6 +62,8 @@ mod _native {
     use crate::expression::evaluate;
     #[pymodule_export]
     use crate::last_resort::{LastResort, exit_after};
+    #[pymodule_export]
+    use crate::json_schema::JsonSchemaFormat;
     #[pymodule_export]
     use crate::lazy::{JsonArray, JsonObject, to_python};
     #[pymodule_export]

@@ -4,11 +4,13 @@
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
 use crate::lazy;
+use crate::schemas::PySchemas;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use stoatflow_core::{Bytes, CustomSerde, Datum};
-use stoatflow_formats::protobuf::{Format, needed, of_file, of_text};
+use stoatflow_core::{Bytes, CustomSerde, Datum, SchemaPlace};
+use stoatflow_formats::protobuf::{Format, Schema, files, needed, of_file, of_registered, of_text};
 
 /// A message type with what stands before the bytes of its records.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -60,6 +62,50 @@ impl ProtobufFormat {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let descriptors = of_file(&path, &folders).map_err(to_py_err)?;
         Ok(PyBytes::new(py, &descriptors))
+    }
+
+    /// The descriptors of a file as a registry has it, and of those that it imports, by their names there.
+    #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)]
+    fn of_registered<'py>(
+        py: Python<'py>,
+        content: &str,
+        imports: BTreeMap<String, String>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let descriptors = of_registered(content, &imports).map_err(to_py_err)?;
+        Ok(PyBytes::new(py, &descriptors))
+    }
+
+    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no topic is known.
+    #[pyo3(signature = (schemas, topic=None, is_key=false))]
+    fn registered(&self, schemas: Py<PyAny>, topic: Option<&str>, is_key: bool) -> Self {
+        let place = SchemaPlace::of(topic, is_key);
+        Self {
+            format: self.format.registered(PySchemas::new(schemas), place),
+            descriptors: self.descriptors.clone(),
+            message: self.message.clone(),
+        }
+    }
+
+    /// Is the message of these descriptors written as this one, and is it at the same place of its file?
+    fn writes_as(&self, descriptors: &[u8]) -> PyResult<bool> {
+        let (descriptors, _) = needed(descriptors, Some(&self.message)).map_err(to_py_err)?;
+        let other = Schema::parse(&descriptors, &self.message).map_err(to_py_err)?;
+        Ok(self.format.schema().writes_as(&other))
+    }
+
+    /// The name of the message's file, and all files: names, the names of what they import, descriptors.
+    #[allow(clippy::type_complexity)]
+    fn files<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(String, Vec<(String, Vec<String>, Bound<'py, PyBytes>)>)> {
+        let (own, files) = files(&self.descriptors, &self.message).map_err(to_py_err)?;
+        let files = files.into_iter().map(|file| {
+            let descriptor = PyBytes::new(py, &file.descriptor);
+            (file.name, file.imports, descriptor)
+        });
+        Ok((own, files.collect()))
     }
 
     /// The descriptors of all that the message needs.

@@ -74,6 +74,10 @@ fn of_aggregate(store: StoreId, value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde
             avro::Decode::Lazy => ResultRole::Aggregate,
             avro::Decode::Dict => ResultRole::OwnAggregate,
         },
+        SerdeSpec::JsonSchema { json_schema } => match json_schema.decode {
+            avro::Decode::Lazy => ResultRole::Aggregate,
+            avro::Decode::Dict => ResultRole::OwnAggregate,
+        },
         SerdeSpec::Protobuf { protobuf } => match protobuf.decode {
             protobuf::Decode::Lazy => ResultRole::Aggregate,
             protobuf::Decode::Dict => ResultRole::OwnAggregate,

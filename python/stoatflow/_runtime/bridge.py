@@ -25,6 +25,7 @@ if _native.__version__ != __version__:
     )
 
 AvroFormat = _native.AvroFormat
+JsonSchemaFormat = _native.JsonSchemaFormat
 ProtobufFormat = _native.ProtobufFormat
 Plan = _native.Plan
 StoreBatches = _native.StoreBatches

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from stoatflow.expressions import Expression
 from stoatflow.plan import Node, nodes
-from stoatflow.serdes import AvroSerde, BuiltinSerde, ProtobufSerde, Serde
+from stoatflow.serdes import AvroSerde, BuiltinSerde, JsonSchemaSerde, ProtobufSerde, Serde
 
 Kind: TypeAlias = Literal[
     "any", "bool", "number", "text", "list", "texts", "object", "made", "view", "record", "foreign", "bytes"
@@ -47,6 +47,8 @@ def of_serde(serde: Serde[object] | None, otherwise: Kind) -> Kind:
         return otherwise
     if isinstance(serde, AvroSerde | ProtobufSerde) and serde.decode == "lazy" and serde.has_members:
         return "record"
+    if isinstance(serde, JsonSchemaSerde) and serde.decode == "lazy":
+        return _NAMES["json"]
     if not isinstance(serde, BuiltinSerde):
         return "foreign"
     # Plain dicts are JSON too, but functions may change them.

@@ -21,6 +21,7 @@ from stoatflow.plan.specs import Spec
 from stoatflow.serdes import (
     AvroSerde,
     BuiltinSerde,
+    JsonSchemaSerde,
     ProtobufSerde,
     Serde,
     SessionWindowedSerde,
@@ -98,7 +99,10 @@ class _Tables:
         if isinstance(serde, AvroSerde):
             return serde.to_plan(None if serde.schemas is None else self.custom(serde))
         if isinstance(serde, ProtobufSerde):
-            return serde.to_plan(self.custom(serde) if serde.decode == "message" else None)
+            is_asked = serde.decode == "message" or serde.schemas is not None
+            return serde.to_plan(self.custom(serde) if is_asked else None)
+        if isinstance(serde, JsonSchemaSerde):
+            return serde.to_plan(None if serde.schemas is None else self.custom(serde))
         return {"custom": self.custom(serde)}
 
     def custom(self, serde: Serde[Any]) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from stoatflow.errors import TopologyError
 from stoatflow.serdes.base import Serde
 from stoatflow.serdes.framing import check_framing, check_registry, checked_id
-from stoatflow.serdes.registered import Pinned, RegisteredSerde, Schemas, avro_text
+from stoatflow.serdes.registered import AvroSchemas, RegisteredSerde, avro_text
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import AvroFormat
@@ -59,7 +59,6 @@ class AvroSerde(Serde[Any], RegisteredSerde):
             pinned = given.latest(subject)
             schema = avro_text(given, pinned)
         self.schema = _text(schema, place)
-        self._topic: tuple[str, bool] | None = None
         self.schema_id = schema_id
         self.writer_schemas = {
             checked_id(number, place): _text(one, place) for number, one in (writer_schemas or {}).items()
@@ -71,8 +70,8 @@ class AvroSerde(Serde[Any], RegisteredSerde):
             raise TopologyError(f"{place}: {wrong.message}", next_step=wrong.next_step) from None
 
         if given is not None:
-            rest = (given, "AVRO", self.schema, self._title, subject, self._plain.writes_as, avro_text)
-            self.schemas = Schemas(*rest) if pinned is None else Pinned(pinned.id, *rest)
+            number = None if pinned is None else pinned.id
+            self.schemas = AvroSchemas(self._plain.writes_as, given, self.schema, self._title, subject, number)
             self._made = None
 
     @property
@@ -84,19 +83,8 @@ class AvroSerde(Serde[Any], RegisteredSerde):
     @property
     def _format(self) -> AvroFormat:
         if self._made is None:
-            topic, is_key = self._topic or (None, False)
-            plain = self._plain
-            self._made = plain if self.schemas is None else plain.registered(self.schemas, topic, is_key)
+            self._made = self._with_ids(self._plain)
         return self._made
-
-    def for_topic(self, topic: str, part: Literal["key", "value"] = "value") -> AvroSerde:
-        """Give the same serde for values (or keys) of a topic: what it writes has the id of that topic's subject."""
-        if self.schemas is None:
-            return self
-        bound = AvroSerde.__new__(AvroSerde)
-        bound.__dict__.update(self.__dict__)
-        bound._made, bound._topic = None, (topic, part == "key")
-        return bound
 
     @property
     def name(self) -> str:

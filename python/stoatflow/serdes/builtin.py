@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from stoatflow.registry import SchemaRegistry
     from stoatflow.serdes.avro import AvroSchema, AvroSerde
+    from stoatflow.serdes.json_schema import JsonSchema, JsonSchemaSerde
     from stoatflow.serdes.protobuf import ProtobufSchema, ProtobufSerde
     from stoatflow.serdes.resolve import SerdeLike
     from stoatflow.windowed import Windowed
@@ -177,8 +178,38 @@ class Serdes:
         return AvroSerde(schema, framing, schema_id, writer_schemas, decode, registry, subject)
 
     @staticmethod
+    def json_schema(
+        schema: JsonSchema | None = None,
+        *,
+        validate: bool = True,
+        framing: Literal["plain", "confluent"] = "plain",
+        schema_id: int | None = None,
+        schema_ids: Iterable[int] = (),
+        decode: Literal["lazy", "dict"] = "lazy",
+        registry: SchemaRegistry | None = None,
+        subject: str | None = None,
+    ) -> JsonSchemaSerde:
+        """JSON that fits a JSON Schema: its text, a dict of it, or the path of a file.
+
+        A record that doesn't fit is a bad one, and what doesn't fit isn't written; `validate=False` takes any JSON.
+        The engine checks, in Rust: no package is needed. Draft 7 is meant where the schema doesn't name another one
+        (`$schema`), and `format` is a remark, as for Confluent's serializers. Values are those of `Serdes.json`, with
+        the same `decode`.
+
+        With `framing="confluent"` records begin with a zero and the id of their schema: `schema_id` is written and
+        read, those of `schema_ids` are read too. With a `registry` any id of a JSON Schema is read, and the id that is
+        written is that of this schema under the subject of the topic, or under `subject`. Without a schema, it is the
+        latest of the subject, asked for at once.
+        """
+        from stoatflow.serdes.json_schema import JsonSchemaSerde
+
+        return JsonSchemaSerde(
+            schema, framing, schema_id, schema_ids, decode, registry, subject, validate=validate
+        )  # fmt: skip
+
+    @staticmethod
     def protobuf(
-        schema: ProtobufSchema,
+        schema: ProtobufSchema | None = None,
         message: str | None = None,
         *,
         include: Iterable[str | os.PathLike[str]] = (),
@@ -186,6 +217,8 @@ class Serdes:
         schema_id: int | None = None,
         schema_ids: Iterable[int] = (),
         decode: Literal["lazy", "dict", "message"] = "lazy",
+        registry: SchemaRegistry | None = None,
+        subject: str | None = None,
     ) -> ProtobufSerde:
         """Protobuf, by a message type: a generated class, a .proto file, its text, or a serialized FileDescriptorSet.
 
@@ -193,11 +226,17 @@ class Serdes:
         folder and from those of `include`. Expressions read fields where they lie, and are checked against the message.
         With `decode="message"` functions get messages of the generated class. With `framing="confluent"` records begin
         with a zero, the id of their schema, and which message of it they are: `schema_id` is written and read, those of
-        `schema_ids` are read too. No registry is asked.
+        `schema_ids` are read too.
+
+        With a `registry` they begin so too: any id is read whose schema has this message, by its full name, at the
+        place that the record names, and the id that is written is that of this message's file under the subject of the
+        topic, or under `subject`. Without a schema, it is the latest of the subject, asked for at once.
         """
         from stoatflow.serdes.protobuf import ProtobufSerde
 
-        return ProtobufSerde(schema, message, include, framing, schema_id, schema_ids, decode)
+        return ProtobufSerde(
+            schema, message, include, framing, schema_id, schema_ids, decode, registry, subject
+        )  # fmt: skip
 
     @staticmethod
     def time_windowed(inner: SerdeLike[T], size: Duration) -> Serde[Windowed[T]]:

@@ -10,12 +10,20 @@ from typing import Any
 
 from stoatflow.serdes import (
     AvroSerde,
+    JsonSchemaSerde,
     ProtobufSerde,
     Serde,
     SessionWindowedSerde,
     TimeWindowedSerde,
     builtin_by_name,
 )
+
+
+_WITH_SCHEMAS: dict[str, type[AvroSerde | ProtobufSerde | JsonSchemaSerde]] = {
+    "avro": AvroSerde,
+    "protobuf": ProtobufSerde,
+    "json_schema": JsonSchemaSerde,
+}
 
 
 def planned(spec: Any, custom: Callable[[int], Serde[Any]]) -> Serde[Any]:  # noqa: PLR0911  # one return per form
@@ -26,13 +34,10 @@ def planned(spec: Any, custom: Callable[[int], Serde[Any]]) -> Serde[Any]:  # no
         return TimeWindowedSerde(planned(spec["time_windowed"], custom), spec["size_ms"])
     if "session_windowed" in spec:
         return SessionWindowedSerde(planned(spec["session_windowed"], custom))
-    if "avro" in spec:
-        if "registry" in spec["avro"]:
-            return custom(spec["avro"]["registry"])
-        return AvroSerde.from_plan(spec["avro"])
-    if "protobuf" in spec:
-        decode = spec["protobuf"].get("decode")
-        if isinstance(decode, dict):
-            return custom(decode["message"])
-        return ProtobufSerde.from_plan(spec["protobuf"])
+    for name, serde in _WITH_SCHEMAS.items():
+        if name in spec:
+            parts = spec[name]
+            decode = parts.get("decode")
+            number = decode["message"] if isinstance(decode, dict) else parts.get("registry")
+            return serde.from_plan(parts) if number is None else custom(number)
     return custom(spec["custom"])

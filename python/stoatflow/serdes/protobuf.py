@@ -2,7 +2,7 @@
 
 Takes a generated class, a .proto file or its text, or descriptors; gives the serde. The engine compiles and does the
 work: this half hands bytes to it for the test driver and the embedded broker's users, and makes messages of the class
-where functions want them. Never imports the package `protobuf`, and never asks a schema registry.
+where functions want them. Never imports the package `protobuf`. Asks a schema registry if one is given.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stoatflow.errors import SerdeError, TopologyError
 from stoatflow.serdes.base import Serde
-from stoatflow.serdes.framing import check_framing, checked_id
+from stoatflow.serdes.framing import check_framing, check_registry, checked_id
+from stoatflow.serdes.proto_files import ProtobufSchemas, imported, proto_files
+from stoatflow.serdes.registered import RegisteredSerde
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import ProtobufFormat
+    from stoatflow.registry import RegisteredSchema, SchemaRegistry
 
 ProtobufSchema: TypeAlias = "type[Any] | str | os.PathLike[str] | bytes"
 """A generated class, the text of a .proto file, the path of one, or a serialized FileDescriptorSet."""
@@ -32,41 +35,80 @@ _WRAPPERS = frozenset(
 Decode: TypeAlias = Literal["lazy", "dict", "message"]
 
 
-class ProtobufSerde(Serde[Any]):
+class ProtobufSerde(Serde[Any], RegisteredSerde):
     """Made by `Serdes.protobuf`."""
 
     def __init__(
         self,
-        schema: ProtobufSchema,
+        schema: ProtobufSchema | None,
         message: str | None = None,
         include: Iterable[str | os.PathLike[str]] = (),
         framing: Literal["plain", "confluent"] = "plain",
         schema_id: int | None = None,
         schema_ids: Iterable[int] = (),
         decode: Decode = "lazy",
+        registry: SchemaRegistry | None = None,
+        subject: str | None = None,
     ) -> None:
         """Read the schema."""
         from stoatflow.plan.functions import user_line  # the plan is made of serdes
 
         place = f"{user_line()} Serdes.protobuf(...)"
         self.schema_ids = [checked_id(number, place) for number in schema_ids]
-        check_framing(place, "Protobuf", framing, schema_id, schema_ids=self.schema_ids or None)
+        given = check_registry(place, registry, subject, schema, schema_id=schema_id, schema_ids=self.schema_ids)
+        if given is None:
+            check_framing(place, "Protobuf", framing, schema_id, schema_ids=self.schema_ids or None)
         self.schema_id = schema_id
         self.decode: Decode = _decoding(decode, schema, place)
         self._class: Any = schema if isinstance(schema, type) else None
+        folders = [os.fspath(folder) for folder in include]
+        pinned: RegisteredSchema | None = None
         try:
-            descriptors, message = _descriptors(schema, message, [os.fspath(folder) for folder in include], place)
+            if schema is None and given is not None and subject is not None:
+                pinned = given.latest(subject)
+                descriptors = _of_registered(given, pinned)
+            else:
+                descriptors, message = _descriptors(schema, message, folders, place)
             self._made: ProtobufFormat | None = _made(descriptors, message, schema_id, self.schema_ids)
         except TopologyError as wrong:
             said = wrong.message if wrong.message.startswith(place) else f"{place}: {wrong.message}"
             raise TopologyError(said, next_step=wrong.next_step) from None
         self.descriptors = self._made.descriptors
         self.message = self._made.message
+        if given is not None:
+            self._register(given, subject, pinned, schema, folders)
+
+    def _register(
+        self,
+        registry: SchemaRegistry,
+        subject: str | None,
+        pinned: RegisteredSchema | None,
+        schema: object,
+        folders: list[str],
+    ) -> None:
+        """Know the registry, and what is registered there."""
+        plain = _made(self.descriptors, self.message, None, ())
+        texts, serialized = {}, {}
+        if isinstance(schema, type):
+            serialized = _files_of_class(schema)
+        elif isinstance(schema, str):
+            texts[_TEXT] = schema
+        elif isinstance(schema, os.PathLike):
+            folders = [*folders, os.fspath(Path(schema).parent)]
+        own, files = proto_files(plain, texts, serialized, folders)
+        if pinned is not None and own != _TEXT:
+            raise TopologyError(
+                f"the subject '{subject}' has another file than the message '{self.message}', which it imports",
+                next_step="name a message of that file, or the subject of the file that has the message",
+            )
+        number = None if pinned is None else pinned.id
+        self.schemas = ProtobufSchemas(plain.writes_as, own, files, registry, self.message, subject, number)
+        self._made = None
 
     @property
     def _format(self) -> ProtobufFormat:
         if self._made is None:
-            self._made = _made(self.descriptors, self.message, self.schema_id, self.schema_ids)
+            self._made = self._with_ids(_made(self.descriptors, self.message, self.schema_id, self.schema_ids))
         return self._made
 
     @property
@@ -101,8 +143,8 @@ class ProtobufSerde(Serde[Any]):
         """Give what a function gets for the bytes; for tests of functions."""
         return self._format.view(data) if self.decode == "lazy" else self.deserialize(data)
 
-    def to_plan(self, shown_by: int | None = None) -> dict[str, object]:
-        """Give its form in the plan; `shown_by` is its own number among the custom serdes."""
+    def to_plan(self, number: int | None = None) -> dict[str, object]:
+        """Give its form in the plan; `number` is its own among the custom serdes, if Python is asked for anything."""
         spec: dict[str, object] = {
             "descriptors": base64.b64encode(self.descriptors).decode(),
             "message": self.message,
@@ -111,8 +153,10 @@ class ProtobufSerde(Serde[Any]):
             spec["schema_id"] = self.schema_id
         if self.schema_ids:
             spec["schema_ids"] = self.schema_ids
-        if shown_by is not None:
-            spec["decode"] = {"message": shown_by}
+        if self.schemas is not None:
+            spec["registry"] = number
+        if self.decode == "message":
+            spec["decode"] = {"message": number}
         elif self.decode == "dict":
             spec["decode"] = self.decode
         return {"protobuf": spec}
@@ -131,7 +175,9 @@ class ProtobufSerde(Serde[Any]):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Survive pickling: the engine's half is made again."""
+        """Survive pickling: the engine's half is made again. With a registry it is refused."""
+        if self.schemas is not None:
+            self.schemas.registry.__reduce__()
         return {**self.__dict__, "_made": None}
 
 
@@ -139,6 +185,21 @@ def _made(descriptors: bytes, message: str | None, schema_id: int | None, schema
     from stoatflow._runtime.bridge import ProtobufFormat  # of the engine, which imports serdes
 
     return ProtobufFormat(descriptors, message, schema_id, list(schema_ids))
+
+
+_TEXT = "schema.proto"
+"""The name of a file that is a text."""
+
+
+def _of_registered(registry: SchemaRegistry, found: RegisteredSchema) -> bytes:
+    from stoatflow._runtime.bridge import ProtobufFormat  # of the engine, which imports serdes
+
+    if found.type != "PROTOBUF":
+        raise TopologyError(
+            f"the schema id {found.id} is one of {found.type}, PROTOBUF is wanted",
+            next_step="give the subject of a Protobuf schema, or use the serde of that format",
+        )
+    return ProtobufFormat.of_registered(found.schema, imported(registry, found))
 
 
 def _decoding(decode: object, schema: object, place: str) -> Decode:
@@ -160,7 +221,7 @@ def _decoding(decode: object, schema: object, place: str) -> Decode:
 
 
 def _descriptors(
-    schema: ProtobufSchema, message: str | None, include: list[str], place: str
+    schema: ProtobufSchema | None, message: str | None, include: list[str], place: str
 ) -> tuple[bytes, str | None]:
     from stoatflow._runtime.bridge import ProtobufFormat  # of the engine, which imports serdes
 
@@ -199,6 +260,12 @@ def _of_class(schema: type[Any], message: str | None, include: list[str], place:
             f"{place}: the class says that the message is {name}",
             next_step="leave message= and include= out, or give another class",
         )
+    # A set of descriptors is a message of nothing but files: its field 1.
+    files = _files_of_class(schema).values()
+    return b"".join(b"\x0a" + _varint(len(content)) + content for content in files), name
+
+
+def _files_of_class(schema: Any) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
 
     def collect(one: Any) -> None:
@@ -207,9 +274,8 @@ def _of_class(schema: type[Any], message: str | None, include: list[str], place:
                 collect(needed)
             files[one.name] = one.serialized_pb
 
-    collect(file)
-    # A set of descriptors is a message of nothing but files: its field 1.
-    return b"".join(b"\x0a" + _varint(len(content)) + content for content in files.values()), name
+    collect(schema.DESCRIPTOR.file)
+    return files
 
 
 def _varint(number: int) -> bytes:

@@ -7,19 +7,41 @@ own schema where it is written. Decides how subjects are called. Never talks to 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from stoatflow.errors import SerdeError, TopologyError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from stoatflow._runtime.bridge import AvroFormat, JsonSchemaFormat, ProtobufFormat
     from stoatflow.registry import RegisteredSchema, SchemaRegistry
+
+F = TypeVar("F", "AvroFormat", "JsonSchemaFormat", "ProtobufFormat")
 
 
 class RegisteredSerde:
-    """A serde that may ask a registry."""
+    """A serde that may ask a registry. Its engine's half is `_made`, made again for each topic."""
 
     schemas: Schemas | None = None
+    _made: Any = None
+    _topic: tuple[str, bool] | None = None
+
+    def for_topic(self, topic: str, part: Literal["key", "value"] = "value") -> Self:
+        """Give the same serde for values (or keys) of a topic: what it writes has the id of that topic's subject."""
+        if self.schemas is None:
+            return self
+        bound = type(self).__new__(type(self))
+        bound.__dict__.update(self.__dict__)
+        bound._made, bound._topic = None, (topic, part == "key")
+        return bound
+
+    def _with_ids(self, plain: F) -> F:
+        """Give the engine's half that asks the registry, if there is one."""
+        topic, is_key = self._topic or (None, False)
+        return plain if self.schemas is None else plain.registered(self.schemas, topic, is_key)
 
 
 class Schemas:
@@ -30,67 +52,92 @@ class Schemas:
         registry: SchemaRegistry,
         schema_type: str,
         schema: str,
-        record: str,
+        record: str | None,
         subject: str | None,
-        same: Callable[[str], bool],
-        text: Callable[[SchemaRegistry, RegisteredSchema], str],
+        pinned: int | None = None,
     ) -> None:
-        """`same`: does another schema write the same bytes? `text`: a schema with all that it refers to."""
+        """`pinned` is the id of a schema that came from the registry."""
         self.registry, self.subject = registry, subject
-        self._type, self._schema, self._record = schema_type, schema, record
-        self._same, self._text = same, text
+        self._type, self._schema, self._record, self._pinned = schema_type, schema, record, pinned
 
     def schema(self, schema_id: int) -> str:
-        """Give the text of a schema, with all that it refers to."""
+        """Give the text of a schema, with all that it takes to read what was written with it."""
+        return self._of_type(schema_id).schema
+
+    def _of_type(self, schema_id: int) -> RegisteredSchema:
         found = self.registry.schema(schema_id)
         if found.type != self._type:
             raise SerdeError(
                 f"the schema id {schema_id} is one of {found.type}, {self._type} is wanted",
                 next_step="read the topic with the serde of that format",
             )
-        return self._text(self.registry, found)
+        return found
 
     def id(self, place: str, name: str | None, is_key: bool) -> int:  # the engine calls it
         """Give the id of the own schema: in the topic `name`, in any, or in what the application `name` keeps."""
+        if self._pinned is not None:
+            return self._pinned
         subject = self.subject or self._subject(place, name, is_key)
         if self.registry.use_latest:
             latest = self.registry.latest(subject)
-            if latest.type != self._type or not self._same(self._text(self.registry, latest)):
+            if latest.type != self._type or not self._is_same(latest):
                 raise TopologyError(
                     f"the latest version ({latest.version}) of the subject '{subject}' is another schema than "
-                    f"'{self._record}' is written with",
+                    f"{self._title} is written with",
                     next_step="write with that one (leave the schema out and give subject=), or leave use_latest out",
                 )
             return latest.id
         ask = self.registry.register if self.registry.auto_register else self.registry.lookup
-        return ask(subject, self._schema, self._type)
+        return ask(subject, self._schema, self._type, self._references())
+
+    def _is_same(self, latest: RegisteredSchema) -> bool:
+        """Does it write what this one writes?"""
+        raise NotImplementedError
+
+    def _references(self) -> Sequence[tuple[str, str, int]]:
+        return ()
+
+    @property
+    def _title(self) -> str:
+        return "this one" if self._record is None else f"'{self._record}'"
 
     def _subject(self, place: str, name: str | None, is_key: bool) -> str:
         if place == "internal":
             # Of no use to others; one for all stores and topics of the application that hold this type.
-            return f"{name or 'stoatflow'}-{self._record}"
+            record = self._record or f"{self._type.lower()}-{sha256(self._schema.encode()).hexdigest()[:8]}"
+            return f"{name or 'stoatflow'}-{record}"
+        if self.registry.subjects == "topic" and name is not None:
+            return topic_subject(name, is_key)
+        if self.registry.subjects != "topic" and self._record is None:
+            raise TopologyError(
+                "which subject has a JSON Schema without a title? Its name would be that of the record",
+                next_step='give the schema a "title", or subject= to the serde',
+            )
         if self.registry.subjects == "record":
-            return self._record
+            return str(self._record)
         if name is None:
             raise TopologyError(
-                f"which subject has the schema '{self._record}'? The topic isn't known before there is a record",
+                f"which subject has the schema of {self._title}? The topic isn't known before there is a record",
                 next_step='give subject= to the serde, or use SchemaRegistry(..., subjects="record"); in a test, '
                 "name the topic: serde.for_topic(topic)",
             )
-        return f"{name}-{self._record}" if self.registry.subjects == "topic_record" else topic_subject(name, is_key)
+        return f"{name}-{self._record}"
 
 
-class Pinned(Schemas):
-    """Of a schema that came from the registry: its id is known."""
+class AvroSchemas(Schemas):
+    """Of Avro: what others wrote takes their schemas, with all types in them."""
 
-    def __init__(self, schema_id: int, *given: Any) -> None:
-        """Keep the id."""
-        super().__init__(*given)
-        self._id = schema_id
+    def __init__(self, same: Callable[[str], bool], registry: SchemaRegistry, schema: str, *rest: Any) -> None:
+        """`same`: does another schema write the same bytes?"""
+        super().__init__(registry, "AVRO", schema, *rest)
+        self._same = same
 
-    def id(self, place: str, name: str | None, is_key: bool) -> int:  # noqa: ARG002
-        """Give it, wherever."""
-        return self._id
+    def schema(self, schema_id: int) -> str:
+        """Give a writer's schema."""
+        return avro_text(self.registry, self._of_type(schema_id))
+
+    def _is_same(self, latest: RegisteredSchema) -> bool:
+        return self._same(avro_text(self.registry, latest))
 
 
 def topic_subject(topic: str, is_key: bool) -> str:

@@ -20,7 +20,8 @@ from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.offload import Parked
-from stoatflow.serdes import AvroSerde, Serde, SerdeLike, Serdes, resolve
+from stoatflow.serdes import Serde, SerdeLike, Serdes, resolve
+from stoatflow.serdes.registered import RegisteredSerde
 from stoatflow.serdes.planned import planned
 from stoatflow.settings import Settings
 from stoatflow.testing.record import Header
@@ -295,8 +296,8 @@ def _of_topic(topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | No
     """Give serdes that write what is put into this topic: where schemas have ids, it names their subjects."""
     keys, values = _serde(key), _serde(value)
     return (
-        keys.for_topic(topic, "key") if isinstance(keys, AvroSerde) else keys,
-        values.for_topic(topic) if isinstance(values, AvroSerde) else values,
+        keys.for_topic(topic, "key") if isinstance(keys, RegisteredSerde) else keys,
+        values.for_topic(topic) if isinstance(values, RegisteredSerde) else values,
     )
 
 

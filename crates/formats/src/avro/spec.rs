@@ -22,7 +22,7 @@ pub enum Decode {
 }
 
 impl Decode {
-    const fn is_lazy(&self) -> bool {
+    pub(crate) const fn is_lazy(&self) -> bool {
         matches!(self, Self::Lazy)
     }
 }

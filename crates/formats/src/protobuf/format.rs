@@ -3,16 +3,19 @@
 //! Takes descriptors, gives datums of bytes and bytes of datums. Plain Protobuf, or behind Confluent's
 //! header: a zero, the id of the writer's schema, and where in its file the message stands. Protobuf tells
 //! fields by their numbers, so what another known id wrote needs no resolving. A value that was read with
-//! this type is written as the bytes it came in. Never asks a registry: all ids are given.
+//! this type is written as the bytes it came in. Ids are given, or a registry knows them ([`Registered`]): then
+//! the writer's file says which message a record is.
 
 use super::encode;
+use super::places::Places;
 use super::scan::{self, Cursor};
 use super::schema::{Node, Schema};
 use super::value::{ProtobufValue, Shown};
 use crate::framing;
+use crate::registered::Registered;
 use bytes::Bytes;
-use std::sync::Arc;
-use stoatflow_core::{CustomSerde, Datum, Error, Result};
+use std::sync::{Arc, OnceLock};
+use stoatflow_core::{CustomSerde, Datum, Error, Result, SchemaPlace, SchemaRegistry};
 
 /// What Confluent's header may say.
 #[derive(Clone, Debug)]
@@ -25,12 +28,22 @@ struct Ids {
     header: Vec<u8>,
 }
 
+/// What a registry says, as far as it was asked.
+#[derive(Debug)]
+struct Registration {
+    ids: Registered<Arc<Places>>,
+    /// All of the header that is written, once the id is known.
+    header: OnceLock<Vec<u8>>,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Format {
     schema: Arc<Schema>,
     name: String,
     ids: Option<Ids>,
+    /// Who knows ids; then none is given.
+    registration: Option<Arc<Registration>>,
     shown: Shown,
 }
 
@@ -48,20 +61,57 @@ impl Format {
             Some(_) => format!("protobuf({})", schema.title()),
         };
         let ids = id.map(|own| {
-            let mut header = framing::header(own).to_vec();
-            indexes(&schema.indexes, &mut header);
             Ids {
                 own,
                 others: others.to_vec(),
-                header,
+                header: header(own, &schema),
             }
         });
         Ok(Self {
             schema,
             name,
             ids,
+            registration: None,
             shown: Shown::Lazy,
         })
+    }
+
+    /// The same, whose ids a registry knows: records begin with one, and any of them may come.
+    #[must_use]
+    pub fn registered(&self, registry: Arc<dyn SchemaRegistry>, place: SchemaPlace) -> Self {
+        Self {
+            name: format!("protobuf({})", self.schema.title()),
+            ids: None,
+            registration: Some(Arc::new(Registration {
+                ids: Registered::new(registry, place),
+                header: OnceLock::new(),
+            })),
+            ..self.clone()
+        }
+    }
+
+    /// Asks the registry for the id that is written, if there is one.
+    ///
+    /// # Errors
+    /// What the registry says.
+    pub fn prepare(&self) -> Result<()> {
+        self.header().map(|_| ())
+    }
+
+    /// What is written before each value.
+    fn header(&self) -> Result<&[u8]> {
+        let Some(registration) = &self.registration else {
+            return Ok(self.ids.as_ref().map_or(&[], |ids| &ids.header));
+        };
+        if let Some(known) = registration.header.get() {
+            return Ok(known);
+        }
+        let made = header(registration.ids.own()?, &self.schema);
+        Ok(registration.header.get_or_init(|| made))
+    }
+
+    const fn is_framed(&self) -> bool {
+        self.ids.is_some() || self.registration.is_some()
     }
 
     /// The same, whose values functions get as dicts of their own.
@@ -91,6 +141,9 @@ impl Format {
     /// # Errors
     /// `Serde` for a record that has none, or one of an id that isn't known.
     pub fn body(&self, bytes: &Bytes) -> Result<Bytes> {
+        if let Some(registration) = &self.registration {
+            return self.of_writer(&registration.ids, bytes);
+        }
         let Some(ids) = &self.ids else {
             return Ok(bytes.clone());
         };
@@ -105,13 +158,7 @@ impl Format {
                 "add the id if its schema has the same message: schema_ids=[{id}] (nothing is fetched from a registry)"
             )));
         }
-        let mut cursor = Cursor::new(&rest);
-        let Some(found) = indexes_of(&mut cursor) else {
-            return Err(Error::serde(
-                "the record doesn't say behind its schema id which message of the schema it is",
-            )
-            .hint("leave framing=\"confluent\" out if the producer writes no message indexes"));
-        };
+        let (found, body) = place_of(&rest)?;
         // In another schema the message may stand elsewhere.
         if is_own && found != self.schema.indexes {
             return Err(Error::serde(format!(
@@ -121,8 +168,46 @@ impl Format {
             ))
             .hint("read the topic with the message it was written with"));
         }
-        Ok(rest.slice(cursor.at..))
+        Ok(body)
     }
+
+    /// The same, where the writer's file says which message it is.
+    fn of_writer(&self, ids: &Registered<Arc<Places>>, bytes: &Bytes) -> Result<Bytes> {
+        let (id, rest) = framing::open(bytes, "Protobuf")?;
+        let wanted = self.schema.title();
+        let places = ids.writer(id, |file| Places::of(file, &wanted).map(Arc::new))?;
+        let (found, body) = place_of(&rest)?;
+        if places.has(&found) {
+            return Ok(body);
+        }
+        let other = match places.name(&found) {
+            Some(other) => format!("the message '{other}' of the schema {id}"),
+            None => format!("at {found:?} in the schema {id}, which has no message there"),
+        };
+        Err(
+            Error::serde(format!("the record is {other}, and '{wanted}' is wanted"))
+                .hint("read the topic with the message it was written with, or its messages as Serdes.bytes()"),
+        )
+    }
+}
+
+/// All that stands before a value.
+fn header(id: u32, schema: &Schema) -> Vec<u8> {
+    let mut header = framing::header(id).to_vec();
+    indexes(&schema.indexes, &mut header);
+    header
+}
+
+/// Which message of its file a record is, and the rest.
+fn place_of(rest: &Bytes) -> Result<(Vec<i32>, Bytes)> {
+    let mut cursor = Cursor::new(rest);
+    let Some(found) = indexes_of(&mut cursor) else {
+        return Err(Error::serde(
+            "the record doesn't say behind its schema id which message of the schema it is",
+        )
+        .hint("leave framing=\"confluent\" or registry= out if the producer writes no message indexes"));
+    };
+    Ok((found, rest.slice(cursor.at..)))
 }
 
 /// Which message of a file it is: places within places. The first one of a file is one zero.
@@ -166,13 +251,13 @@ impl CustomSerde for Format {
     }
 
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
-        let header = self.ids.as_ref().map_or(&[][..], |ids| &ids.header);
+        let header = self.header()?;
         if let Some(value) = ProtobufValue::of(datum) {
             let is_same =
                 |schema: &Schema| schema.same(schema.root(), value.schema(), value.node());
-            match (&self.ids, value.framed()) {
-                (None, _) if is_same(&self.schema) => return Ok(value.bytes().clone()),
-                (Some(_), Some(framed))
+            match (self.is_framed(), value.framed()) {
+                (false, _) if is_same(&self.schema) => return Ok(value.bytes().clone()),
+                (true, Some(framed))
                     if framed.len() == header.len() + value.bytes().len()
                         && framed.starts_with(header)
                         && is_same(&self.schema) =>
@@ -198,7 +283,7 @@ impl CustomSerde for Format {
     fn decode(&self, bytes: &Bytes) -> Result<Datum> {
         let body = self.body(bytes)?;
         scan::check(&self.schema, self.schema.root(), &body)?;
-        let framed = self.ids.as_ref().map(|_| bytes.clone());
+        let framed = self.is_framed().then(|| bytes.clone());
         ProtobufValue::read(&self.schema, body, framed, self.shown.clone())
     }
 }

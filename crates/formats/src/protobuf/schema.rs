@@ -236,6 +236,12 @@ impl Schema {
         }
     }
 
+    /// Are values, and what stands before them in Confluent's framing, written as by another one?
+    #[must_use]
+    pub fn writes_as(&self, other: &Self) -> bool {
+        self.form() == other.form() && self.indexes == other.indexes
+    }
+
     /// Was it made of the same?
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {

@@ -3,13 +3,15 @@
 //! Gives the bytes of a `FileDescriptorSet`. Reads files once, when a serde is made; never runs protoc.
 
 use super::compile::{EDITIONS, find, pool};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use prost_reflect::DescriptorPool;
+use prost_reflect::prost_types::FileDescriptorProto;
 use protox::Compiler;
 use protox::file::{
     ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver,
 };
 use protox::prost::Message;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use stoatflow_core::{Error, Result};
 
@@ -26,6 +28,70 @@ impl FileResolver for One {
         }
         Err(protox::Error::file_not_found(name))
     }
+}
+
+/// Files as a registry has them.
+struct Stored(BTreeMap<String, String>);
+
+impl FileResolver for Stored {
+    fn open_file(&self, name: &str) -> std::result::Result<File, protox::Error> {
+        match self.0.get(name) {
+            Some(content) => parsed(name, content),
+            None => Err(protox::Error::file_not_found(name)),
+        }
+    }
+}
+
+/// A file of a registry: the text of a .proto file, or its descriptor in base64.
+pub(super) fn parsed(name: &str, content: &str) -> std::result::Result<File, protox::Error> {
+    // No .proto file is base64: it has spaces or signs that base64 doesn't have.
+    let descriptor = BASE64_STANDARD.decode(content.trim()).ok();
+    let descriptor = descriptor.and_then(|bytes| FileDescriptorProto::decode(&*bytes).ok());
+    let Some(mut descriptor) = descriptor else {
+        return File::from_source(name, content);
+    };
+    descriptor.name = Some(name.to_owned());
+    Ok(File::from_file_descriptor_proto(descriptor))
+}
+
+/// Of a file as a registry has it, with those that it imports, by their names there.
+///
+/// # Errors
+/// `Topology` for what doesn't compile.
+pub fn of_registered(content: &str, imports: &BTreeMap<String, String>) -> Result<Vec<u8>> {
+    let mut files = imports.clone();
+    files.insert(TEXT.to_owned(), content.to_owned());
+    let mut resolver = ChainFileResolver::new();
+    resolver.add(Stored(files));
+    compiled(resolver, &[], Path::new(TEXT))
+}
+
+/// A file of a set.
+pub struct SourceFile {
+    /// Its name, as others import it.
+    pub name: String,
+    /// The names of those that it imports.
+    pub imports: Vec<String>,
+    /// Its descriptor.
+    pub descriptor: Vec<u8>,
+}
+
+/// The files of a set, and the name of the one that has the message.
+///
+/// # Errors
+/// `Topology` for what are no descriptors, and for a message that they don't have.
+pub fn files(descriptors: &[u8], message: &str) -> Result<(String, Vec<SourceFile>)> {
+    let pool = pool(descriptors)?;
+    let own = find(&pool, message)?.parent_file().name().to_owned();
+    let files = pool.files().map(|file| {
+        let descriptor = file.file_descriptor_proto();
+        SourceFile {
+            name: file.name().to_owned(),
+            imports: descriptor.dependency.clone(),
+            descriptor: descriptor.encode_to_vec(),
+        }
+    });
+    Ok((own, files.collect()))
 }
 
 /// Of the text of a .proto file, which may import from these folders.

@@ -1,7 +1,8 @@
 //! A format as the plan carries it: texts and numbers.
 //!
 //! Takes the JSON
-//! `{"descriptors": "<base64>", "message": "shop.Order", "schema_id": 7, "schema_ids": [3], "decode": "dict"}`,
+//! `{"descriptors": "<base64>", "message": "shop.Order", "schema_id": 7, "schema_ids": [3],
+//! "registry": 0, "decode": "dict"}`,
 //! gives a [`Format`] that is built once and shared.
 
 use super::format::Format;
@@ -44,6 +45,9 @@ pub struct Spec {
     /// Ids of other writers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schema_ids: Vec<u32>,
+    /// The custom serde of this number asks a registry for ids and schemas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<u32>,
     /// What functions get.
     #[serde(default, skip_serializing_if = "Decode::is_lazy")]
     pub decode: Decode,
@@ -65,6 +69,7 @@ impl Spec {
             message,
             schema_id,
             schema_ids,
+            registry: None,
             decode: Decode::Lazy,
             made: OnceLock::new(),
         }
@@ -107,9 +112,16 @@ impl Spec {
         self.identity() == other.identity()
     }
 
-    fn identity(&self) -> (&str, &str, Option<u32>, &[u32]) {
+    fn identity(&self) -> (&str, &str, Option<u32>, &[u32], Option<u32>) {
         let (descriptors, message) = (&self.descriptors, &self.message);
-        (descriptors, message, self.schema_id, &self.schema_ids)
+        let ids = (self.schema_id, &self.schema_ids);
+        (descriptors, message, ids.0, ids.1, self.registry)
+    }
+
+    /// Do records begin with the id of their schema?
+    #[must_use]
+    pub const fn is_framed(&self) -> bool {
+        self.schema_id.is_some() || self.registry.is_some()
     }
 }
 

@@ -3,6 +3,7 @@
 mod fuzz;
 mod random;
 mod refused;
+mod registered;
 mod wire;
 
 use super::*;

@@ -92,7 +92,7 @@ impl Foreign {
         match spec {
             SerdeSpec::Builtin(name) => Serde::builtin(name).ok_or_else(|| {
                 Error::topology(format!("there is no serde '{name}'")).hint(
-                    "use bytes, string, int32, int64, double, json, avro, protobuf, or a serde of your own",
+                    "use bytes, string, int32, int64, double, json, avro, protobuf, json_schema, or a serde of your own",
                 )
             }),
             SerdeSpec::TimeWindowed {
@@ -111,20 +111,35 @@ impl Foreign {
                     return Ok(Serde::Custom(format));
                 };
                 let format = format.registered(self.registry(number)?, place.clone());
-                if !matches!(place, SchemaPlace::Internal { .. }) {
+                if is_asked_at_once(place) {
                     format.prepare()?;
                 }
                 Ok(Serde::Custom(Arc::new(format)))
             }
             SerdeSpec::Protobuf { protobuf } => {
-                let format = protobuf.format()?;
-                match protobuf.decode {
-                    Decode::Message(custom) => {
-                        let shown = format.shown_by(self.custom(custom)?);
-                        Ok(Serde::Custom(Arc::new(shown)))
+                let mut format = protobuf.format()?;
+                if let Some(number) = protobuf.registry {
+                    let registered = format.registered(self.registry(number)?, place.clone());
+                    if is_asked_at_once(place) {
+                        registered.prepare()?;
                     }
-                    Decode::Lazy | Decode::Dict => Ok(Serde::Custom(format)),
+                    format = Arc::new(registered);
                 }
+                if let Decode::Message(custom) = protobuf.decode {
+                    format = Arc::new(format.shown_by(self.custom(custom)?));
+                }
+                Ok(Serde::Custom(format))
+            }
+            SerdeSpec::JsonSchema { json_schema } => {
+                let format = json_schema.format()?;
+                let Some(number) = json_schema.registry else {
+                    return Ok(Serde::Custom(format));
+                };
+                let format = format.registered(self.registry(number)?, place.clone());
+                if is_asked_at_once(place) {
+                    format.prepare()?;
+                }
+                Ok(Serde::Custom(Arc::new(format)))
             }
             SerdeSpec::Custom { custom } => self.custom(*custom).map(Serde::Custom),
         }
@@ -144,4 +159,9 @@ impl Foreign {
             ))
         })
     }
+}
+
+/// What the application keeps for itself is registered when the first value is written.
+const fn is_asked_at_once(place: &SchemaPlace) -> bool {
+    !matches!(place, SchemaPlace::Internal { .. })
 }

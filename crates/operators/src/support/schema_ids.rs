@@ -77,7 +77,10 @@ impl Kept {
         let may = match serde {
             // The header of a record says the same as its bytes, or it lies.
             SerdeSpec::Avro { avro } => !avro.is_framed(),
-            SerdeSpec::Protobuf { protobuf } => protobuf.schema_id.is_none(),
+            SerdeSpec::Protobuf { protobuf } => !protobuf.is_framed(),
+            SerdeSpec::JsonSchema { json_schema } => {
+                !json_schema.is_framed() && (json_schema.validate || as_read)
+            }
             // It has no schema: what was made since may be anything.
             _ => as_read,
         };

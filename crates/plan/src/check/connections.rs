@@ -55,6 +55,7 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
                 Some(SerdeSpec::Builtin(name)) if name != "json" => Some(name.as_str()),
                 Some(SerdeSpec::Avro { .. }) => Some("avro"),
                 Some(SerdeSpec::Protobuf { .. }) => Some("protobuf"),
+                Some(SerdeSpec::JsonSchema { .. }) => Some("json_schema"),
                 _ => None,
             };
             if let (Some(native), Some(name)) = (&native, other)

@@ -368,6 +368,9 @@ pub(super) fn serde_problem(
             serde_problem(plan, argument, session_windowed)
         }
         SerdeSpec::Avro { avro } => Some(unusable(argument, &avro.format().err()?)),
+        SerdeSpec::JsonSchema { json_schema } => {
+            Some(unusable(argument, &json_schema.format().err()?))
+        }
         SerdeSpec::Protobuf { protobuf } => match (protobuf.format(), protobuf.decode) {
             (Err(wrong), _) => Some(unusable(argument, &wrong)),
             (Ok(_), Decode::Message(custom)) => {

@@ -177,6 +177,7 @@ impl Kinds {
             Some(SerdeSpec::Avro { .. } | SerdeSpec::Protobuf { .. }) => {
                 Typed::of_serde(serde).map_or(Self::ALL, |of| of.kinds())
             }
+            Some(SerdeSpec::JsonSchema { .. }) => Self::JSON,
             Some(SerdeSpec::Custom { .. }) | None => Self::ALL,
         }
     }

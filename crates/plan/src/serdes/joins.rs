@@ -233,6 +233,7 @@ impl Pass<'_> {
                 Ok(format) => format.name().to_owned(),
                 Err(_) => "protobuf".into(),
             },
+            SerdeSpec::JsonSchema { .. } => "json_schema".into(),
             SerdeSpec::Custom { custom } => self
                 .plan
                 .serdes
