@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from broker.cluster import KafkaCluster
 from broker.kafka_broker import KafkaBroker
+from broker.schema_registry import SchemaRegistryServer
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from topics import KafkaTopics
 
 _numbers = count(1)
@@ -35,6 +37,20 @@ def secured() -> Iterator[KafkaCluster]:
     """Three brokers with TLS, SASL and ACLs. Its tests are in one xdist group, so that they share it."""
     with KafkaCluster() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[SchemaRegistryServer]:
+    """A schema registry: each test has subjects of its own. Its tests are in one xdist group, so that they share it."""
+    with SchemaRegistryServer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: SchemaRegistryServer) -> Iterator[SchemaRegistryClient]:
+    """Confluent's client of it."""
+    with SchemaRegistryClient({"url": server.url}) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

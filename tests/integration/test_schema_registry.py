@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +43,6 @@ OLD = record("Order", ("amount", "int"))
 ORDER = record("Order", ("amount", "long"), ("note", "string", "-"))
 NEWER = record("Order", ("amount", "long"), ("note", "string", "-"), ("level", "int", 1))
 SUMMARY = record("Summary", ("paid", "long"), ("note", "string"))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[SchemaRegistryServer]:
-    """A registry that these tests share: each has subjects of its own."""
-    with SchemaRegistryServer() as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: SchemaRegistryServer) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client of it."""
-    with SchemaRegistryClient({"url": server.url}) as made:
-        yield made
 
 
 def encoded(client: SchemaRegistryClient, topic: str, schema: Any, value: Any, **conf: Any) -> bytes:
@@ -405,10 +390,3 @@ def test_known_ids_ask_nobody(server: SchemaRegistryServer, client: SchemaRegist
         gate.away = True
         assert piped(copied(name, serde), f"{name}-in", values * 50, f"{name}-out") == first * 50
         assert len(gate.seen) == asked
-
-
-def test_the_page_is_true(server: SchemaRegistryServer) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "guide" / "schema-registry.md"
-    first = page.read_text("utf-8").split("```python no-run\n")[1].split("```")[0]
-    assert "http://localhost:8081" in first
-    exec(first.replace("http://localhost:8081", server.url), {})  # noqa: S102  # the page's own
