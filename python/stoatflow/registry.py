@@ -122,7 +122,8 @@ class SchemaRegistry:
         """Refuse: a copy would carry credentials to wherever it goes."""
         raise TopologyError(
             "a SchemaRegistry can't be sent to another process: it holds credentials",
-            next_step="give ids and schemas instead: Serdes.avro(..., schema_id=..., writer_schemas=...)",
+            next_step='give the serde ids instead: framing="confluent", schema_id=..., and writer_schemas= of Avro or '
+            "schema_ids= of the others",
         )
 
     def schema(self, schema_id: int) -> RegisteredSchema:
@@ -177,7 +178,8 @@ class SchemaRegistry:
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> RegisteredSchema:
         """Give a schema as it is registered under a subject, with its version; `TopologyError` if it isn't."""
-        found = self._ask("POST", f"/subjects/{_quoted(subject)}{self._normalize}", _body(schema, schema_type, references))
+        path = f"/subjects/{_quoted(subject)}{self._normalize}"
+        found = self._ask("POST", path, _body(schema, schema_type, references))
         if found is None:
             raise self._not_registered(subject)
         return _registered({"schema": schema, "schemaType": schema_type, **found})

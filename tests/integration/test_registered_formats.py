@@ -107,14 +107,14 @@ def test_protobuf_between_confluents_serializers(
     for topic in (into, out, totals):
         kafka.create(topic)
     package, of = shop(name)
-    City, Order, Total = of["City"], of["Order"], of["Total"]
-    given = [("a", Order(amount=amount, city=City(zip=5))) for amount in (3, 2**40)]
-    write(kafka, into, given, ProtobufSerializer(Order, client))
+    city, order_class, total_class = of["City"], of["Order"], of["Total"]
+    given = [("a", order_class(amount=amount, city=city(zip=5))) for amount in (3, 2**40)]
+    write(kafka, into, given, ProtobufSerializer(order_class, client))
     with Gate(server) as gate:
         registry = sf.SchemaRegistry(gate.url)
-        order = sf.Serdes.protobuf(Order, registry=registry)
-        shown = sf.Serdes.protobuf(Order, registry=registry, decode="message")
-        total = sf.Serdes.protobuf(Total, registry=registry)
+        order = sf.Serdes.protobuf(order_class, registry=registry)
+        shown = sf.Serdes.protobuf(order_class, registry=registry, decode="message")
+        total = sf.Serdes.protobuf(total_class, registry=registry)
         builder = sf.StreamsBuilder()
         orders = builder.stream(into, key=str, value=order)
         orders.map_values(sf.obj(paid=sf.value["amount"], zip=sf.value["city"]["zip"])).to(out, value=total)
@@ -130,14 +130,14 @@ def test_protobuf_between_confluents_serializers(
         asked = [one for one in gate.seen if one.startswith("GET")]
         assert sorted(asked) == sorted(set(asked)), "an id was asked for twice"
 
-    values = read(kafka, out, ProtobufDeserializer(Total, schema_registry_client=client))
-    assert values == [("a", Total(paid=paid, zip=5)) for paid in (3, 2**40)]
-    last = read(kafka, totals, ProtobufDeserializer(Order, schema_registry_client=client))[-1]
-    assert last == ("a", Order(amount=3 + 2**40, city=City(zip=5)))
+    values = read(kafka, out, ProtobufDeserializer(total_class, schema_registry_client=client))
+    assert values == [("a", total_class(paid=paid, zip=5)) for paid in (3, 2**40)]
+    last = read(kafka, totals, ProtobufDeserializer(order_class, schema_registry_client=client))[-1]
+    assert last == ("a", order_class(amount=3 + 2**40, city=city(zip=5)))
     ours = {f"{one}-value" for one in (into, out, totals)} | {f"{package}/city.proto", f"{name}-{package}.Order"}
     assert {one for one in client.get_subjects() if name in one or package in one} == ours
     # What Confluent's serializer registers is the same schema, with the same references.
-    for topic, message in ((out, Total), (totals, Order)):
+    for topic, message in ((out, total_class), (totals, order_class)):
         data = written(ProtobufSerializer(message, client), topic, message())
         assert client.get_versions(f"{topic}-value") == [1]
         serde = sf.Serdes.protobuf(message, registry=registry).for_topic(topic)
@@ -412,8 +412,8 @@ def test_the_latest_json_schema_with_references(
     careful = sf.SchemaRegistry(server.url, auto_register=False)
     with pytest.raises(sf.TopologyError, match="no such schema under the subject"):
         sf.Serdes.json_schema(SUMMARY, registry=careful, subject=f"{name}-none").serialize({"paid": 1})
+    client.register_schema(f"{name}-avro", Schema('"string"', "AVRO"))
     with pytest.raises(sf.TopologyError, match="JSON is wanted"):
-        client.register_schema(f"{name}-avro", Schema('"string"', "AVRO"))
         sf.Serdes.json_schema(registry=registry, subject=f"{name}-avro")
 
 

@@ -25,6 +25,8 @@ TEXT = 'syntax = "proto3"; message A { int64 n = 1; } message B { int64 n = 1; }
 PROTOBUF, OTHER_PROTOBUF = sf.Serdes.protobuf(TEXT, "A"), sf.Serdes.protobuf(TEXT, "B")
 FRAMED_PROTOBUF = sf.Serdes.protobuf(TEXT, "A", framing="confluent", schema_id=7)
 JSON = sf.Serdes.json()
+CHECKED, OTHER_CHECKED = sf.Serdes.json_schema({"title": "A"}), sf.Serdes.json_schema({"title": "B"})
+FRAMED_CHECKED = sf.Serdes.json_schema({"title": "A"}, framing="confluent", schema_id=7)
 
 Shape = Callable[[sf.KStream[Any, Any]], sf.KStream[Any, Any]]
 
@@ -79,6 +81,11 @@ def by_expression(stream: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
         (PROTOBUF, OTHER_PROTOBUF, False),
         (PROTOBUF, FRAMED_PROTOBUF, False),
         (FRAMED_PROTOBUF, PROTOBUF, False),
+        (CHECKED, CHECKED, True),
+        (CHECKED, OTHER_CHECKED, False),
+        (CHECKED, FRAMED_CHECKED, False),
+        (FRAMED_CHECKED, CHECKED, False),
+        (CHECKED, JSON, False),
     ],
 )  # fmt: skip
 def test_the_header_of_a_value_stays_with_its_schema(shape: Shape, read: Any, written: Any, stays: bool) -> None:

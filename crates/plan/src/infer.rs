@@ -43,13 +43,17 @@ impl Type {
     pub(crate) fn element(self) -> Self {
         match self {
             Self::List(element) => *element,
-            Self::Of(SerdeSpec::Builtin(name)) if name == "json" => of("json"),
+            json if json.is("json") => of("json"),
             _ => Self::Unknown,
         }
     }
 
     fn is(&self, name: &str) -> bool {
-        matches!(self, Self::Of(SerdeSpec::Builtin(n)) if n == name)
+        match self {
+            Self::Of(SerdeSpec::Builtin(n)) => n == name,
+            Self::Of(SerdeSpec::JsonSchema { .. }) => name == "json",
+            _ => false,
+        }
     }
 
     fn is_int(&self) -> bool {

@@ -95,6 +95,6 @@ def _strategy(name: str, given: object) -> str:
     if word not in _STRATEGIES:
         raise ConfigError(
             f"{name}={word}: code of yours names no subjects here",
-            next_step=f"write one of {', '.join(_STRATEGIES)}, or name the subject: Serdes.avro(..., subject=...)",
+            next_step=f"write one of {', '.join(_STRATEGIES)}, or name the subject: subject= of the serde",
         )
     return _STRATEGIES[word]

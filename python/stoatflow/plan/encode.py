@@ -96,13 +96,8 @@ class _Tables:
             return {"time_windowed": self.serde(serde.inner), "size_ms": serde.size_ms}
         if isinstance(serde, SessionWindowedSerde):
             return {"session_windowed": self.serde(serde.inner)}
-        if isinstance(serde, AvroSerde):
-            return serde.to_plan(None if serde.schemas is None else self.custom(serde))
-        if isinstance(serde, ProtobufSerde):
-            is_asked = serde.decode == "message" or serde.schemas is not None
-            return serde.to_plan(self.custom(serde) if is_asked else None)
-        if isinstance(serde, JsonSchemaSerde):
-            return serde.to_plan(None if serde.schemas is None else self.custom(serde))
+        if isinstance(serde, AvroSerde | ProtobufSerde | JsonSchemaSerde):
+            return serde.to_plan(self.custom(serde) if serde.calls_python else None)
         return {"custom": self.custom(serde)}
 
     def custom(self, serde: Serde[Any]) -> int:

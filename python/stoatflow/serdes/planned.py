@@ -18,7 +18,6 @@ from stoatflow.serdes import (
     builtin_by_name,
 )
 
-
 _WITH_SCHEMAS: dict[str, type[AvroSerde | ProtobufSerde | JsonSchemaSerde]] = {
     "avro": AvroSerde,
     "protobuf": ProtobufSerde,
@@ -26,7 +25,7 @@ _WITH_SCHEMAS: dict[str, type[AvroSerde | ProtobufSerde | JsonSchemaSerde]] = {
 }
 
 
-def planned(spec: Any, custom: Callable[[int], Serde[Any]]) -> Serde[Any]:  # noqa: PLR0911  # one return per form
+def planned(spec: Any, custom: Callable[[int], Serde[Any]]) -> Serde[Any]:  # one return per form
     """Give the serde that a plan names."""
     if isinstance(spec, str):
         return builtin_by_name(spec)

@@ -117,6 +117,11 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         return f"protobuf({self.message})"
 
     @property
+    def calls_python(self) -> bool:
+        """Does the engine ever ask this object?"""
+        return self.decode == "message" or self.schemas is not None
+
+    @property
     def has_members(self) -> bool:
         """Are its values objects, and never anything else?"""
         return self.message not in _WRAPPERS

@@ -29,6 +29,11 @@ class RegisteredSerde:
     _made: Any = None
     _topic: tuple[str, bool] | None = None
 
+    @property
+    def calls_python(self) -> bool:
+        """Does the engine ever ask this object?"""
+        return self.schemas is not None
+
     def for_topic(self, topic: str, part: Literal["key", "value"] = "value") -> Self:
         """Give the same serde for values (or keys) of a topic: what it writes has the id of that topic's subject."""
         if self.schemas is None:

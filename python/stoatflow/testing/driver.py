@@ -21,8 +21,8 @@ from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.offload import Parked
 from stoatflow.serdes import Serde, SerdeLike, Serdes, resolve
-from stoatflow.serdes.registered import RegisteredSerde
 from stoatflow.serdes.planned import planned
+from stoatflow.serdes.registered import RegisteredSerde
 from stoatflow.settings import Settings
 from stoatflow.testing.record import Header
 from stoatflow.testing.store import TestStore, TestTimerStore, TestVersionedStore, TestWindowStore
