@@ -1,16 +1,15 @@
 """Protobuf files in a registry: what is registered for a message, and what is read of others.
 
-Takes the engine's half of a serde and the texts that the user gave, gives files as a registry has them: a file that
-was given as text is registered as that text, any other one as its descriptor in base64, as Confluent's serializers for
-Python, Go and .NET do. Files that a file imports are registered before it, under their names.
+Takes the engine's half of a serde, gives its files as a registry gets them: descriptors in base64, as Confluent's
+serializers for Python, Go and .NET do, for those can't read a text unless the registry makes a descriptor of it.
+Files that a file imports are registered before it, under their names.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoatflow.serdes.registered import Schemas
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 _KNOWN = ("google/protobuf/", "google/type/", "confluent/")
 """Whoever reads a schema has these."""
+TEXT = "schema.proto"
+"""The name of a file that has none."""
 
 
 @dataclass(frozen=True)
@@ -32,24 +33,14 @@ class ProtoFile:
     content: str
 
 
-def proto_files(
-    plain: ProtobufFormat, texts: Mapping[str, str], serialized: Mapping[str, bytes], folders: Sequence[str]
-) -> tuple[str, dict[str, ProtoFile]]:
-    """Give the name of the message's file, and all files; what wasn't given as a text or found is a descriptor."""
+def proto_files(plain: ProtobufFormat, serialized: Mapping[str, bytes]) -> tuple[str, dict[str, ProtoFile]]:
+    """Give the name of the message's file, and all files; `serialized` are descriptors to take as they are."""
     own, files = plain.files()
     found = {}
     for name, imports, descriptor in files:
-        text = texts.get(name) or next(_read(name, folders), None)
-        content = text or base64.b64encode(serialized.get(name, descriptor)).decode()
+        content = base64.b64encode(serialized.get(name, descriptor)).decode()
         found[name] = ProtoFile(name, tuple(imports), content)
     return own, found
-
-
-def _read(name: str, folders: Sequence[str]) -> Iterator[str]:
-    for folder in folders:
-        path = Path(folder, name)
-        if path.is_file():
-            yield path.read_text("utf-8")
 
 
 def imported(registry: SchemaRegistry, found: RegisteredSchema) -> dict[str, str]:
@@ -87,7 +78,9 @@ class ProtobufSchemas(Schemas):
         from stoatflow.errors import TopologyError
 
         try:
-            return self._same(ProtobufFormat.of_registered(latest.schema, imported(self.registry, latest)))
+            descriptors = ProtobufFormat.of_registered(latest.schema, imported(self.registry, latest))
+            own, _ = ProtobufFormat(descriptors, self._record).files()
+            return own == TEXT and self._same(descriptors)
         except TopologyError:
             return False  # it has no such message
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from stoatflow.errors import SerdeError, TopologyError
 from stoatflow.serdes.base import Serde
 from stoatflow.serdes.framing import check_framing, check_registry, checked_id
-from stoatflow.serdes.proto_files import ProtobufSchemas, imported, proto_files
+from stoatflow.serdes.proto_files import TEXT, ProtobufSchemas, imported, proto_files
 from stoatflow.serdes.registered import RegisteredSerde
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         self.descriptors = self._made.descriptors
         self.message = self._made.message
         if given is not None:
-            self._register(given, subject, pinned, schema, folders)
+            self._register(given, subject, pinned, schema)
 
     def _register(
         self,
@@ -84,19 +84,11 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         subject: str | None,
         pinned: RegisteredSchema | None,
         schema: object,
-        folders: list[str],
     ) -> None:
         """Know the registry, and what is registered there."""
         plain = _made(self.descriptors, self.message, None, ())
-        texts, serialized = {}, {}
-        if isinstance(schema, type):
-            serialized = _files_of_class(schema)
-        elif isinstance(schema, str):
-            texts[_TEXT] = schema
-        elif isinstance(schema, os.PathLike):
-            folders = [*folders, os.fspath(Path(schema).parent)]
-        own, files = proto_files(plain, texts, serialized, folders)
-        if pinned is not None and own != _TEXT:
+        own, files = proto_files(plain, _files_of_class(schema) if isinstance(schema, type) else {})
+        if pinned is not None and own != TEXT:
             raise TopologyError(
                 f"the subject '{subject}' has another file than the message '{self.message}', which it imports",
                 next_step="name a message of that file, or the subject of the file that has the message",
@@ -190,10 +182,6 @@ def _made(descriptors: bytes, message: str | None, schema_id: int | None, schema
     from stoatflow._runtime.bridge import ProtobufFormat  # of the engine, which imports serdes
 
     return ProtobufFormat(descriptors, message, schema_id, list(schema_ids))
-
-
-_TEXT = "schema.proto"
-"""The name of a file that is a text."""
 
 
 def _of_registered(registry: SchemaRegistry, found: RegisteredSchema) -> bytes:

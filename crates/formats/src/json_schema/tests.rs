@@ -57,6 +57,15 @@ fn what_does_not_fit_is_neither_read_nor_written() {
 }
 
 #[test]
+fn what_is_too_deep_is_refused() {
+    let nested = |depth: usize| Bytes::from(format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+    let any = Checked::new("{}", &BTreeMap::new(), None).unwrap();
+    assert!(any.encode(&Datum::Json(nested(127))).is_ok());
+    assert!(any.encode(&Datum::Json(nested(129))).is_err());
+    assert!(any.unchecked().encode(&Datum::Json(nested(129))).is_ok());
+}
+
+#[test]
 fn what_a_store_gives_back_is_not_checked_again() {
     let kept = Bytes::from_static(br#"{"amount": -1}"#);
     assert!(order().decode(&kept).is_ok());
