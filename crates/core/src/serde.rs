@@ -126,11 +126,19 @@ impl Serde {
                 let (key, [start]) = self.split(bytes)?;
                 // As Kafka Streams: an end beyond 64 bits is the largest there is.
                 let end = start.saturating_add(*size_ms);
-                Ok(Datum::windowed(inner.datum(Some(key), from_outside)?, start, end))
+                Ok(Datum::windowed(
+                    inner.datum(Some(key), from_outside)?,
+                    start,
+                    end,
+                ))
             }
             Self::SessionWindowed(inner) => {
                 let (key, [end, start]) = self.split(bytes)?;
-                Ok(Datum::windowed(inner.datum(Some(key), from_outside)?, start, end))
+                Ok(Datum::windowed(
+                    inner.datum(Some(key), from_outside)?,
+                    start,
+                    end,
+                ))
             }
         }
     }

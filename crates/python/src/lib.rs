@@ -15,8 +15,8 @@ mod errors;
 mod event_loop;
 mod expression;
 mod handler;
-mod last_resort;
 mod json_schema;
+mod last_resort;
 mod lazy;
 mod logging;
 mod metrics;
@@ -61,9 +61,9 @@ mod _native {
     #[pymodule_export]
     use crate::expression::evaluate;
     #[pymodule_export]
-    use crate::last_resort::{LastResort, exit_after};
-    #[pymodule_export]
     use crate::json_schema::JsonSchemaFormat;
+    #[pymodule_export]
+    use crate::last_resort::{LastResort, exit_after};
     #[pymodule_export]
     use crate::lazy::{JsonArray, JsonObject, to_python};
     #[pymodule_export]

@@ -13,9 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
-use stoatflow_core::{
-    CustomSerde, Datum, Error, PlainJson, Result, SchemaPlace, SchemaRegistry,
-};
+use stoatflow_core::{CustomSerde, Datum, Error, PlainJson, Result, SchemaPlace, SchemaRegistry};
 
 /// Characters of what a validator says: it quotes values.
 const SAID: usize = 300;

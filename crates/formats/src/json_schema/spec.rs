@@ -90,7 +90,8 @@ impl JsonSchemaSpec {
             .made
             .get_or_init(|| self.make().map(Arc::new).map_err(|e| e.brief().to_string()));
         made.clone().map_err(|what| {
-            Error::topology(what).hint("correct the schema that is given to Serdes.json_schema(...)")
+            Error::topology(what)
+                .hint("correct the schema that is given to Serdes.json_schema(...)")
         })
     }
 
@@ -101,7 +102,11 @@ impl JsonSchemaSpec {
     pub fn make(&self) -> Result<Checked> {
         let ids = self.schema_id.map(|own| (own, &*self.schema_ids));
         let made = Checked::new(&self.schema, &self.references, ids)?.decoding(self.decode);
-        Ok(if self.validate { made } else { made.unchecked() })
+        Ok(if self.validate {
+            made
+        } else {
+            made.unchecked()
+        })
     }
 }
 

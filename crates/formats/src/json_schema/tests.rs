@@ -102,7 +102,9 @@ fn references_are_given_and_never_fetched() {
     let references = BTreeMap::from([("city.json".to_owned(), city.to_owned())]);
     let serde = Checked::new(outer, &references, None).unwrap();
     assert!(serde.encode(&json(r#"{"home": {"zip": 1}}"#)).is_ok());
-    let wrong = serde.encode(&json(r#"{"home": {"zip": "x"}}"#)).unwrap_err();
+    let wrong = serde
+        .encode(&json(r#"{"home": {"zip": "x"}}"#))
+        .unwrap_err();
     assert!(wrong.to_string().contains("at /home/zip"), "{wrong}");
 }
 
@@ -124,7 +126,11 @@ fn the_header_says_the_id() {
     assert!(unknown.to_string().contains("schema id 4"), "{unknown}");
     assert!(unknown.next_step().contains("schema_ids=[4]"));
     let none = read(&serde, b"{\"amount\":5}").unwrap_err();
-    assert!(none.to_string().contains("no schema id before its JSON value"), "{none}");
+    assert!(
+        none.to_string()
+            .contains("no schema id before its JSON value"),
+        "{none}"
+    );
 }
 
 #[test]

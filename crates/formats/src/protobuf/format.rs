@@ -60,12 +60,10 @@ impl Format {
             None => format!("protobuf({}, {:08x})", schema.title(), schema.form() >> 96),
             Some(_) => format!("protobuf({})", schema.title()),
         };
-        let ids = id.map(|own| {
-            Ids {
-                own,
-                others: others.to_vec(),
-                header: header(own, &schema),
-            }
+        let ids = id.map(|own| Ids {
+            own,
+            others: others.to_vec(),
+            header: header(own, &schema),
         });
         Ok(Self {
             schema,

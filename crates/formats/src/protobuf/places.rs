@@ -55,11 +55,7 @@ impl Places {
     }
 }
 
-fn collect(
-    file: &FileDescriptorProto,
-    counts_maps: bool,
-    found: &mut BTreeMap<Vec<i32>, String>,
-) {
+fn collect(file: &FileDescriptorProto, counts_maps: bool, found: &mut BTreeMap<Vec<i32>, String>) {
     let package = file.package().to_owned();
     let mut waiting: Vec<(Vec<i32>, String, &[DescriptorProto])> =
         vec![(Vec::new(), package, &file.message_type)];
