@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -444,6 +445,20 @@ def test_tables_alone_have_the_watermark_of_the_settings() -> None:
         assert driver.watermark == 7_000
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> None:
+    """An application sets the log of the process up; the driver doesn't."""
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).to("out")
+    settings = {"application.id": "log", "state.dir": str(tmp_path / "log"), "ensure.explicit.naming": False}
+    with sf.EmbeddedBroker() as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        with sf.StoatFlow(builder.build(), sf.Settings(settings, environ={}), broker=broker):
+            pass
+
+
+@pytest.mark.usefixtures("log")
 def test_the_log_says_who_holds_the_watermark(capfd: pytest.CaptureFixture[str]) -> None:
     """Once for as long as it stands still, not for each record, and only while records come."""
     builder = sf.StreamsBuilder()
@@ -473,6 +488,7 @@ def test_the_log_says_who_holds_the_watermark(capfd: pytest.CaptureFixture[str])
         assert "It waits for quiet-0 (at 5000)" in told[1]
 
 
+@pytest.mark.usefixtures("log")
 def test_nobody_is_told_where_time_is_that_of_the_stream(capfd: pytest.CaptureFixture[str]) -> None:
     builder = sf.StreamsBuilder()
     for topic in ("busy", "quiet"):
