@@ -25,7 +25,7 @@ pub use make::make;
 pub use scalar::Scalar;
 pub use schema::{Enum, Field, List, Map, Message, Node, NodeId, Schema};
 pub use serialized::Serialized;
-pub use sources::{SourceFile, files, needed, of_file, of_registered, of_text};
+pub use sources::{ProtoFile, files, needed, of_file, of_registered, of_text};
 pub use spec::{Decode, Spec};
 pub use value::{ChangedMessage, ProtobufValue};
 

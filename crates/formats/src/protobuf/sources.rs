@@ -67,7 +67,7 @@ pub fn of_registered(content: &str, imports: &BTreeMap<String, String>) -> Resul
 }
 
 /// A file of a set.
-pub struct SourceFile {
+pub struct ProtoFile {
     /// Its name, as others import it.
     pub name: String,
     /// The names of those that it imports.
@@ -80,12 +80,12 @@ pub struct SourceFile {
 ///
 /// # Errors
 /// `Topology` for what are no descriptors, and for a message that they don't have.
-pub fn files(descriptors: &[u8], message: &str) -> Result<(String, Vec<SourceFile>)> {
+pub fn files(descriptors: &[u8], message: &str) -> Result<(String, Vec<ProtoFile>)> {
     let pool = pool(descriptors)?;
     let own = find(&pool, message)?.parent_file().name().to_owned();
     let files = pool.files().map(|file| {
         let descriptor = file.file_descriptor_proto();
-        SourceFile {
+        ProtoFile {
             name: file.name().to_owned(),
             imports: descriptor.dependency.clone(),
             descriptor: descriptor.encode_to_vec(),
