@@ -33,6 +33,7 @@ __all__ = [
     "Driver",
     "EmbeddedBroker",
     "Engine",
+    "JsonArray",
     "JsonObject",
     "JsonSchemaFormat",
     "KeyLocks",
