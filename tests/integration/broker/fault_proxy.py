@@ -14,6 +14,7 @@ import contextlib
 import random
 import struct
 import threading
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ class FaultProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="fault-proxy")
         self._open: set[_Connection] = set()
+        # One that is closed while its peer doesn't read stays open until all is written.
+        self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
         self.port = 0
         self.passed: Counter[int] = Counter()
         """Requests by API."""
@@ -95,10 +98,10 @@ class FaultProxy:
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
-            for connection in list(self._open):
-                connection.abort()
             if tasks:
                 await asyncio.wait(tasks, timeout=5)
+            for transport in list(self._transports):
+                transport.abort()
             await asyncio.sleep(0.05)
 
         with contextlib.suppress(Exception):
@@ -141,6 +144,7 @@ class FaultProxy:
         return next((rule for rule in list(self._rules) if rule.strikes(api, self._dice)), None)
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        self._transports.add(to_client.transport)
         try:
             broker, to_broker = await asyncio.open_connection(HOST, self._upstream, limit=1 << 26)
         except OSError:
@@ -149,6 +153,7 @@ class FaultProxy:
         except asyncio.CancelledError:
             to_client.transport.abort()
             raise
+        self._transports.add(to_broker.transport)
         self.connections += 1
         connection = _Connection(self, to_client, to_broker)
         self._open.add(connection)
@@ -177,11 +182,6 @@ class _Connection:
         """Hang up on both."""
         self._to_client.close()
         self._to_broker.close()
-
-    def abort(self) -> None:
-        """Hang up on both, whatever is still to be written."""
-        self._to_client.transport.abort()
-        self._to_broker.transport.abort()
 
     async def answers(self, broker: asyncio.StreamReader) -> None:
         async for frame in _frames(broker):
