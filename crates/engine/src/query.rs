@@ -110,7 +110,7 @@ impl CommittedSnapshot {
         &self.cut
     }
 
-    /// The number of the run in this process: epochs begin anew in each.
+    /// The number of the run in this process. Each run counts its epochs from 1.
     #[must_use]
     pub const fn run(&self) -> u64 {
         self.run

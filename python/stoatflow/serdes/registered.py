@@ -7,6 +7,7 @@ own schema where it is written. Decides how subjects are called. Never talks to 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -49,7 +50,7 @@ class RegisteredSerde:
         return plain if self.schemas is None else plain.registered(self.schemas, topic, is_key)
 
 
-class Schemas:
+class Schemas(ABC):
     """What one serde asks a registry; the engine calls `schema` and `id` for what it hasn't seen yet."""
 
     def __init__(
@@ -95,9 +96,9 @@ class Schemas:
         ask = self.registry.register if self.registry.auto_register else self.registry.lookup
         return ask(subject, self._schema, self._type, self._references())
 
+    @abstractmethod
     def _is_same(self, latest: RegisteredSchema) -> bool:
         """Does it write what this one writes?"""
-        raise NotImplementedError
 
     def _references(self) -> Sequence[tuple[str, str, int]]:
         return ()

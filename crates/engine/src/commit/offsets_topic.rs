@@ -214,8 +214,8 @@ impl OffsetRows {
         both.into_iter().next()
     }
 
-    /// Refuses to go on after another instance, which has begun since this one did. Only for one that restarts by
-    /// itself: who is started anew takes over.
+    /// Refuses to go on after another instance, which has begun since this one did. Only for an
+    /// application that restarts by itself: one that a user starts takes over.
     ///
     /// # Errors
     /// `Fenced`.

@@ -73,7 +73,7 @@ pub fn look(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Option<Unbu
     for (at, index) in of.indexes.iter().enumerate() {
         let mut state = IndexState::of(backend, index.id, index.fingerprint)?;
         if matches!(state, Some(IndexState::UniquePending(_))) {
-            // Somebody may have cleared them up.
+            // The rows that shared a value may be gone by now.
             let now = complete(backend, index)?;
             write_state(backend, index, &now)?;
             state = Some(now);

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stoatflow_core::Bytes;
 
-/// How long a cursor lives that nobody uses.
+/// An unused cursor expires after this time.
 pub(super) const LIFETIME: Duration = Duration::from_secs(60);
 /// How long after its last page.
 const AFTER_THE_END: Duration = Duration::from_secs(5);
@@ -83,8 +83,7 @@ impl Cursors {
         let mut open = self.open.lock();
         open.sweep(now);
         let held = open.held.get_mut(&id);
-        let held =
-            held.ok_or_else(|| gone("nobody has used it for too long, or its walk is over"))?;
+        let held = held.ok_or_else(|| gone("it was unused for too long, or its walk is over"))?;
         if held.store != store {
             return Err(Problem::bad(
                 format!("this cursor is of the store '{}'", held.store),
@@ -142,7 +141,7 @@ impl Cursors {
         }
     }
 
-    /// Lets go what nobody uses.
+    /// Drops expired cursors.
     pub(in crate::admin) fn sweep(&self, now: Duration) {
         self.open.lock().sweep(now);
     }
