@@ -143,6 +143,28 @@ impl ErrorKind {
         self.row().2
     }
 
+    /// The class of its exceptions in Python.
+    #[must_use]
+    pub const fn class(self) -> &'static str {
+        match self {
+            Self::Config => "ConfigError",
+            Self::Topology => "TopologyError",
+            Self::Serde => "SerdeError",
+            Self::User => "ProcessingError",
+            Self::Unavailable => "BrokerUnavailableError",
+            Self::Fenced => "FencedError",
+            Self::MissingTopic => "MissingTopicError",
+            Self::Unauthorized => "AuthorizationError",
+            Self::StateCorrupt => "StateCorruptError",
+            Self::Incompatible => "IncompatibleStateError",
+            Self::StateLocked => "StateLockedError",
+            Self::DiskFull => "DiskFullError",
+            Self::UnknownOutcome => "UnknownOutcomeError",
+            Self::Stalled => "StalledError",
+            Self::Internal => "InternalError",
+        }
+    }
+
     fn row(self) -> &'static (ErrorKind, &'static str, &'static str) {
         ERROR_KINDS
             .iter()
@@ -393,7 +415,14 @@ impl Error {
                     write!(f, ": ")?;
                     ours.write_brief(f)
                 }
-                None => write!(f, ": {source}"),
+                None => {
+                    let cause = source.to_string();
+                    // "the function raised ValueError: x" has said it.
+                    if self.0.message.contains(&cause) {
+                        return Ok(());
+                    }
+                    write!(f, ": {cause}")
+                }
             },
         }
     }

@@ -8,6 +8,7 @@ mod access;
 mod connections;
 mod control;
 mod debug;
+pub mod drop_log;
 pub mod error_log;
 pub mod function_calls;
 mod health;
@@ -21,6 +22,7 @@ mod stores;
 pub mod target;
 pub mod thread_activity;
 mod tls;
+mod top;
 mod topology;
 mod watermarks;
 
@@ -32,6 +34,7 @@ use crate::admin::problem::Problem;
 use crate::admin::status::Status;
 use crate::admin::stores::Cursors;
 use crate::admin::target::AdminTarget;
+use crate::admin::top::Samples;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
@@ -42,13 +45,18 @@ use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use stoatflow_core::settings::AdminAccess;
 use stoatflow_core::{Clock, Error, Result};
 
-/// The page at `/`, in one file, so that it needs no other host.
-const PAGE: &str = include_str!("admin/page.html");
+/// The console at `/`, in one answer, so that it needs no other host.
+static PAGE: LazyLock<String> = LazyLock::new(|| {
+    include_str!("admin/console/page.html")
+        .replace("/*style*/", include_str!("admin/console/style.css"))
+        .replace("/*overview*/", include_str!("admin/console/overview.js"))
+        .replace("/*views*/", include_str!("admin/console/views.js"))
+});
 
 /// The port as OpenAPI, written by hand.
 const OPENAPI: &str = include_str!("admin/openapi.json");
@@ -81,6 +89,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
         "/watermarks",
         "the application's watermark; position, end, lag and watermark per partition, what holds others \
             back; late records",
+    ),
+    (
+        "/top",
+        "what keeps the application busy: lanes, functions, keys, stores, partitions, drops; ?seconds= and ?limit=",
     ),
     ("/debug/threads", "what every lane and every thread does"),
     (
@@ -169,6 +181,7 @@ struct Shared {
     opened: Duration,
     opened_at_ms: i64,
     metrics: metrics::Exposition,
+    samples: Samples,
 }
 
 /// Where the port answers.
@@ -220,6 +233,7 @@ pub fn serve(
         version: options.version,
         view,
         metrics,
+        samples: Samples::default(),
     });
     let router = router(Arc::clone(&shared));
     let most = match options.access.max_connections {
@@ -227,6 +241,7 @@ pub fn serve(
         most => most,
     };
     runtime.spawn(connections::accept(listener, tls, router, most, stop));
+    runtime.spawn(take_samples(Arc::clone(&shared)));
     runtime.spawn(async move {
         loop {
             tokio::time::sleep(SWEEP).await;
@@ -239,6 +254,13 @@ pub fn serve(
     })
 }
 
+async fn take_samples(shared: Arc<Shared>) {
+    loop {
+        (shared.samples).take(&shared.status, shared.clock.monotonic());
+        tokio::time::sleep(top::PAUSE).await;
+    }
+}
+
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(page))
@@ -248,6 +270,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/topology", get(topology::topology))
         .route("/state", get(health::state))
         .route("/watermarks", get(watermarks::watermarks))
+        .route("/top", get(top::top))
         .route("/debug/threads", get(debug::threads))
         .route("/debug/barriers", get(debug::barriers))
         .route("/config", get(config))
@@ -272,7 +295,7 @@ async fn page() -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-cache"),
     ];
-    (headers, PAGE).into_response()
+    (headers, PAGE.as_str()).into_response()
 }
 
 async fn config(State(shared): State<Arc<Shared>>) -> Response {

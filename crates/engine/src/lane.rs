@@ -10,6 +10,7 @@ mod dead_letters;
 pub mod dispatched;
 mod effects;
 mod gather;
+pub(crate) mod hot_keys;
 mod input;
 pub mod kept_records;
 mod late;
@@ -28,6 +29,7 @@ use crate::lane::queue::{Barrier, LaneItem};
 use crate::lane::stream_time::Timing;
 use crate::runtime::shared::Shared;
 use effects::Siblings;
+use hot_keys::Sampler;
 use stages::{Exchange, StageState, exchanges, stage_states};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -165,6 +167,8 @@ pub struct LaneRoom {
     fault: FaultInjection,
     /// Per node: records already added to the status.
     reported: Vec<u64>,
+    /// Which records are sampled for hot keys.
+    sampler: Sampler,
 }
 
 impl LaneRoom {
@@ -257,12 +261,10 @@ impl LaneRoom {
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
             effects: Effects::default(),
-            share: Share {
-                lane: id.0,
-                lanes: lane_count,
-            },
+            share: Share::new(id.0, lane_count),
             to_seal: Vec::new(),
             reported: vec![0; plan.nodes.len()],
+            sampler: Sampler::new(id.0),
             id,
             shared,
             plan,
@@ -512,6 +514,7 @@ impl LaneRoom {
     }
 
     fn push(&mut self, stage: StageId, entry: NodeId, batch: &mut Vec<Record>) -> Result<()> {
+        self.sample(entry, batch);
         self.with_chain(stage, |chain, context| chain.push(entry, batch, context))
     }
 

@@ -259,6 +259,17 @@ impl StoreReaders {
         })
     }
 
+    /// The committed epoch that reads see now, once none is being applied; `None` if nothing runs.
+    #[must_use]
+    pub fn cut(&self) -> Option<Arc<CommittedCut>> {
+        let inner = self.0.lock();
+        inner.running().ok()?;
+        let shared = inner.shared.clone()?;
+        drop(inner);
+        let ((), cut) = shared.snapshot_lock.take(|| Ok(())).ok()?;
+        Some(cut)
+    }
+
     /// Is input before these positions committed? Never waits: false where it can't be seen at once.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 //! touched.
 
 mod mark;
+pub mod orphans;
 
 pub use mark::refuse_unfinished;
 
@@ -30,9 +31,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
-use stoatflow_log::{CommitOutcome, CutEntry, Forgetting, Producer, ProducerMode, TopicInfo};
+use stoatflow_log::{
+    CommitOutcome, CutEntry, Forgetting, Producer, ProducerMode, ProducerRecord, TopicInfo,
+};
 use stoatflow_plan::Store;
-use stoatflow_protocol::reset::{Facts, Move, Request, Why, decide};
+use stoatflow_protocol::reset::{Facts, Move, Request, Target, Why, decide};
 
 /// What a reset does, or would do.
 #[derive(Clone, Debug)]
@@ -108,24 +111,9 @@ impl Reset {
     /// As [`reset`].
     pub fn open(spec: &EngineSpec, request: &Request) -> Result<Self> {
         let facts = ResetFacts::of(spec)?;
-        let (spec, settings) = (&facts.spec, &facts.spec.settings);
-        // Only offsets are committed. This id fences under either guarantee.
-        let mode = ProducerMode::Transactional {
-            id: settings.application_id.clone(),
-            timeout: settings.transaction_timeout,
-        };
         // Before an instance is stopped: report a mistyped topic at once.
         facts.check(request)?;
-        spec.refuse_members_of_reset()?;
-        let producer = spec
-            .components
-            .broker
-            .producer(&mode, settings.broker_wait)?;
-        let fenced = spec.components.clock.monotonic();
-        let committed_offsets = facts.committed_offsets()?;
-        if !spec.await_transactions(&facts.shared, &committed_offsets, fenced)? {
-            return Err(stopped());
-        }
+        let (producer, committed_offsets) = facts.fence()?;
         let (plan, before) = facts.plan(request, &committed_offsets)?;
         let offsets = facts.offsets(committed_offsets.rows, &plan)?;
         Ok(Self {
@@ -205,18 +193,41 @@ impl Reset {
     }
 
     fn commit(&mut self, cut: &[CutEntry]) -> Result<()> {
-        let spec = &self.facts.spec;
-        let (group, timeout) = (&spec.settings.application_id, spec.settings.commit_timeout);
         let deleted = self.facts.changelogs();
-        let now = spec.components.clock.now();
+        let now = self.facts.spec.components.clock.now();
         let rows = self.offsets.as_mut();
-        let mut rows = rows.map_or_else(Vec::new, |topic| topic.rewind(cut, &deleted, now));
-        let producer = &mut self.producer;
+        let rows = rows.map_or_else(Vec::new, |topic| topic.rewind(cut, &deleted, now));
+        self.facts.commit(self.producer.as_mut(), cut, rows)
+    }
+}
+
+/// What is known before anything is decided.
+struct ResetFacts {
+    /// With the topics that patterns match.
+    spec: EngineSpec,
+    shared: Arc<Shared>,
+    topics: BTreeMap<String, TopicInfo>,
+    specs: Vec<Store>,
+}
+
+impl ResetFacts {
+    /// Commits offsets, and rows of the offsets topic with them.
+    fn commit(
+        &self,
+        producer: &mut dyn Producer,
+        cut: &[CutEntry],
+        mut rows: Vec<ProducerRecord>,
+    ) -> Result<()> {
+        let settings = &self.spec.settings;
+        let (group, timeout) = (&settings.application_id, settings.commit_timeout);
         let committed = producer
             .begin()
             .and_then(|()| producer.send(&mut rows))
             .and_then(|()| producer.flush(timeout))
-            .and_then(|()| producer.offsets(group, cut, timeout))
+            .and_then(|()| match cut {
+                [] => Ok(()),
+                cut => producer.offsets(group, cut, timeout),
+            })
             .and_then(|()| producer.commit(timeout));
         match committed {
             Ok(CommitOutcome::Committed) => Ok(()),
@@ -235,18 +246,7 @@ impl Reset {
             Err(e) => Err(e),
         }
     }
-}
 
-/// What is known before anything is decided.
-struct ResetFacts {
-    /// With the topics that patterns match.
-    spec: EngineSpec,
-    shared: Arc<Shared>,
-    topics: BTreeMap<String, TopicInfo>,
-    specs: Vec<Store>,
-}
-
-impl ResetFacts {
     fn of(spec: &EngineSpec) -> Result<Self> {
         let (plan, settings) = (&spec.plan, &spec.settings);
         if settings.ensure_explicit_naming {
@@ -275,6 +275,25 @@ impl ResetFacts {
             .hint("read what the topology writes from a topic of its own: to(...)")),
             None => Ok(facts),
         }
+    }
+
+    /// Stops a running instance, and waits for its transactions; gives what is committed for good.
+    fn fence(&self) -> Result<(Box<dyn Producer>, CommittedOffsets)> {
+        let (spec, settings) = (&self.spec, &self.spec.settings);
+        spec.refuse_members_of_reset()?;
+        // This id fences under either guarantee.
+        let mode = ProducerMode::Transactional {
+            id: settings.application_id.clone(),
+            timeout: settings.transaction_timeout,
+        };
+        let broker = &spec.components.broker;
+        let producer = broker.producer(&mode, settings.broker_wait)?;
+        let fenced = spec.components.clock.monotonic();
+        let committed = self.committed_offsets()?;
+        if !spec.await_transactions(&self.shared, &committed, fenced)? {
+            return Err(stopped());
+        }
+        Ok((producer, committed))
     }
 
     fn committed_offsets(&self) -> Result<CommittedOffsets> {
@@ -307,6 +326,11 @@ impl ResetFacts {
 
     /// Does the request name only topics that are read?
     fn check(&self, request: &Request) -> Result<()> {
+        let request = Request {
+            // What another group has is not known yet.
+            target: Target::Earliest,
+            topics: request.topics.clone(),
+        };
         let nothing = |topic: &TopicInfo| Facts {
             partition: TopicPartition::new(Arc::clone(&topic.name), 0),
             global: false,
@@ -314,9 +338,10 @@ impl ResetFacts {
             begin: Offset(0),
             end: Offset(0),
             since: None,
+            of_group: None,
         };
         let facts: Vec<Facts> = self.topics.values().map(nothing).collect();
-        decide(request, &facts).map(drop)
+        decide(&request, &facts).map(drop)
     }
 
     fn plan(
@@ -335,6 +360,10 @@ impl ResetFacts {
             Some(time) => broker.offsets_for_times(partitions, time, wait)?,
             None => vec![None; partitions.len()],
         };
+        let of_group = match &request.target {
+            Target::Group(group) => spec.committed_of_group(group, partitions)?,
+            _ => vec![None; partitions.len()],
+        };
         let globals = spec.plan.sources.iter().filter(|s| s.global);
         let globals: BTreeSet<&str> = globals
             .flat_map(|s| s.topics.iter().map(String::as_str))
@@ -342,14 +371,15 @@ impl ResetFacts {
         let facts: Vec<Facts> = partitions
             .iter()
             .zip(&before)
-            .zip(ranges.iter().zip(since))
-            .map(|((partition, before), (range, since))| Facts {
+            .zip(ranges.iter().zip(since).zip(of_group))
+            .map(|((partition, before), ((range, since), of_group))| Facts {
                 partition: partition.clone(),
                 global: globals.contains(&*partition.topic),
                 committed: before.offset,
                 begin: range.begin,
                 end: range.stable_end,
                 since,
+                of_group,
             })
             .collect();
         let state = spec.state_directory();
@@ -366,10 +396,14 @@ impl ResetFacts {
 
     /// Existing changelog topics with the number of their offsets.
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
+        let names = self.changelogs();
+        self.sizes_of(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Those of these topics that exist, with the number of their offsets.
+    fn sizes_of(&self, names: &[&str]) -> Result<Vec<(String, u64)>> {
         let spec = &self.spec;
         let (broker, wait) = (&spec.components.broker, spec.settings.broker_wait);
-        let names = self.changelogs();
-        let asked: Vec<&str> = names.iter().map(String::as_str).collect();
         let size = |topic: TopicInfo| {
             let of = |p| TopicPartition::new(Arc::clone(&topic.name), p);
             let partitions: Vec<TopicPartition> = (0..topic.partitions).map(of).collect();
@@ -378,7 +412,7 @@ impl ResetFacts {
             let offsets = u64::try_from(offsets.sum::<i64>()).unwrap_or(0);
             Ok((topic.name.to_string(), offsets))
         };
-        let found = broker.topics(&asked, wait)?;
+        let found = broker.topics(names, wait)?;
         found.into_iter().flatten().map(size).collect()
     }
 }

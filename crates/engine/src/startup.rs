@@ -5,6 +5,7 @@
 //! offsets. Runs once per start and keeps nothing.
 
 mod await_transactions;
+mod changelog_formats;
 mod committed_offsets;
 pub mod components;
 mod group_members;
@@ -21,6 +22,7 @@ mod truncated;
 mod wipe_state;
 
 pub(crate) use committed_offsets::CommittedOffsets;
+pub(crate) use orphans::left_over;
 pub use spec::{EngineParts, EngineSpec, StartupContext};
 
 use crate::commit::guard::InstanceGuard;
@@ -38,6 +40,7 @@ use crate::reset;
 use crate::restore::{Parallelism, Restore};
 use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
+use changelog_formats::refuse_other_formats;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -116,7 +119,8 @@ impl EngineSpec {
         let mut timing = self.timing();
         let specs = self.specs(&timing)?;
         let changelogs = self.changelogs(broker.as_ref(), &topics, &specs)?;
-        let Some(taken) = self.take_over(shared, &topics, &changelogs)? else {
+        let formats = self.changelog_formats(&specs, &changelogs)?;
+        let Some(taken) = self.take_over(shared, &topics, &changelogs, formats)? else {
             return Ok(None);
         };
         let Some(backend) = self.open_backend(shared, &specs)? else {
@@ -166,6 +170,7 @@ impl EngineSpec {
         shared: &Shared,
         topics: &BTreeMap<String, TopicInfo>,
         changelogs: &[Option<Arc<str>>],
+        formats: BTreeMap<Arc<str>, String>,
     ) -> Result<Option<TakenOver>> {
         let (settings, broker) = (&self.settings, &self.components.broker);
         if !self.refuse_members(shared)? {
@@ -191,7 +196,7 @@ impl EngineSpec {
         if !self.await_transactions(shared, &committed_offsets, fenced)? {
             return Ok(None);
         }
-        let mut offsets = self.offsets(&committed_offsets.rows, topics, changelogs)?;
+        let mut offsets = self.offsets(&committed_offsets.rows, topics, changelogs, formats)?;
         self.refuse_truncated(&committed_offsets)?;
         let now = match &mut offsets {
             Some(offsets) => {
@@ -275,6 +280,7 @@ impl EngineSpec {
             partitions: Some(self.partition_counts()),
             largest: self.largest(),
             tasks: timing.tasks.clone().into(),
+            by_task: timing.by_task.clone().into(),
             left_rows: LeftRows::default(),
             fault: self.components.fault,
         };
@@ -370,12 +376,14 @@ impl EngineSpec {
     /// The offsets topic, if the broker expires committed offsets.
     ///
     /// # Errors
-    /// `Incompatible` if a topic was deleted and created again, or a changelog has lost records.
+    /// `Incompatible` if a topic was deleted and created again, or a changelog has lost records, or rows of another
+    /// format.
     fn offsets(
         &self,
         rows: &OffsetRows,
         sources: &BTreeMap<String, TopicInfo>,
         changelogs: &[Option<Arc<str>>],
+        formats: BTreeMap<Arc<str>, String>,
     ) -> Result<Option<OffsetsTopic>> {
         let (settings, broker) = (&self.settings, &self.components.broker);
         if broker.forgetting() == Forgetting::Nothing {
@@ -390,7 +398,9 @@ impl EngineSpec {
         rows.refuse_recreated(&settings.application_id, &ids, changelogs)?;
         let own: Vec<TopicInfo> = own.into_iter().flatten().collect();
         let ends = self.refuse_truncated_changelogs(rows, &own)?;
+        refuse_other_formats(rows, &formats, &ends)?;
         let mut topic = OffsetsTopic::new(&settings.application_id, rows.clone(), ids);
+        topic.note_formats(formats);
         for (partition, end) in ends.into_iter().filter(|(_, end)| end.0 > 0) {
             topic.note_ends(&partition.topic, vec![(partition.partition, end)]);
         }

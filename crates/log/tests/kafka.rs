@@ -1,8 +1,8 @@
 //! The contract suite on a real broker, and what only a real one shows.
 //!
 //! Needs `STOATFLOW_TEST_BOOTSTRAP=host:port` of a Kafka 4 broker that this user may do anything on
-//! (`tests/integration/broker/kafka_broker.py --print-bootstrap` starts one). Built with
-//! `--features kafka-tests` only, and without the variable every test fails: nothing passes unseen.
+//! (`tests/integration/broker/kafka_broker.py --print-bootstrap` starts one). Runs
+//! with `--test kafka` only, and without the variable every test fails: nothing passes unseen.
 //! `STOATFLOW_TEST_CLIENT` may hold client properties, a JSON object, for a cluster with TLS or SASL.
 
 use std::collections::BTreeMap;

@@ -92,7 +92,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: Share { lane: 0, lanes: 1 },
+            share: Share::new(0, 1),
         };
         self.chains[stage]
             .push(self.entries[stage], batch, &mut context)

@@ -3,3 +3,4 @@
 pub(crate) mod clocks;
 pub(crate) mod operator;
 pub(crate) mod run_coordinator;
+pub(crate) mod share;

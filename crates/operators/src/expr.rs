@@ -241,7 +241,7 @@ fn no_condition(found: &Datum) -> Error {
 }
 
 /// Names the type of a datum as a user of JSON and Python would.
-fn kind(datum: &Datum) -> String {
+pub(crate) fn kind(datum: &Datum) -> String {
     match datum {
         Datum::Json(bytes) => json::kind(bytes).to_owned(),
         other => other.type_name(),

@@ -16,10 +16,11 @@ mod support;
 mod testing;
 
 pub use api::clocks::{
-    ClockRule, GroupSteps, LaneClocks, Share, Step, Steps, Time, Times, TimesAt, merge_times,
+    ClockRule, GroupSteps, LaneClocks, Step, Steps, Time, Times, TimesAt, merge_times,
 };
 pub use api::operator::*;
 pub use api::run_coordinator::RunCoordinator;
+pub use api::share::Share;
 pub use exec::chain::{Chain, ChainOptions};
 pub use ops::async_ops::{CallCounts, CallQueue, CallsInFlight, OldestCall, Tally};
 pub use ops::batches::store_batches::{OpenSnapshot, StoreBatches, StoreQuery};

@@ -250,7 +250,7 @@ impl Rig {
             effects: Effects::default(),
             clocks: as_in_kafka_streams(LaneClocks::new(plan.clocks.len(), true)),
             epoch: Epoch(1),
-            share: crate::Share { lane: 0, lanes: 1 },
+            share: crate::Share::new(0, 1),
         })
     }
 

@@ -50,14 +50,14 @@ pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
     let description = describe(plan, &shape, &names, &tables);
     let cut = |guarded: bool| {
         let (mut physical, straight) =
-            cut_into_stages(plan, &shape, &names, &serdes, &tables, guarded);
+            cut_into_stages(plan, &shape, &names, &serdes, &tables, guarded)?;
         fuse(&mut physical);
         physical.description.clone_from(&description);
-        (physical, straight)
+        Ok::<_, Error>((physical, straight))
     };
-    let (mut physical, straight) = cut(false);
+    let (mut physical, straight) = cut(false)?;
     if straight {
-        physical.guarded = Some(Arc::new(cut(true).0));
+        physical.guarded = Some(Arc::new(cut(true)?.0));
     }
     Ok(physical)
 }

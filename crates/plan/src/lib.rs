@@ -45,7 +45,7 @@ pub use compile::{compile, compile_plan, entries, require_explicit_names};
 pub use expression::{Expression, Literal, Scalar};
 pub use function::Function;
 pub use logical::LogicalPlan;
-pub use materialized::{IndexField, IndexSpec, Materialized};
+pub use materialized::{Expiry, ExpiryClock, IndexField, IndexSpec, Materialized, Ttl};
 pub use native_aggregation::{Aggregation, AggregationKind, Measure};
 pub use offloading::{Offloading, Patience};
 pub use pattern::topic_pattern;

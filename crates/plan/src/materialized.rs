@@ -30,6 +30,39 @@ pub struct IndexSpec {
     pub each: bool,
 }
 
+/// When rows of a table expire.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expiry {
+    /// So long after the row's timestamp.
+    pub ttl: Ttl,
+    /// By which clock.
+    pub clock: ExpiryClock,
+    /// Are the nodes below told, by a tombstone?
+    pub forward: bool,
+}
+
+/// How long rows live.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ttl {
+    /// All of them, in milliseconds.
+    Fixed(i64),
+    /// Each as long as this says of it, in milliseconds; null: for ever.
+    #[serde(rename = "expr")]
+    Row(Expression),
+}
+
+/// The clock by which rows expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpiryClock {
+    /// The stream time of the row's task.
+    Event,
+    /// The machine's clock.
+    Processing,
+}
+
 /// How a table is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,6 +89,9 @@ pub struct Materialized {
     /// A versioned table: how far back versions are kept.
     #[serde(default)]
     pub history_ms: Option<i64>,
+    /// When its rows expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<Expiry>,
     /// In memory only (restored from the changelog at each start)?
     #[serde(default)]
     pub in_memory: bool,

@@ -31,6 +31,8 @@ pub(crate) struct Names {
     pub(crate) store: Vec<Option<(String, bool)>>,
     /// Of count windows: the store of how many records each key had.
     pub(crate) positions: Vec<Option<String>>,
+    /// Of a table whose rows expire: the store of when.
+    pub(crate) expiry: Vec<Option<String>>,
     /// The repartition topics in front of a node: of an aggregation one for each grouped stream, of a
     /// join those of its left and its right side.
     pub(crate) repartition: Vec<BTreeMap<usize, Repartition>>,
@@ -123,6 +125,12 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
         names
             .positions
             .push(store.map(|(name, _)| format!("{name}-positions")));
+        let expires = plan.nodes[i].call.materialized();
+        let expires = expires.is_some_and(|m| m.expiry.is_some());
+        let store = own.store.as_ref().filter(|_| expires);
+        names
+            .expiry
+            .push(store.map(|(name, _)| format!("{name}-expiry")));
         names.node.push(own.node);
         names.source.push(own.source);
         names.store.push(own.store);

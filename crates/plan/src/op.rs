@@ -5,6 +5,7 @@
 
 use crate::columns::Column;
 use crate::function::Function;
+use crate::materialized::Expiry;
 use crate::offloading::Patience;
 use crate::spec::{Awaiting, SerdeSpec};
 use crate::timetable::Times;
@@ -406,7 +407,18 @@ pub enum Op {
         /// Must it keep the key?
         fixed_key: bool,
         clock: ClockId,
-        /// Behind an exchange: the stream time of its tasks. In the first stage dispatch knows it.
+        /// The stream time of its tasks; a global store's has none.
+        time: Option<ClockId>,
+    },
+    /// Deletes expired rows of the table above.
+    Expire {
+        /// The table's store. The table writes it too, in the same stage.
+        table: StoreId,
+        timers: StoreId,
+        expiry: Expiry,
+        old: bool,
+        clock: ClockId,
+        /// The stream time of its tasks.
         time: Option<ClockId>,
     },
     ToStream,
@@ -464,6 +476,7 @@ impl Op {
             Self::Offload { .. } => "offload",
             Self::OffloadAnswers { .. } => "offload_answers",
             Self::Process { .. } => "process",
+            Self::Expire { .. } => "expire",
             Self::ToStream => "to_stream",
             Self::Sink { .. } => "sink",
         }
@@ -500,6 +513,8 @@ impl Op {
                 [Some(*own), *pending].into_iter().flatten().collect()
             }
             Self::Process { stores, .. } => stores.clone(),
+            // The table's store is the table's: written in its stage, whatever its batches are.
+            Self::Expire { timers, .. } => vec![*timers],
             _ => vec![],
         }
     }
@@ -535,7 +550,8 @@ impl Op {
             | Self::Suppress { clock, .. }
             | Self::Deduplicate { clock, .. }
             | Self::Scheduled { clock, .. }
-            | Self::Process { clock, .. } => Some(*clock),
+            | Self::Process { clock, .. }
+            | Self::Expire { clock, .. } => Some(*clock),
             Self::StreamTableJoin { clock, .. } => *clock,
             _ => None,
         }

@@ -258,6 +258,32 @@ impl PhysicalPlan {
         }
     }
 
+    /// By node: does it get only records of scheduled sources, or answers to an offload of such? They tell nothing of
+    /// event time. Children have higher numbers than parents.
+    #[must_use]
+    pub fn by_clock(&self) -> Vec<bool> {
+        let mut fed: Vec<Option<bool>> = vec![None; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate() {
+            let own = match node.op {
+                Op::Scheduled { .. } => true,
+                Op::Source { source } => self.sources[usize::from(source.0)].answers,
+                // It emits the parked records.
+                Op::OffloadAnswers { of, .. } => fed[of.0 as usize] == Some(true),
+                _ => fed[at].unwrap_or(false),
+            };
+            fed[at] = Some(own);
+            let next = match &node.op {
+                Op::Exchange { to, .. } => to,
+                _ => &node.children,
+            };
+            for child in next {
+                let fed = &mut fed[child.0 as usize];
+                *fed = Some(fed.unwrap_or(true) && own);
+            }
+        }
+        fed.into_iter().map(|fed| fed == Some(true)).collect()
+    }
+
     /// May a lane wait for user code: a function, a processor, a handler?
     #[must_use]
     pub fn calls_out(&self) -> bool {

@@ -105,6 +105,7 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
             pass.async_call(i);
             let sides = pass.node(i);
             pass.indexes(i);
+            pass.ttl(i);
             sides
         };
         if matches!(shape.kinds[i], Kind::Table | Kind::GlobalTable) {

@@ -9,6 +9,7 @@
 
 mod aggregations;
 mod calls;
+mod expiry;
 mod foreign;
 mod joins;
 mod offload;
@@ -26,7 +27,7 @@ use crate::physical::{ClockSpec, Fork, Idle, Node, Op, PhysicalPlan, Stage};
 use crate::serdes::Serdes;
 use crate::tables::Tables;
 use std::collections::BTreeMap;
-use stoatflow_core::{ClockId, NodeId, StageId, StoreId};
+use stoatflow_core::{ClockId, NodeId, Result, StageId, StoreId};
 use walk::Exchanges;
 
 /// Cuts the plan; nothing in it may be wrong any more. `guarded`: does a stage boundary stand before every
@@ -38,9 +39,10 @@ pub(crate) fn cut_into_stages(
     serdes: &Serdes,
     tables: &Tables,
     guarded: bool,
-) -> (PhysicalPlan, bool) {
+) -> Result<(PhysicalPlan, bool)> {
     // Processors that share a store must be in one stage, and where that is shows only at the end: the ones
-    // that came out too low are lifted, until none moves.
+    // that came out too low are lifted, until none moves. What is lifted by itself moves for ever.
+    let most = 4 * plan.nodes.len() + 4;
     let mut lifted = BTreeMap::new();
     loop {
         let mut builder = StageBuilder::new(plan, shape, names, serdes, tables, &lifted);
@@ -49,7 +51,10 @@ pub(crate) fn cut_into_stages(
         let next = builder.lift();
         if next == lifted {
             builder.stages();
-            return (builder.out, builder.straight);
+            return Ok((builder.out, builder.straight));
+        }
+        if next.values().any(|stage| usize::from(*stage) > most) {
+            return Err(builder.circle(&next));
         }
         lifted = next;
     }
@@ -125,7 +130,11 @@ impl<'a> StageBuilder<'a> {
                     | Call::GlobalStore { .. }
             )
         };
-        if plan.nodes.iter().any(|n| processes(&n.call)) {
+        if plan
+            .nodes
+            .iter()
+            .any(|n| processes(&n.call) || expiry::of(&n.call).is_some())
+        {
             builder.clock("application");
         }
         builder
@@ -135,6 +144,7 @@ impl<'a> StageBuilder<'a> {
         self.declared();
         for i in 0..self.plan.nodes.len() {
             let built = self.node(i);
+            let built = self.expire(i, built);
             self.built.push(built);
         }
         self.clocks_of_processors();

@@ -13,7 +13,7 @@ use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 mod tests;
 
 /// Where to continue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// At the first record.
     Earliest,
@@ -27,14 +27,16 @@ pub enum Target {
     At(Offset),
     /// This many records after (or, if negative, before) the committed offset.
     Shift(i64),
+    /// Where the consumer group of this name is.
+    Group(String),
 }
 
 impl Target {
     /// The time whose offsets the broker must be asked for.
     #[must_use]
-    pub fn since(self, now: Timestamp) -> Option<Timestamp> {
+    pub fn since(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
-            Self::Since(time) => Some(time),
+            Self::Since(time) => Some(*time),
             Self::Ago(back) => {
                 let back = i64::try_from(back.as_millis()).unwrap_or(i64::MAX);
                 Some(Timestamp(now.0.saturating_sub(back)))
@@ -68,6 +70,8 @@ pub struct Facts {
     pub end: Offset,
     /// The broker's answer to [`Target::since`].
     pub since: Option<Offset>,
+    /// The committed offset of the group of [`Target::Group`].
+    pub of_group: Option<Offset>,
 }
 
 /// Why a partition gets its offset.
@@ -81,6 +85,8 @@ pub enum Why {
     Kept,
     /// Nothing is committed to count from: counted from the first record.
     NothingCommitted,
+    /// The other group has committed nothing here: the first record, so that none is missed.
+    NotInGroup,
     /// No record is that new.
     NoneThatNew,
     /// The requested offset is before the first record.
@@ -98,6 +104,7 @@ impl Why {
             Self::Global => "a global table is read whole",
             Self::Kept => "left out: keeps its position",
             Self::NothingCommitted => "nothing was committed: counted from the first record",
+            Self::NotInGroup => "the group has no offset here: the first record",
             Self::NoneThatNew => "no record is that new: the end",
             Self::BeforeBegin => "there is nothing before: the first record",
             Self::BehindEnd => "there is nothing behind: the end",
@@ -121,19 +128,25 @@ pub struct Move {
 /// Decides for each partition.
 ///
 /// # Errors
-/// `Config` if the request names a topic that is not read.
+/// `Config` if the request names a topic that is not read, or a group without an offset in any topic that is asked for.
 pub fn decide(request: &Request, facts: &[Facts]) -> Result<Vec<Move>> {
     check_topics(&request.topics, facts)?;
+    check_group(request, facts)?;
     Ok(facts.iter().map(|f| one(request, f)).collect())
 }
 
+impl Request {
+    fn asks_for(&self, facts: &Facts) -> bool {
+        let topic = &*facts.partition.topic;
+        !facts.global && (self.topics.is_empty() || self.topics.iter().any(|t| t == topic))
+    }
+}
+
 fn one(request: &Request, facts: &Facts) -> Move {
-    let asked =
-        |topic: &str| request.topics.is_empty() || request.topics.iter().any(|t| t == topic);
     let (to, why) = if facts.global {
         (Some(facts.begin), Why::Global)
-    } else if asked(&facts.partition.topic) {
-        let (to, why) = place(request.target, facts);
+    } else if request.asks_for(facts) {
+        let (to, why) = place(&request.target, facts);
         (Some(to), why)
     } else {
         (facts.committed, Why::Kept)
@@ -146,7 +159,7 @@ fn one(request: &Request, facts: &Facts) -> Move {
     }
 }
 
-fn place(target: Target, facts: &Facts) -> (Offset, Why) {
+fn place(target: &Target, facts: &Facts) -> (Offset, Why) {
     let (wanted, why) = match target {
         Target::Earliest => (facts.begin, Why::Asked),
         Target::Latest => (facts.end, Why::Asked),
@@ -155,13 +168,17 @@ fn place(target: Target, facts: &Facts) -> (Offset, Why) {
             Some(at) if at < facts.end => (at, Why::Asked),
             _ => (facts.end, Why::NoneThatNew),
         },
-        Target::At(at) => (at, Why::Asked),
+        Target::At(at) => (*at, Why::Asked),
+        Target::Group(_) => match facts.of_group {
+            Some(at) => (at, Why::Asked),
+            None => (facts.begin, Why::NotInGroup),
+        },
         Target::Shift(by) => {
             let (from, why) = match facts.committed {
                 Some(committed) => (committed, Why::Asked),
                 None => (facts.begin, Why::NothingCommitted),
             };
-            (Offset(from.0.saturating_add(by)), why)
+            (Offset(from.0.saturating_add(*by)), why)
         }
     };
     if wanted < facts.begin {
@@ -171,6 +188,27 @@ fn place(target: Target, facts: &Facts) -> (Offset, Why) {
     } else {
         (wanted, why)
     }
+}
+
+/// A mistyped name is a group without offsets, too.
+fn check_group(request: &Request, facts: &[Facts]) -> Result<()> {
+    let Target::Group(group) = &request.target else {
+        return Ok(());
+    };
+    let mut asked = facts.iter().filter(|facts| request.asks_for(facts));
+    if asked.any(|facts| facts.of_group.is_some()) {
+        return Ok(());
+    }
+    let topics: BTreeSet<&str> = facts.iter().map(|f| &*f.partition.topic).collect();
+    let topics: Vec<String> = topics.iter().map(|topic| format!("'{topic}'")).collect();
+    Err(Error::config(format!(
+        "the group '{group}' has committed no offset in what the topology reads: {}",
+        topics.join(", ")
+    ))
+    .hint(
+        "check its name (kafka-consumer-groups.sh --list); its offsets may have expired too \
+         (offsets.retention.minutes), then say where to go on: stoatflow reset --to TIME",
+    ))
 }
 
 fn check_topics(asked: &[String], facts: &[Facts]) -> Result<()> {

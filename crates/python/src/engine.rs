@@ -16,6 +16,7 @@ use crate::tokens::{self, PyTokens};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::{BrokerAddress, in_force, is_secret};
@@ -227,6 +228,16 @@ impl Engine {
         py.detach(|| self.source_positions()).map_err(to_py_err)
     }
 
+    /// What a thread of Python's is doing for the application, as JSON: lane, epoch, function, node, record.
+    fn activity_json(&self, thread: u64) -> Option<String> {
+        // How long it has been at it is not asked.
+        let (activity, epoch) = self.engine.status().activity_of(thread, 0)?;
+        let mut shown = json!(activity);
+        shown["lane"] = json!(activity.lane);
+        shown["epoch"] = json!(epoch);
+        Some(shown.to_string())
+    }
+
     /// Where the admin port answers.
     fn admin_url(&self) -> Option<String> {
         let at = self.engine.admin_address()?;
@@ -320,7 +331,8 @@ impl Engine {
         Ok(behind.sum())
     }
 
-    /// Topic, partition, committed (or the beginning), and the end of what is committed there.
+    /// Topic, partition, committed (or the beginning), and the end of what is committed there. Stores show what is
+    /// committed here.
     fn source_positions(&self) -> Result<Vec<(String, i32, i64, i64)>> {
         let topics = self.engine.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
@@ -334,9 +346,15 @@ impl Engine {
         partitions.dedup();
         let ranges = self.broker.ranges(&partitions, PATIENCE)?;
         let committed = self.broker.committed(&self.group, &partitions, PATIENCE)?;
+        let cut = self.engine.shown();
+        let shown: BTreeMap<_, _> = cut
+            .iter()
+            .flat_map(|cut| cut.positions.iter().cloned())
+            .collect();
         let rows = partitions.iter().zip(ranges).zip(committed);
         let rows = rows.map(|((partition, range), committed)| {
             let at = committed.map_or(range.begin, |c| c.offset.max(range.begin));
+            let at = shown.get(partition).map_or(at, |shown| at.min(*shown));
             let topic = partition.topic.to_string();
             (topic, partition.partition.0, at.0, range.stable_end.0)
         });

@@ -140,6 +140,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> PyResult<()> {
 
 /// At once: handlers of C and C++ libraries for the end of a process would run beside threads that still run.
 fn exit(code: i32) -> ! {
+    crate::logging::flush_to_stderr();
     // SAFETY: it may be called at any time from any thread, and doesn't come back.
     unsafe { libc::_exit(code) }
 }

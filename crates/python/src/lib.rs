@@ -67,6 +67,8 @@ mod _native {
     #[pymodule_export]
     use crate::lazy::{JsonArray, JsonObject, to_python};
     #[pymodule_export]
+    use crate::logging::{log_to, take_log_lines};
+    #[pymodule_export]
     use crate::plan::{Plan, compile, node_kinds};
     #[pymodule_export]
     use crate::processor::{
@@ -78,7 +80,7 @@ mod _native {
     #[pymodule_export]
     use crate::queries::{StateReader, StateRows, StateSnapshot};
     #[pymodule_export]
-    use crate::reset::reset_application;
+    use crate::reset::{remove_orphans, reset_application};
     #[pymodule_export]
     use crate::settings::{
         check_settings, error_kinds, settings_schema, source_defaults, streams_config_markdown,

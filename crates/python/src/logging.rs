@@ -1,30 +1,85 @@
-//! Where the engine's own log lines go: to standard error, for people on a terminal, as JSON elsewhere.
+//! Where the engine's own log lines go: to standard error, for people on a terminal, as JSON elsewhere; or to Python's
+//! `logging`, once it is asked for.
 //!
 //! Warnings and errors by default, hints about functions, and off a terminal how a restore goes on (on one there is a
 //! bar), without the Kafka client's own (what matters of them comes back as an error, and an outage makes hundreds);
 //! `RUST_LOG` (`warn`, `stoatflow_engine=debug`) says otherwise. An application that has set up logging in this process
 //! before keeps its own.
 
+mod lines;
+
+pub use lines::{flush_to_stderr, take_log_lines};
+
+use crate::errors::to_py_err;
+use lines::ToPython;
+use pyo3::prelude::*;
 use std::io::IsTerminal;
-use tracing_subscriber::EnvFilter;
+use std::sync::OnceLock;
+use stoatflow_core::Error;
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+const USUAL: &str =
+    "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info";
+
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Sets logging up, once per process.
 pub fn init() {
+    if FILTER.get().is_some() {
+        return;
+    }
     let terminal = std::io::stderr().is_terminal();
     let usual = if terminal {
-        "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info"
+        USUAL.to_owned()
     } else {
-        "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info,\
-         stoatflow::restore=info"
+        format!("{USUAL},stoatflow::restore=info")
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    // A second engine in the process finds it done; that is no failure.
-    let _done_before = if terminal {
-        lines.compact().try_init()
+    let (filter, handle) = reload::Layer::new(filter);
+    let here = dynamic_filter_fn(|_, _| !lines::is_on());
+    let text = fmt::layer().with_writer(std::io::stderr);
+    let text: Box<dyn Layer<_> + Send + Sync> = if terminal {
+        text.compact().with_filter(here).boxed()
     } else {
-        lines.json().flatten_event(true).try_init()
+        let json = text.json().flatten_event(true).with_thread_names(true);
+        json.with_filter(here).boxed()
     };
+    let layers = tracing_subscriber::registry()
+        .with(filter)
+        .with(text)
+        .with(ToPython);
+    // A second engine in the process finds it done; that is no failure.
+    if layers.try_init().is_ok() {
+        let _set_before = FILTER.set(handle);
+    }
+}
+
+/// From now on lines that these directives let through (as those of `RUST_LOG`) go to Python, which takes them
+/// with `take_log_lines`; or, with `to_python=False`, to standard error again. `RUST_LOG` goes before them.
+#[pyfunction]
+#[pyo3(signature = (directives, to_python))]
+pub fn log_to(directives: &str, to_python: bool) -> PyResult<()> {
+    init();
+    let wanted = EnvFilter::builder().parse(directives).map_err(|e| {
+        to_py_err(
+            Error::config(format!("'{directives}' is no filter of log lines"))
+                .hint("write a level (info), or levels by target: stoatflow_engine=debug")
+                .caused_by(e),
+        )
+    })?;
+    let chosen = EnvFilter::try_from_default_env().unwrap_or(wanted);
+    let Some(handle) = FILTER.get() else {
+        return Err(to_py_err(
+            Error::config("log lines of the engine already go to a subscriber of this process")
+                .hint("set the level there"),
+        ));
+    };
+    handle
+        .reload(chosen)
+        .map_err(|e| to_py_err(Error::internal("the filter of log lines is gone").caused_by(e)))?;
+    lines::set_on(to_python);
+    Ok(())
 }

@@ -8,77 +8,107 @@ use crate::errors::{PyCause, to_py_err};
 use crate::plan::Plan;
 use crate::settings::Pairs;
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Timestamp};
 use stoatflow_engine::Components;
-use stoatflow_engine::reset;
+use stoatflow_engine::reset::{self, orphans};
 use stoatflow_engine::startup::EngineSpec;
 use stoatflow_protocol::reset::{Move, Request, Target};
 
 /// Makes a reset, or with no `agree` only tells what it would do.
 #[pyfunction(name = "reset")]
-#[pyo3(signature = (plan, pairs, to, number, topics, agree=None, broker=None))]
+#[pyo3(signature = (plan, pairs, to, of, topics, agree=None, broker=None))]
 #[allow(clippy::too_many_arguments)] // the shape of the Python call
 pub fn reset_application(
     py: Python<'_>,
     plan: &Plan,
     pairs: Pairs<'_>,
     to: &str,
-    number: i64,
+    of: &Bound<'_, PyAny>,
     topics: Vec<String>,
     agree: Option<Py<PyAny>>,
     broker: Option<&EmbeddedBroker>,
 ) -> PyResult<String> {
     let request = Request {
-        target: target(to, number).map_err(to_py_err)?,
+        target: target(to, of)?,
         topics,
     };
+    let spec = spec(py, plan, &pairs, broker)?;
+    let done = py.detach(|| match agree {
+        None => reset::preview(&spec, &request),
+        Some(agree) => reset::reset(&spec, &request, |plan| ask(&agree, shown(plan))),
+    });
+    done.map(|plan| shown(&plan)).map_err(|e| raised(py, e))
+}
+
+/// Removes what stores that the topology doesn't have have left, or with no `agree` only tells what there is.
+#[pyfunction]
+#[pyo3(signature = (plan, pairs, named, agree=None, broker=None))]
+pub fn remove_orphans(
+    py: Python<'_>,
+    plan: &Plan,
+    pairs: Pairs<'_>,
+    named: Vec<String>,
+    agree: Option<Py<PyAny>>,
+    broker: Option<&EmbeddedBroker>,
+) -> PyResult<String> {
+    let spec = spec(py, plan, &pairs, broker)?;
+    let done = py.detach(|| match agree {
+        None => orphans::preview(&spec, &named),
+        Some(agree) => orphans::remove(&spec, &named, |found| ask(&agree, shown_orphans(found))),
+    });
+    done.map(|found| shown_orphans(&found))
+        .map_err(|e| raised(py, e))
+}
+
+fn spec(
+    py: Python<'_>,
+    plan: &Plan,
+    pairs: &Pairs<'_>,
+    broker: Option<&EmbeddedBroker>,
+) -> PyResult<EngineSpec> {
     let PreparedRun {
         settings, broker, ..
-    } = PreparedRun::new(py, plan, &pairs, broker)?;
-    let spec = EngineSpec {
+    } = PreparedRun::new(py, plan, pairs, broker)?;
+    Ok(EngineSpec {
         plan: Arc::clone(&plan.plan),
         foreign: Arc::clone(&plan.foreign),
         settings: Arc::new(settings),
         components: Components::new(broker),
-    };
-    let done = py.detach(|| match agree {
-        None => reset::preview(&spec, &request),
-        Some(agree) => reset::reset(&spec, &request, |plan| ask(&agree, plan)),
-    });
-    match done {
-        Ok(plan) => Ok(shown(&plan)),
-        // What `agree` raised is its caller's: it comes back as it is.
-        Err(error) => Err(
-            match error.cause().and_then(|c| c.downcast_ref::<PyCause>()) {
-                Some(raised) => raised.0.clone_ref(py),
-                None => to_py_err(error),
-            },
-        ),
+    })
+}
+
+/// What `agree` raised is its caller's: it comes back as it is.
+fn raised(py: Python<'_>, error: Error) -> PyErr {
+    match error.cause().and_then(|c| c.downcast_ref::<PyCause>()) {
+        Some(raised) => raised.0.clone_ref(py),
+        None => to_py_err(error),
     }
 }
 
-fn ask(agree: &Py<PyAny>, plan: &reset::Plan) -> stoatflow_core::Result<()> {
-    Python::attach(|py| agree.call1(py, (shown(plan),)))
+fn ask(agree: &Py<PyAny>, shown: String) -> stoatflow_core::Result<()> {
+    Python::attach(|py| agree.call1(py, (shown,)))
         .map(drop)
         .map_err(|e| {
             Error::user("the reset was refused; nothing was changed").caused_by(PyCause(e))
         })
 }
 
-fn target(to: &str, number: i64) -> stoatflow_core::Result<Target> {
+fn target(to: &str, of: &Bound<'_, PyAny>) -> PyResult<Target> {
     Ok(match to {
         "earliest" => Target::Earliest,
         "latest" => Target::Latest,
-        "since" => Target::Since(Timestamp(number)),
-        "ago" => Target::Ago(Duration::from_millis(u64::try_from(number).unwrap_or(0))),
-        "offset" => Target::At(Offset(number)),
-        "shift" => Target::Shift(number),
+        "since" => Target::Since(Timestamp(of.extract()?)),
+        "ago" => Target::Ago(Duration::from_millis(of.extract()?)),
+        "offset" => Target::At(Offset(of.extract()?)),
+        "shift" => Target::Shift(of.extract()?),
+        "group" => Target::Group(of.extract()?),
         other => {
-            return Err(Error::config(format!("a reset can't go to '{other}'"))
-                .hint("write earliest, latest, since, ago, offset or shift"));
+            let error = Error::config(format!("a reset can't go to '{other}'"))
+                .hint("write earliest, latest, since, ago, offset, shift or group");
+            return Err(to_py_err(error));
         }
     })
 }
@@ -93,14 +123,30 @@ fn shown(plan: &reset::Plan) -> String {
             "why": m.why.text(),
         })
     };
-    let changelog = |(topic, offsets): &(String, u64)| json!({"topic": topic, "records": offsets});
     json!({
         "application": plan.application,
         "address": plan.address,
         "begun": plan.begun,
         "partitions": plan.moves.iter().map(way).collect::<Vec<_>>(),
-        "changelogs": plan.changelogs.iter().map(changelog).collect::<Vec<_>>(),
+        "changelogs": shown_changelogs(&plan.changelogs),
         "state": plan.state,
     })
     .to_string()
+}
+
+fn shown_orphans(found: &orphans::Orphans) -> String {
+    json!({
+        "application": found.application,
+        "address": found.address,
+        "changelogs": shown_changelogs(&found.changelogs),
+        "unsure": found.unsure,
+        "stores": found.stores,
+        "state": found.state,
+    })
+    .to_string()
+}
+
+fn shown_changelogs(changelogs: &[(String, u64)]) -> Vec<Value> {
+    let one = |(topic, offsets): &(String, u64)| json!({"topic": topic, "records": offsets});
+    changelogs.iter().map(one).collect()
 }

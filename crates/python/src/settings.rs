@@ -91,11 +91,11 @@ pub fn settings_schema() -> Vec<(&'static str, String, Option<&'static str>, &'s
         .collect()
 }
 
-/// The name of every error kind and the action it asks for.
+/// The name of every error kind, the action it asks for, and the class of its exceptions.
 #[pyfunction]
-pub fn error_kinds() -> Vec<(&'static str, &'static str)> {
+pub fn error_kinds() -> Vec<(&'static str, &'static str, &'static str)> {
     ERROR_KINDS
         .iter()
-        .map(|(_, name, action)| (*name, *action))
+        .map(|(kind, name, action)| (*name, *action, kind.class()))
         .collect()
 }

@@ -39,6 +39,44 @@ pub struct StoreLayout {
     pub format: String,
 }
 
+/// What a store takes up, about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Keys. On disk an estimate, in which what was written again counts again until files are merged.
+    pub keys: u64,
+    /// Bytes of its files.
+    pub disk_bytes: u64,
+    /// Bytes in memory: all of a store in memory; of one on disk, what was written last.
+    pub memory_bytes: u64,
+}
+
+/// How a database on disk is doing. Counts are since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseFigures {
+    /// Bytes of the block cache in use.
+    pub cache_bytes: u64,
+    /// Blocks that reads found in the cache.
+    pub cache_hits: u64,
+    /// Blocks that they did not find there.
+    pub cache_misses: u64,
+    /// Files that a Bloom filter spared a read.
+    pub bloom_filter_useful: u64,
+    /// Bytes written from memory to new files.
+    pub flushed_bytes: u64,
+    /// Bytes that compactions have read.
+    pub compaction_read_bytes: u64,
+    /// Bytes that compactions have written.
+    pub compaction_written_bytes: u64,
+    /// Bytes that compactions have yet to rewrite, about.
+    pub pending_compaction_bytes: u64,
+    /// Compactions under way.
+    pub running_compactions: u64,
+    /// Flushes under way.
+    pub running_flushes: u64,
+    /// For how long writes had to wait for compactions or flushes, in microseconds.
+    pub stalled_us: u64,
+}
+
 /// Keeps committed data of all stores of an application.
 pub trait Backend: Send + Sync + Debug {
     /// The committed value.
@@ -119,6 +157,17 @@ pub trait Backend: Send + Sync + Debug {
     fn wipe(&self, store: StoreId) -> Result<()>;
     /// About how many keys the store has.
     fn approximate_len(&self, store: StoreId) -> u64;
+    /// What a store takes up. May wait for locks of the database.
+    fn size(&self, store: StoreId) -> StoreSize {
+        StoreSize {
+            keys: self.approximate_len(store),
+            ..StoreSize::default()
+        }
+    }
+    /// How the database on disk is doing, if there is one. May wait for its locks.
+    fn database(&self) -> Option<DatabaseFigures> {
+        None
+    }
     /// Bytes of memory in use (caches, write buffers, or the data itself).
     fn memory_bytes(&self) -> u64;
     /// Does data survive the end of the process?

@@ -5,7 +5,7 @@
 //! on that. A snapshot shares a store's tree: the next epoch that writes to the store copies the
 //! tree (not the bytes in it) if the snapshot still exists.
 
-use crate::{Backend, EpochBatch, KeyRange, Page, Snapshot, Write};
+use crate::{Backend, EpochBatch, KeyRange, Page, Snapshot, StoreSize, Write};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -241,6 +241,17 @@ impl Backend for MemoryBackend {
             .read()
             .get(&store)
             .map_or(0, |s| s.data.len() as u64)
+    }
+
+    fn size(&self, store: StoreId) -> StoreSize {
+        let stores = self.stores.read();
+        stores
+            .get(&store)
+            .map_or_else(StoreSize::default, |s| StoreSize {
+                keys: s.data.len() as u64,
+                disk_bytes: 0,
+                memory_bytes: s.bytes,
+            })
     }
 
     fn memory_bytes(&self) -> u64 {

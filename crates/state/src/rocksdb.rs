@@ -11,11 +11,15 @@ mod damage;
 mod errors;
 mod open;
 mod options;
+mod orphans;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use crate::{Backend, EpochBatch, KeyRange, RestoreRun, Snapshot, StoreLayout, Write};
+use crate::{
+    Backend, DatabaseFigures, EpochBatch, KeyRange, RestoreRun, Snapshot, StoreLayout, StoreSize,
+    Write,
+};
 use ::rocksdb::{BoundColumnFamily, DB, Direction, IteratorMode, ReadOptions};
 use bytes::Bytes;
 pub use damage::Opened;
@@ -117,6 +121,20 @@ impl RocksBackend {
 
     fn store(&self, store: StoreId) -> Result<Arc<BoundColumnFamily<'_>>> {
         self.family(self.name(store)?)
+    }
+
+    /// A number that RocksDB keeps for a store; 0 if it has none.
+    fn property(&self, store: StoreId, name: &str) -> u64 {
+        let Ok(family) = self.store(store) else {
+            return 0;
+        };
+        let found = self.db.property_int_value_cf(&family, name);
+        found.ok().flatten().unwrap_or(0)
+    }
+
+    /// The same for the whole database.
+    fn of_all(&self, name: &str) -> u64 {
+        self.db.property_int_value(name).ok().flatten().unwrap_or(0)
     }
 }
 
@@ -247,14 +265,28 @@ impl Backend for RocksBackend {
     }
 
     fn approximate_len(&self, store: StoreId) -> u64 {
-        let Ok(family) = self.store(store) else {
-            return 0;
-        };
-        self.db
-            .property_int_value_cf(&family, "rocksdb.estimate-num-keys")
-            .ok()
-            .flatten()
-            .unwrap_or(0)
+        self.property(store, "rocksdb.estimate-num-keys")
+    }
+
+    fn size(&self, store: StoreId) -> StoreSize {
+        StoreSize {
+            keys: self.approximate_len(store),
+            disk_bytes: self.property(store, "rocksdb.live-sst-files-size"),
+            memory_bytes: self.property(store, "rocksdb.cur-size-all-mem-tables"),
+        }
+    }
+
+    fn database(&self) -> Option<DatabaseFigures> {
+        let counted = self.budget.counters();
+        let all = (0..).zip(&self.names).filter(|(_, name)| name.is_some());
+        let pending = all
+            .map(|(id, _)| self.property(StoreId(id), "rocksdb.estimate-pending-compaction-bytes"));
+        Some(DatabaseFigures {
+            pending_compaction_bytes: pending.sum(),
+            running_compactions: self.of_all("rocksdb.num-running-compactions"),
+            running_flushes: self.of_all("rocksdb.num-running-flushes"),
+            ..counted
+        })
     }
 
     fn memory_bytes(&self) -> u64 {

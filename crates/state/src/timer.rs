@@ -7,7 +7,7 @@
 use crate::key_value::after;
 use crate::{Dirty, KeyRange, KeyValueStore, Layout, SIGN, Stored, split_time_key};
 use bytes::{BufMut, Bytes, BytesMut};
-use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
+use stoatflow_core::{Datum, Epoch, Error, Result, Task, Timestamp};
 
 #[cfg(test)]
 mod tests;
@@ -16,8 +16,9 @@ mod tests;
 const HEAD: usize = 9;
 /// Rows per page when a whole store is read.
 const PAGE: usize = 4_096;
-/// The value of every row; more may be stored behind it later.
-const ROW: &[u8] = &[1];
+/// The value of a row begins with this. Behind it the task of the record that registered the timer, if there are
+/// several.
+const ROW: u8 = 1;
 
 /// The clock by which a timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +100,16 @@ fn beyond(domain: TimerDomain, at: i64) -> Bytes {
     }
 }
 
+fn task_in(stored: &Stored) -> Option<Task> {
+    match &stored.value {
+        Datum::Bytes(value) => {
+            let task = value.get(1..)?.first_chunk()?;
+            Some(Task(u16::from_be_bytes(*task)))
+        }
+        _ => None,
+    }
+}
+
 /// Where reading starts.
 #[derive(Clone, Debug)]
 pub enum TimersFrom {
@@ -129,14 +140,27 @@ impl<'a> TimerView<'a> {
         Ok(Self { store, epoch })
     }
 
-    /// Writes a timer without reading it first. `wall` is the time of registration, used as the
+    /// Writes a timer of a task without reading it first. `wall` is the time of registration, used as the
     /// changelog record's timestamp: brokers refuse records too far in the future (by default an
     /// hour).
     ///
     /// # Errors
     /// As the store's `put`.
-    pub fn put(&self, dirty: &mut Dirty, row: &Bytes, wall: Timestamp) -> Result<()> {
-        self.write(dirty, row, Datum::Bytes(Bytes::from_static(ROW)), wall)
+    pub fn put(
+        &self,
+        dirty: &mut Dirty,
+        row: &Bytes,
+        task: Option<Task>,
+        wall: Timestamp,
+    ) -> Result<()> {
+        let value = match task {
+            Some(Task(task)) => {
+                let [high, low] = task.to_be_bytes();
+                Bytes::copy_from_slice(&[ROW, high, low])
+            }
+            None => Bytes::from_static(&[ROW]),
+        };
+        self.write(dirty, row, Datum::Bytes(value), wall)
     }
 
     /// Removes a timer without reading it first.
@@ -164,7 +188,7 @@ impl<'a> TimerView<'a> {
         Ok(self.store.get(self.epoch, row)?.is_some())
     }
 
-    /// Rows due at `until` or before, in order, at most `limit`.
+    /// Rows due at `until` or before with their tasks, in order, at most `limit`.
     ///
     /// # Errors
     /// As the store's `scan`.
@@ -174,7 +198,7 @@ impl<'a> TimerView<'a> {
         from: &TimersFrom,
         until: i64,
         limit: usize,
-    ) -> Result<Vec<Bytes>> {
+    ) -> Result<Vec<(Bytes, Option<Task>)>> {
         let from = match from {
             TimersFrom::Time(at) => timer_row(domain, *at, &[]),
             TimersFrom::Row(row) => after(row),
@@ -192,7 +216,8 @@ impl<'a> TimerView<'a> {
             None => timer_row(domain, i64::MIN, &[]),
         };
         let rows = self.rows(from, beyond(domain, i64::MAX), 1)?;
-        Ok(rows.first().and_then(|row| split_timer(row)).map(|t| t.at))
+        let first = rows.first().and_then(|(row, _)| split_timer(row));
+        Ok(first.map(|timer| timer.at))
     }
 
     /// All timers of a key, by domain and time. Reads the whole store page by page, since rows are
@@ -206,24 +231,25 @@ impl<'a> TimerView<'a> {
         let mut from = Bytes::new();
         loop {
             let page = self.rows(from, end.clone(), PAGE)?;
-            for row in &page {
+            for (row, _) in &page {
                 let timer = split_timer(row).filter(|timer| timer.key == key);
                 found.extend(timer.map(|timer| (timer.domain, timer.at)));
             }
             match page.last() {
-                Some(last) if page.len() == PAGE => from = after(last),
+                Some((last, _)) if page.len() == PAGE => from = after(last),
                 _ => return Ok(found),
             }
         }
     }
 
-    fn rows(&self, from: Bytes, to: Bytes, limit: usize) -> Result<Vec<Bytes>> {
+    fn rows(&self, from: Bytes, to: Bytes, limit: usize) -> Result<Vec<(Bytes, Option<Task>)>> {
         let range = KeyRange {
             from: Some(from),
             to: Some(to),
             reverse: false,
         };
         let rows = self.store.scan(self.epoch, &range, limit)?;
-        Ok(rows.into_iter().map(|(row, _)| row).collect())
+        let task = |(row, stored): (Bytes, Stored)| (row, task_in(&stored));
+        Ok(rows.into_iter().map(task).collect())
     }
 }

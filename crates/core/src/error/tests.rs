@@ -68,6 +68,17 @@ fn a_message_has_coordinates_cause_and_next_step() {
 }
 
 #[test]
+fn a_cause_that_the_message_has_is_not_said_twice() {
+    let error = Error::user("the function raised ValueError: x")
+        .at(|at| at.node = Some("parse".into()))
+        .caused_by("ValueError: x");
+    assert_eq!(
+        error.brief().to_string(),
+        "the function raised ValueError: x [node parse]"
+    );
+}
+
+#[test]
 fn only_the_outermost_error_says_what_is_next() {
     let error = Error::unavailable("no broker answered")
         .caused_by(Error::internal("refused"))

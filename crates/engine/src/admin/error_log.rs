@@ -4,6 +4,7 @@
 //! (numbers, quoted values) doesn't make another cause. The traceback is that of the first one: later ones cost a
 //! lookup.
 
+mod file;
 #[cfg(test)]
 mod tests;
 
@@ -12,9 +13,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use stoatflow_core::{Error, Timestamp};
 use stoatflow_operators::Runtime;
 
@@ -24,14 +28,14 @@ const CAUSES: usize = 100;
 const TEXT: usize = 4_000;
 
 /// One cause.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ErrorEntry {
     #[serde(skip)]
     cause: String,
     /// What became of it: `failed` (the run ended), or why records were left out.
-    pub outcome: &'static str,
+    pub outcome: Cow<'static, str>,
     /// Its kind.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// How often.
     pub count: u64,
     /// Wall clock, ms.
@@ -60,10 +64,22 @@ pub struct ErrorEntry {
     pub traceback: Option<String>,
 }
 
+/// What noting an error has found out.
+#[derive(Debug)]
+pub struct Noted {
+    /// The same for all records that fail in the same way.
+    pub cause: String,
+    /// Of the first error of its cause only.
+    pub traceback: Option<String>,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct ErrorLog {
     entries: Mutex<Vec<ErrorEntry>>,
+    /// Since it was saved.
+    is_changed: AtomicBool,
+    saved_at: Mutex<Option<Duration>>,
     /// Knows what an exception says.
     runtime: Option<Arc<dyn Runtime>>,
 }
@@ -79,7 +95,13 @@ impl ErrorLog {
     }
 
     /// Notes an error. The first of its cause may wait for the interpreter.
-    pub fn note(&self, error: &Error, node: Option<&str>, outcome: &'static str, now: Timestamp) {
+    pub fn note(
+        &self,
+        error: &Error,
+        node: Option<&str>,
+        outcome: &'static str,
+        now: Timestamp,
+    ) -> Noted {
         let at = error.coordinates();
         let node = node.or(at.node.as_deref());
         let cause = cause(error, node, outcome);
@@ -95,9 +117,9 @@ impl ErrorLog {
         let mut entry = match known {
             Some(known) => entries.remove(known),
             None => ErrorEntry {
-                cause,
-                outcome,
-                kind: error.kind().name(),
+                cause: cause.clone(),
+                outcome: outcome.into(),
+                kind: error.kind().name().into(),
                 count: 0,
                 first_at_ms: now.0,
                 last_at_ms: now.0,
@@ -119,14 +141,18 @@ impl ErrorLog {
         entry.partition = at.partition.map(|partition| partition.0);
         entry.offset = at.offset.map(|offset| offset.0);
         entry.message = short(&said(error));
+        let mut traceback = None;
         if let Some(raised) = raised {
             entry.exception = Some(raised.class);
             entry.traceback = raised.traceback.as_deref().map(short);
+            traceback.clone_from(&entry.traceback);
         }
         if entries.len() >= CAUSES {
             entries.remove(0);
         }
         entries.push(entry);
+        self.is_changed.store(true, Relaxed);
+        Noted { cause, traceback }
     }
 
     /// All of them, the last one first.

@@ -31,7 +31,7 @@ pub(crate) fn first_report(slots: &SourcePartitions) -> Vec<PartitionStatus> {
         partition: slot.partition.partition.0,
         position: slot.start.0,
         committed: slot.start.0,
-        end: slot.start.0,
+        end: slot.end.0,
         stream_time: slot.progress.stream_time.0,
         watermark: slot.progress.watermark,
         strategy: Arc::clone(&slot.watermark.shown),
@@ -100,6 +100,9 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
                 shared.restart_for_new_partitions();
             }
         }
+        shared.status.log_untold_drops(asked, false);
+        let home = &spec.settings.state_dir;
+        shared.status.errors.save(home, asked, false);
         shared.wait_for_drain(OBSERVE_EVERY);
     }
 }

@@ -3,17 +3,20 @@
 //! Read from [`Status`] at the time of the scrape. Dashboards and alerts depend on the names, so
 //! metrics are only added.
 
+mod background;
 mod disk;
 mod families;
 mod partitions;
 mod plain_text;
 mod process;
+mod stores;
 
 use super::{AdminOptions, Shared};
 use crate::admin::function_calls::FunctionCost;
 use crate::admin::metrics::disk::StateDisk;
 use crate::admin::metrics::families::{Families, Labels, in_seconds, one, seconds};
 use crate::admin::metrics::process::Process;
+use crate::admin::metrics::stores::StoreFigures;
 use crate::admin::status::{REASONS, Status};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -38,6 +41,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// The answer to a scraper.
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     shared.metrics.disk.look().await;
+    shared.metrics.stores.look(&shared.target).await;
     match shared.metrics.text() {
         Ok(body) if plain_text::is_wanted(&headers) => (
             [(header::CONTENT_TYPE, plain_text::CONTENT_TYPE)],
@@ -55,6 +59,7 @@ pub(super) struct Exposition {
     engine: Registry,
     process: Registry,
     disk: Arc<StateDisk>,
+    stores: Arc<StoreFigures>,
 }
 
 impl Exposition {
@@ -65,12 +70,14 @@ impl Exposition {
             status.application_id.clone().into(),
         )];
         let disk = Arc::new(StateDisk::new(options.state_dir.clone()));
+        let stores = Arc::new(StoreFigures::default());
         let mut engine = Registry::with_prefix_and_labels("stoatflow", labels.into_iter());
         engine.register_collector(Box::new(Engine {
             status,
             started_ms: clock.now().0,
             clock,
             disk: Arc::clone(&disk),
+            stores: Arc::clone(&stores),
             stall_after: options.stall_after,
             in_flight_max_bytes: options.in_flight_max_bytes,
             version: options.version,
@@ -81,6 +88,7 @@ impl Exposition {
             engine,
             process,
             disk,
+            stores,
         }
     }
 
@@ -100,6 +108,7 @@ struct Engine {
     clock: Arc<dyn Clock>,
     started_ms: i64,
     disk: Arc<StateDisk>,
+    stores: Arc<StoreFigures>,
     stall_after: Duration,
     in_flight_max_bytes: u64,
     version: &'static str,
@@ -115,7 +124,8 @@ impl Collector for Engine {
         self.commits(&mut families)?;
         self.partitions(&mut families)?;
         self.parked(&mut families)?;
-        self.stores(&mut families)
+        self.stores(&mut families)?;
+        self.stores.encode(&mut families)
     }
 }
 

@@ -3,15 +3,18 @@
 //! Relaxed atomics, or short locks. No part decides by what stands here (but for `announced`), and reading never
 //! waits for a lane, the interpreter or a broker.
 
+mod drops;
 pub mod duration_buckets;
 mod readiness;
 
+use crate::admin::drop_log::DropLog;
 use crate::admin::error_log::ErrorLog;
 use crate::admin::function_calls::FunctionCalls;
 use crate::admin::open_transactions::HeldBack;
 use crate::admin::status::duration_buckets::DurationBuckets;
 use crate::commit::commit_failure::CommitFailure;
 use crate::index::state::IndexStatus;
+use crate::lane::hot_keys::HotKeys;
 use parking_lot::Mutex;
 pub(super) use readiness::REASONS;
 use serde::Serialize;
@@ -46,6 +49,8 @@ pub struct LaneStatus {
     pub stage_plus_one: AtomicU64,
     /// The user function that it is in.
     pub at_hand: Arc<CurrentCall>,
+    /// The keys that most of its records have.
+    pub(crate) hot_keys: Mutex<HotKeys>,
 }
 
 /// Progress of one store's restore.
@@ -185,6 +190,8 @@ pub struct Status {
     pub calls: FunctionCalls,
     /// The last errors.
     pub errors: ErrorLog,
+    /// How often the log says that records are left out.
+    pub drop_log: DropLog,
     /// Input records admitted.
     pub records_in: AtomicU64,
     /// Output records handed to the producer (sinks only).
@@ -267,6 +274,7 @@ impl Status {
             nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
             calls: FunctionCalls::default(),
             errors: ErrorLog::default(),
+            drop_log: DropLog::default(),
             plan,
             records_in: AtomicU64::new(0),
             records_out: AtomicU64::new(0),
@@ -503,7 +511,7 @@ impl Status {
         change(&mut self.detail.lock().barrier);
     }
 
-    /// Counts dropped records (law 11).
+    /// Counts dropped records, of which the caller tells the log.
     pub fn dropped(&self, node: &str, reason: &'static str, count: u64) {
         add(&mut self.detail.lock().dropped, node, reason, count);
     }

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use stoatflow_core::{Offset, Result, TopicPartition};
 use stoatflow_operators::Foreign;
+use stoatflow_state::{DatabaseFigures, StoreSize};
 
 /// See the module.
 pub trait AdminTarget: Send + Sync + Debug {
@@ -25,6 +26,18 @@ pub trait AdminTarget: Send + Sync + Debug {
     /// # Errors
     /// `Config` if the application is gone.
     fn set_paused(&self, paused: bool) -> Result<()>;
+
+    /// What each store takes up; indexes are stores of their own.
+    ///
+    /// # Errors
+    /// `Config` if nothing runs.
+    fn store_sizes(&self) -> Result<Vec<(String, StoreSize)>>;
+
+    /// Figures of the database on disk, if there is one.
+    ///
+    /// # Errors
+    /// `Config` if nothing runs.
+    fn database(&self) -> Result<Option<DatabaseFigures>>;
 
     /// The user's serdes.
     ///

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Error, Offset, Origin, Partition, SourceId};
+use stoatflow_core::{Datum, Error, NodeId, Offset, Origin, Partition, SourceId};
 use stoatflow_operators::current_call::{note_at, note_record, within};
 use stoatflow_protocol::{Lifecycle, Step};
 
@@ -221,6 +221,60 @@ fn watermarks_say_who_holds_the_others_back() {
     has(&format!("{}}} {}", labels("lines", 1), NOW_MS - 1_000));
     has(&format!("{}}} 1000", labels("lines", 1)));
     has(&format!("{}}} 1", labels("lines", 1)));
+}
+
+#[test]
+fn top_ranks_what_keeps_it_busy() {
+    let port = Port::running();
+    let lane = &port.status.lanes[1];
+    // The lane is in a batch that began 9 s ago, and the clock of this test stands still: no time passes between
+    // samples, so nothing has a rate.
+    lane.busy_since_ms.store(MONOTONIC_MS - 9000, Relaxed);
+    let now = Duration::from_millis(MONOTONIC_MS);
+    for _ in 0..3 {
+        let mut keys = lane.hot_keys.lock();
+        keys.count(NodeId(0), &Datum::text("DE"), now);
+    }
+    port.status.dropped("counts", "late", 7);
+    let (code, body) = port.get("/top");
+    assert_eq!(code, 200);
+    assert_eq!(body["lanes"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        body["keys"],
+        json!([{"node": plan().nodes[0].name, "key": "DE", "share": 1.0, "lane": 1, "sampled": 3}])
+    );
+    let stores = body["stores"].as_array().unwrap();
+    assert_eq!(
+        (&stores[0]["store"], &stores[0]["disk_bytes"]),
+        (&json!("large"), &json!(4_096))
+    );
+    assert_eq!(body["drops"][0]["total"], json!(7));
+    assert_eq!(
+        port.get("/top?limit=1").1["stores"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    for wrong in ["seconds=0", "limit=0", "limit=-1", "seconds=x"] {
+        assert_eq!(port.get(&format!("/top?{wrong}")).0, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn stores_and_rocksdb_have_metrics() {
+    let metrics = Port::running().ask("GET", "/metrics").2;
+    let labels = "application_id=\"word-count\"";
+    for sample in [
+        &format!("stoatflow_store_keys{{{labels},store=\"large\"}} 9"),
+        &format!("stoatflow_store_disk_bytes{{{labels},store=\"large\"}} 4096"),
+        &format!("stoatflow_rocksdb_block_reads_total{{{labels},result=\"hit\"}} 90"),
+    ] {
+        assert!(
+            metrics.lines().any(|line| line == sample.as_str()),
+            "{sample} is not in {metrics}"
+        );
+    }
 }
 
 #[test]

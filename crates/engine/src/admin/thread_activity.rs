@@ -2,7 +2,7 @@
 //!
 //! Read from counters and the user function that a thread is in; never blocks.
 
-use crate::admin::status::Status;
+use crate::admin::status::{LaneStatus, Status};
 use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -116,6 +116,16 @@ impl Status {
                 .or_else(|| (since > 0).then(|| now_ms.saturating_sub(since))),
             ..found
         }
+    }
+
+    /// What the lane is doing whose thread the interpreter calls so, and its open epoch.
+    #[must_use]
+    pub fn activity_of(&self, thread: u64, now_ms: u64) -> Option<(ThreadActivity, u64)> {
+        let is = |lane: &LaneStatus| lane.at_hand.thread() == Some(thread);
+        let lane = self.lanes.iter().position(is)?;
+        let epoch = self.lanes[lane].epoch.load(Relaxed);
+        let lane = Lane(u32::try_from(lane).ok()?);
+        Some((self.lane_activity(lane, now_ms), epoch))
     }
 
     fn in_function(&self, thread: &str, at_hand: &CurrentCall, now_ms: u64) -> ThreadActivity {

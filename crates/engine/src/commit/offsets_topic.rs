@@ -10,6 +10,7 @@
 //! | `["position","orders",3]` | `{"offset":12,"metadata":"st=1732646400000"}` |
 //! | `["topic","orders"]` | `{"id":"N0fP..."}`: id of a source or changelog topic, to detect that it was recreated |
 //! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4]}`: ends of partitions, to detect lost records |
+//! | `["format","app-counts-changelog"]` | `{"format":"key-value:string:int64"}`: of its rows |
 //! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
 //!
 //! A changelog row with `"lost":[2]` names the partitions that have lost records while the application ran.
@@ -69,6 +70,8 @@ pub(crate) struct OffsetRows {
     pub topics: BTreeMap<Arc<str>, Arc<str>>,
     /// Ends of changelog topics, by partition: one past the last record that belongs to a commit.
     pub changelogs: BTreeMap<Arc<str>, Vec<Option<Offset>>>,
+    /// Of the rows of changelog topics.
+    pub formats: BTreeMap<Arc<str>, String>,
     /// Changelog partitions that went on before their end: records in between are gone.
     pub lost: BTreeSet<TopicPartition>,
     /// When the last instance was started.
@@ -171,6 +174,13 @@ impl OffsetRows {
                     None => self.topics.remove(*topic),
                 };
             }
+            [Some("format"), Some(topic)] => {
+                let format = value.as_ref().and_then(|value| value["format"].as_str());
+                match format {
+                    Some(format) => self.formats.insert(Arc::from(*topic), format.to_owned()),
+                    None => self.formats.remove(*topic),
+                };
+            }
             [Some("changelog"), Some(topic)] => {
                 self.lost.retain(|partition| *partition.topic != **topic);
                 let Some(value) = value else {
@@ -192,7 +202,11 @@ impl OffsetRows {
                 let started = value.as_ref().and_then(|value| value["started"].as_i64());
                 self.started = started.map(Timestamp);
             }
-            [None | Some("position" | "topic" | "changelog"), ..] | [] => return Err(unread()),
+            [
+                None | Some("position" | "topic" | "format" | "changelog"),
+                ..,
+            ]
+            | [] => return Err(unread()),
             // Rows of other kinds are information only.
             [Some(_), ..] => {}
         }
@@ -281,6 +295,8 @@ pub struct OffsetsTopic {
     rows: OffsetRows,
     /// Topic ids that aren't in it yet.
     ids: BTreeMap<Arc<str>, Arc<str>>,
+    /// Formats of changelogs that aren't in it yet.
+    formats: BTreeMap<Arc<str>, String>,
     /// Changelogs whose ends aren't in it yet.
     moved: BTreeSet<Arc<str>>,
     started: Timestamp,
@@ -299,10 +315,17 @@ impl OffsetsTopic {
             name: topic_name(application).into(),
             rows,
             ids,
+            formats: BTreeMap::new(),
             moved: BTreeSet::new(),
             started: Timestamp(0),
             written: Timestamp(0),
         }
+    }
+
+    /// Changelogs have rows of these formats from now on.
+    pub(crate) fn note_formats(&mut self, formats: BTreeMap<Arc<str>, String>) {
+        self.formats = formats;
+        (self.formats).retain(|topic, format| self.rows.formats.get(topic) != Some(format));
     }
 
     /// Where changelog partitions end.
@@ -324,6 +347,7 @@ impl OffsetsTopic {
     /// Must anything be written before the first record is processed?
     pub(crate) fn is_behind(&self, cut: &[CutEntry]) -> bool {
         !self.ids.is_empty()
+            || !self.formats.is_empty()
             || !self.moved.is_empty()
             || cut.iter().any(|entry| self.has_moved(entry))
     }
@@ -340,6 +364,11 @@ impl OffsetsTopic {
             let key = json!(["topic", name]);
             records.push(self.record(&key, Some(&json!({ "id": id })), now));
             self.rows.topics.insert(name, id);
+        }
+        for (topic, format) in std::mem::take(&mut self.formats) {
+            let key = json!(["format", topic]);
+            records.push(self.record(&key, Some(&json!({ "format": format })), now));
+            self.rows.formats.insert(topic, format);
         }
         for entry in cut {
             if !self.has_moved(entry) {
@@ -420,19 +449,23 @@ impl OffsetsTopic {
         }
     }
 
-    /// The rows for a reset: its offsets, and neither ids nor ends of topics that it deletes.
+    /// The rows for a reset: its offsets, and nothing of topics that it deletes.
     pub(crate) fn rewind(
         &mut self,
         cut: &[CutEntry],
         deleted: &[String],
         now: Timestamp,
     ) -> Vec<ProducerRecord> {
-        let of = |name: &String| [json!(["topic", name]), json!(["changelog", name])];
-        let gone = deleted.iter().flat_map(of);
-        let gone: Vec<_> = gone.map(|key| self.record(&key, None, now)).collect();
         let mut records = self.write(cut, now);
-        records.extend(gone);
+        records.extend(self.forget(deleted, now));
         records
+    }
+
+    /// The rows that remove all that is noted of these topics.
+    pub(crate) fn forget(&self, deleted: &[String], now: Timestamp) -> Vec<ProducerRecord> {
+        let of = |name: &String| ["topic", "changelog", "format"].map(|kind| json!([kind, name]));
+        let gone = deleted.iter().flat_map(of);
+        gone.map(|key| self.record(&key, None, now)).collect()
     }
 
     fn record(&self, key: &Value, value: Option<&Value>, now: Timestamp) -> ProducerRecord {

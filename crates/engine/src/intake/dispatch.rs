@@ -147,7 +147,7 @@ impl Dispatch {
             gate: GlobalTableGate::new(
                 (0..)
                     .zip(slots.iter())
-                    .filter_map(|(at, slot)| Some((at, slot.global_end?)))
+                    .filter_map(|(at, slot)| slot.is_global.then_some((at, slot.end)))
                     .collect(),
             ),
             gated: Vec::new(),
@@ -435,7 +435,7 @@ impl Dispatch {
             all.filter(|(_, at)| is(*at)).map(|(at, _)| at).collect()
         };
         if !self.gate.is_open() {
-            those(&|at| self.slots[at].global_end.is_none())
+            those(&|at| !self.slots[at].is_global)
         } else if self.has_room() {
             self.full.clone()
         } else {

@@ -38,6 +38,8 @@ pub struct SourcePartition {
     pub partition: TopicPartition,
     /// The offset to start at.
     pub start: Offset,
+    /// Where its readable records ended at the start.
+    pub end: Offset,
     /// Has the group no committed offset here yet?
     pub fresh: bool,
     /// Its times at the last commit.
@@ -50,10 +52,10 @@ pub struct SourcePartition {
     pub max_ahead: Option<i64>,
     /// How its watermark is determined.
     pub watermark: WatermarkOf,
-    /// Of a global table: the topic's end at the start.
-    pub global_end: Option<Offset>,
-    /// Of answers to an offload: the topic's end at the start.
-    pub answers_end: Option<Offset>,
+    /// Is it of a global table?
+    pub is_global: bool,
+    /// Are its records answers to an offload?
+    pub is_answers: bool,
     /// The offloads that park its records: while one has no room, the partition is not read.
     pub parks_at: Vec<NodeId>,
 }

@@ -234,11 +234,9 @@ impl TimestampAssigner {
         if lost > 0 {
             let source = slot.bindings.first().map_or(0, |r| usize::from(r.source.0));
             let name = self.sources.get(source).map_or("?", String::as_str);
-            tracing::warn!(source = name, partition = %slot.partition, records = lost, "dropped: a \
-                negative timestamp");
-            self.shared
-                .status
-                .dropped(name, dropped::NEGATIVE_TIMESTAMP, lost);
+            let now = self.shared.clock.monotonic();
+            let status = &self.shared.status;
+            status.drop_records(name, dropped::NEGATIVE_TIMESTAMP, lost, now);
         }
         Ok(())
     }

@@ -200,6 +200,16 @@ impl LaneRoom {
                 .request_watermark(asked.map_or(-1, |time| time.newest));
         }
         if timing.punctuates {
+            for store in self.shared.run.take_undivided() {
+                tracing::warn!(
+                    target: "stoatflow::schedules",
+                    store,
+                    "the keys of store '{store}' don't say in which partition they are, neither by murmur2 nor by \
+                     CRC32: schedules by stream time run once over all of its keys, by the time of the partition \
+                     that is furthest behind. Next: keep rows under the keys of the records, and let producers \
+                     partition by key"
+                );
+            }
             self.next_punctuation[stage] = self.chains[stage].next_punctuation();
             let next = self.next_punctuation.iter().flatten().min();
             self.shared

@@ -8,6 +8,7 @@
 
 use super::streams_headers::streams_headers;
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
+use crate::admin::error_log::Noted;
 use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition};
@@ -58,7 +59,9 @@ impl LaneRoom {
                 no_time.error
             })?;
             if found.is_none() {
-                shared.status.dropped(&name, dropped::NEGATIVE_TIMESTAMP, 1);
+                let now = shared.clock.monotonic();
+                let status = &shared.status;
+                status.drop_records(&name, dropped::NEGATIVE_TIMESTAMP, 1, now);
             }
             Ok(found)
         })?;
@@ -183,14 +186,14 @@ impl LaneRoom {
             let name = &self.plan.nodes[node.0 as usize].name;
             self.shared.status.dropped(name, reason, 1);
             let now = self.shared.clock.now();
-            (self.shared.status.errors).note(&error, Some(name), reason, now);
+            let noted = (self.shared.status.errors).note(&error, Some(name), reason, now);
             let topic = letter.as_ref().map(|letter| &*letter.topic);
             // Intake has already logged records ahead of the clock, many at a time.
             if !matches!(
                 reason,
                 dropped::TIMESTAMP_AHEAD | dropped::TIMESTAMP_AHEAD_DEAD_LETTER
             ) {
-                tracing::warn!(node = name, reason, dead_letter = topic, error = %error.brief(), "a record was left out");
+                self.log_left_out((name, reason, topic), &error, &noted);
             }
             let Some(letter) = letter else { continue };
             let origin = letter.origin;
@@ -223,6 +226,29 @@ impl LaneRoom {
             bytes: weight,
         });
         Ok(())
+    }
+
+    /// Logs a record that an error policy has left out: the first of its cause with its traceback, then at a bounded
+    /// rate.
+    fn log_left_out(
+        &self,
+        (node, reason, dead_letter): (&str, &'static str, Option<&str>),
+        error: &Error,
+        noted: &Noted,
+    ) {
+        let (status, now) = (&self.shared.status, self.shared.clock.monotonic());
+        let error = error.brief();
+        tracing::debug!(node, reason, dead_letter, %error, "left out");
+        let traceback = noted.traceback.as_deref();
+        match (status.drop_log).count(&noted.cause, (node, reason), 1, now) {
+            None => {}
+            Some(1) => {
+                tracing::warn!(node, reason, dead_letter, %error, traceback, "a record was left out");
+            }
+            Some(records) => {
+                tracing::warn!(node, reason, dead_letter, records, %error, "records were left out; this is the last one");
+            }
+        }
     }
 
     /// Sends complete dead letters, if there are any.

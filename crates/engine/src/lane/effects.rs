@@ -6,7 +6,7 @@ use crate::commit::outbox::OutboxItem;
 use crate::lane::queue::LaneItem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Order, Result, StageId};
+use stoatflow_core::{NodeId, Order, Result, StageId};
 use stoatflow_log::ProducerRecord;
 use stoatflow_operators::jump_hash;
 
@@ -69,18 +69,32 @@ impl Siblings {
 }
 
 impl LaneRoom {
+    /// Counts what operators have dropped, and tells the log.
+    #[cold]
+    fn count_dropped(&mut self) {
+        let (shared, effects) = (&self.shared, &mut self.effects);
+        let now = shared.clock.monotonic();
+        let each = effects.dropped.drain(..);
+        let each = each.map(|(node, reason)| (node, reason, 1));
+        let mut counts: Vec<(NodeId, &'static str, u64)> = Vec::new();
+        for (node, reason, count) in each.chain(effects.dropped_more.drain(..)) {
+            match counts.iter_mut().find(|c| (c.0, c.1) == (node, reason)) {
+                Some(known) => known.2 += count,
+                None => counts.push((node, reason, count)),
+            }
+        }
+        for (node, reason, count) in counts {
+            let node = &self.plan.nodes[node.0 as usize].name;
+            shared.status.drop_records(node, reason, count, now);
+        }
+    }
+
     /// Sends what operators produced.
     pub(super) fn send_effects(&mut self, stage: StageId) -> Result<()> {
         self.send_handled(stage, &[])?;
         let epoch = self.stages[usize::from(stage.0)].epoch;
-        for (node, reason) in self.effects.dropped.drain(..) {
-            self.shared
-                .status
-                .dropped(&self.plan.nodes[node.0 as usize].name, reason, 1);
-        }
-        for (node, reason, count) in self.effects.dropped_more.drain(..) {
-            let node = &self.plan.nodes[node.0 as usize].name;
-            self.shared.status.dropped(node, reason, count);
+        if !self.effects.dropped.is_empty() || !self.effects.dropped_more.is_empty() {
+            self.count_dropped();
         }
         if std::mem::take(&mut self.effects.commit_asked) {
             self.shared.request_commit();

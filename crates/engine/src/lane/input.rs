@@ -6,6 +6,7 @@
 
 use super::LaneRoom;
 use super::dispatched::Dispatched;
+use super::stream_time::groups::moves_time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Result, StageId};
@@ -77,13 +78,13 @@ impl LaneRoom {
     fn push_source(&mut self, source: usize) -> Result<()> {
         let mut batch = std::mem::take(&mut self.sorted[source]);
         let spec = &self.plan.sources[source];
-        let (entry, timeless) = (spec.entry, spec.global || spec.answers);
+        let (entry, moves) = (spec.entry, moves_time(spec));
         let done = if batch.is_empty() {
             Ok(())
         } else {
-            // Records of global tables and answers don't move the application's time.
-            if !timeless {
+            if moves {
                 self.observe(StageId(0), &batch);
+                self.observe_read(source, &batch);
             }
             self.push(StageId(0), entry, &mut batch)
         };

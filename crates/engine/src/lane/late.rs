@@ -54,7 +54,7 @@ impl LaneRoom {
         for (slot, places) in late {
             let slot = &slots[slot as usize];
             // Global tables and answers have no part in the application's time.
-            if slot.global_end.is_some() || slot.answers_end.is_some() {
+            if slot.is_global || slot.is_answers {
                 continue;
             }
             for (which, reader) in slot.bindings.iter().enumerate() {
@@ -129,8 +129,11 @@ impl LaneRoom {
         };
         let node = &self.plan.nodes[reader.entry.0 as usize].name;
         status.dropped(node, reason, count);
-        tracing::warn!(node, partition = %slot.partition, records = count, policy, "records older than \
-            the watermark were left out");
+        let (partition, now) = (&slot.partition, self.shared.clock.monotonic());
+        let cause = format!("{node}|{reason}|{partition}");
+        if let Some(records) = status.drop_log.count(&cause, (node, reason), count, now) {
+            tracing::warn!(node, %partition, records, policy, "records older than the watermark were left out");
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! internal store `clocks`. Clocks are moved by operators, in their lane's view.
 
 pub mod groups;
+mod whole_tasks;
 
 use crate::intake::source_partitions::SourcePartitions;
 use crate::runtime::shared::Shared;
@@ -15,6 +16,7 @@ use stoatflow_core::{ClockId, Datum, Epoch, Error, Guarantee, Result, Serde, Sto
 use stoatflow_operators::{ClockRule, Time, Times};
 use stoatflow_plan::{Op, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::{KeyValueStore, Stored};
+use whole_tasks::whole_tasks;
 
 #[cfg(test)]
 mod tests;
@@ -68,8 +70,9 @@ pub struct Timing {
     pub by_watermark: bool,
     /// The application's watermark committed last.
     pub watermark: i64,
-    /// With one lane: the least time between two passes that close windows (`None`: as Kafka
-    /// Streams).
+    /// By node: of one whose lanes have whole tasks, and of exchanges to it, how many there are.
+    pub by_task: Vec<Option<u16>>,
+    /// The least time between two passes that close windows, where they are to be Kafka Streams'.
     pub window_emit_ms: Option<i64>,
     /// Likewise for passes that emit unmatched rows.
     pub join_emit_ms: Option<i64>,
@@ -92,7 +95,10 @@ impl Timing {
                 || ops().any(|op| {
                     matches!(
                         op,
-                        Op::Process { .. } | Op::TransformValues { .. } | Op::Scheduled { .. }
+                        Op::Process { .. }
+                            | Op::TransformValues { .. }
+                            | Op::Expire { .. }
+                            | Op::Scheduled { .. }
                     )
                 });
             let late = |n: &stoatflow_core::NodeId| acts_late(plan, &plan.nodes[n.0 as usize]);
@@ -111,11 +117,12 @@ impl Timing {
         Self {
             stages: plan.stages.iter().map(stage).collect(),
             application,
-            by_clock: by_clock(plan),
+            by_clock: plan.by_clock(),
             initial: vec![Vec::new(); plan.clocks.len()],
             groups: Groups::new(plan),
             rules: Vec::new(),
             tasks: Vec::new(),
+            by_task: Vec::new(),
             store: (!plan.clocks.is_empty()).then_some(StoreId(count)),
             keys: plan
                 .clocks
@@ -168,6 +175,10 @@ impl Timing {
         self.tasks = (tasks.of_exchanges(plan).into_iter().zip(timed))
             .map(|(tasks, timed)| tasks.filter(|_| timed))
             .collect();
+        if !alone && !self.by_watermark {
+            let given = (self.window_emit_ms.is_some(), self.join_emit_ms.is_some());
+            self.by_task = whole_tasks(plan, &tasks, given);
+        }
     }
 
     /// Takes over the committed watermark and the committed stream times of the partitions. The
@@ -188,7 +199,7 @@ impl Timing {
                 // A global table's records are no part of the application's time, and answers are none.
                 let own = slots
                     .iter()
-                    .filter(|slot| slot.global_end.is_none() && slot.answers_end.is_none());
+                    .filter(|slot| !slot.is_global && !slot.is_answers);
                 let read = own.map(|slot| slot.progress.stream_time.0);
                 time.stream = read.fold(time.stream, i64::max);
             }
@@ -247,31 +258,6 @@ fn acts_late(plan: &PhysicalPlan, node: &stoatflow_plan::Node) -> bool {
         _ => false,
     };
     !quiet || node.idle.is_some()
-}
-
-/// Nodes with nothing but scheduled sources or answers above them. Children have higher numbers
-/// than parents.
-fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
-    let mut fed: Vec<Option<bool>> = vec![None; plan.nodes.len()];
-    for (at, node) in plan.nodes.iter().enumerate() {
-        let own = match node.op {
-            Op::Scheduled { .. } => true,
-            Op::Source { source } => plan.sources[usize::from(source.0)].answers,
-            // It emits the parked records.
-            Op::OffloadAnswers { of, .. } => fed[of.0 as usize] == Some(true),
-            _ => fed[at].unwrap_or(false),
-        };
-        fed[at] = Some(own);
-        let next = match &node.op {
-            Op::Exchange { to, .. } => to,
-            _ => &node.children,
-        };
-        for child in next {
-            let fed = &mut fed[child.0 as usize];
-            *fed = Some(fed.unwrap_or(true) && own);
-        }
-    }
-    fed.into_iter().map(|fed| fed == Some(true)).collect()
 }
 
 /// By node: has it a clock, or a node below it? Children have higher numbers than parents.

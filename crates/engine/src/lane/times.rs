@@ -30,6 +30,17 @@ impl LaneRoom {
         }
     }
 
+    /// Records of a source move the stream time of the first stage's processors in their tasks.
+    pub(super) fn observe_read(&mut self, source: usize, batch: &[Record]) {
+        let timing = Arc::clone(&self.timing);
+        let view = self.view(StageId(0));
+        for clock in &timing.groups.read[source] {
+            for record in batch {
+                self.views[view].see(*clock, record.task(), record.timestamp.0);
+            }
+        }
+    }
+
     /// A lane that is alone knows the stream time of tasks by what it is given; several lanes know it by the
     /// steps of a tick.
     pub(super) fn observe_tasks(&mut self, via: NodeId, stage: StageId, batch: &[Record]) {

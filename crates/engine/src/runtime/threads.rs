@@ -150,6 +150,7 @@ impl Engine {
             }
         }
         let inner = Arc::clone(&self.inner);
+        inner.status.errors.load(&inner.spec.settings.state_dir);
         let shared = inner.begin(&failpoints);
         let runtime = Builder::new_multi_thread()
             .thread_name("stoatflow-worker")
@@ -550,10 +551,16 @@ impl Inner {
             }
             outcome.error.clone_from(&error);
         }
+        let monotonic = self.spec.components.clock.monotonic();
+        self.status.log_untold_drops(monotonic, true);
+        if let Some(error) = &error
+            && self.status.error().is_none()
+        {
+            self.status.errors.note(error, None, "failed", now);
+        }
+        let home = &self.spec.settings.state_dir;
+        self.status.errors.save(home, monotonic, true);
         if let Some(error) = &error {
-            if self.status.error().is_none() {
-                self.status.errors.note(error, None, "failed", now);
-            }
             self.note_fencing(error);
             self.status.failed(error);
             tracing::error!(application = self.status.application_id, %error, "stopped by an error");

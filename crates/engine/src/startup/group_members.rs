@@ -7,7 +7,7 @@
 use super::EngineSpec;
 use crate::runtime::shared::Shared;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind, Result};
+use stoatflow_core::{Error, ErrorKind, Offset, Result, TopicPartition};
 use stoatflow_log::GroupInUse;
 
 #[cfg(test)]
@@ -47,6 +47,33 @@ impl EngineSpec {
             Some(found) => Err(not_reset(group, &found)),
             None => Ok(()),
         }
+    }
+
+    /// The committed offsets of another group, which must have no members: they would go on committing.
+    ///
+    /// # Errors
+    /// `Config` if it is this application's own; `Fenced` if it has members; what the broker fails with.
+    pub(crate) fn committed_of_group(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<Offset>>> {
+        let (settings, broker) = (&self.settings, self.components.broker.as_ref());
+        if group == settings.application_id {
+            return Err(Error::config(format!(
+                "'{group}' is the group of this application itself, whose offsets it goes on from anyway"
+            ))
+            .hint("start the application, or name the group of another one"));
+        }
+        let look = broker.group_in_use(group, settings.broker_wait);
+        if let Some(found) = tell_if_refused(group, look)? {
+            return Err(still_commits(group, &found));
+        }
+        let committed = broker.committed(group, partitions, settings.broker_wait)?;
+        Ok(committed
+            .into_iter()
+            .map(|committed| Some(committed?.offset))
+            .collect())
     }
 
     /// Looks once for members that have joined the group while this engine runs.
@@ -163,10 +190,22 @@ fn not_reset(group: &str, found: &GroupInUse) -> Error {
         "the group '{group}' has members ({}): a reset would not move those, and they would commit their own offsets again",
         named(found)
     ))
-    .hint(
+    .hint(stop_them("run the reset again"))
+}
+
+fn stop_them(then: &str) -> String {
+    format!(
         "stop them, wait until their session.timeout.ms is over (45 s by default: Kafka Streams doesn't leave its group \
-         when it is closed), and run the reset again",
+         when it is closed), and {then}"
     )
+}
+
+fn still_commits(group: &str, found: &GroupInUse) -> Error {
+    Error::fenced(format!(
+        "the group '{group}' has members ({}): they go on, and what they do from now on would be done twice",
+        named(found)
+    ))
+    .hint(stop_them("ask again"))
 }
 
 fn joined(group: &str, found: &GroupInUse) -> Error {

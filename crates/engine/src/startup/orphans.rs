@@ -13,7 +13,7 @@ fn store_of<'t>(application: &str, topic: &'t str) -> Option<&'t str> {
 }
 
 /// Changelog topics of stores that are none of these, in the order of their names.
-fn left_over<'t>(
+pub(crate) fn left_over<'t>(
     application: &str,
     topics: impl Iterator<Item = &'t str>,
     stores: &[&str],
@@ -46,17 +46,15 @@ impl EngineSpec {
                 stores,
                 topics,
                 "the local state has stores that the topology doesn't have (any more), and there may be topics \
-                 that are named like their changelogs. Next: when no release needs them, delete the topics with \
-                 Kafka's tools; StoatFlow.clean_up() removes the local state, of which what has a changelog is \
-                 restored"
+                 that are named like their changelogs. Next: when no release needs them, remove them: stoatflow reset --orphans"
             );
         } else if !topics.is_empty() {
             // They may be another application's: no reason to warn at each start.
             tracing::info!(
                 topics,
                 "there are topics that are named like changelogs of this application, of stores that the topology \
-                 doesn't have. Next: if they are this application's and no release needs them, delete them with \
-                 Kafka's tools"
+                 doesn't have. Next: if they are this application's and no release needs them, delete them: \
+                 stoatflow reset --orphans --topic NAME"
             );
         }
     }

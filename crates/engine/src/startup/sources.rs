@@ -227,14 +227,15 @@ impl EngineSpec {
                         .or_insert_with(|| SourcePartition {
                             partition,
                             start: Offset(0),
+                            end: Offset(0),
                             fresh: true,
                             progress: Progress::NONE,
                             bindings: Vec::new(),
                             time: time.clone(),
                             max_ahead,
                             watermark: watermark.clone(),
-                            global_end: source.global.then_some(Offset(0)),
-                            answers_end: source.answers.then_some(Offset(0)),
+                            is_global: source.global,
+                            is_answers: source.answers,
                             parks_at: Vec::new(),
                         });
                     slot.parks_at.extend(parks_at(&self.plan, source.id));
@@ -262,9 +263,7 @@ impl EngineSpec {
         let known = self.known(&partitions, &committed);
         let mut nowhere = Vec::new();
         for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
-            for end in [&mut slot.global_end, &mut slot.answers_end] {
-                *end = end.map(|_| range.stable_end);
-            }
+            slot.end = range.stable_end;
             slot.start = match (&committed, resets[&slot.partition]) {
                 _ if from_begin.contains(&slot.partition) => range.begin,
                 (Some(c), reset) => {

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::{Backend, EpochBatch, KeyRange, Page, RestoreRun, Snapshot, Write};
+use stoatflow_state::{
+    Backend, DatabaseFigures, EpochBatch, KeyRange, Page, RestoreRun, Snapshot, StoreSize, Write,
+};
 
 #[cfg(test)]
 mod tests;
@@ -162,6 +164,14 @@ impl Backend for SplitBackend {
 
     fn approximate_len(&self, store: StoreId) -> u64 {
         self.of(store).approximate_len(store)
+    }
+
+    fn size(&self, store: StoreId) -> StoreSize {
+        self.of(store).size(store)
+    }
+
+    fn database(&self) -> Option<DatabaseFigures> {
+        self.disk.database()
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -131,7 +131,11 @@ impl EngineSpec {
     }
 
     pub(crate) fn changelog_of(&self, store: &Store) -> String {
-        format!("{}-{}-changelog", self.settings.application_id, store.name)
+        self.changelog_named(&store.name)
+    }
+
+    pub(crate) fn changelog_named(&self, store: &str) -> String {
+        format!("{}-{store}-changelog", self.settings.application_id)
     }
 
     pub(super) fn open_backend(

@@ -57,10 +57,22 @@ impl EngineSpec {
     /// As [`Self::wipe_state`], but waits for an older instance that is fenced and hasn't noticed
     /// yet.
     pub(crate) fn wipe_state_when_unlocked(&self, shared: &Shared, specs: &[Store]) -> Result<()> {
+        self.when_unlocked(shared, || self.wipe_state(specs))
+    }
+
+    /// Does it as soon as no process has the local state open.
+    ///
+    /// # Errors
+    /// `StateLocked` if one keeps it; those of `act`.
+    pub(crate) fn when_unlocked(
+        &self,
+        shared: &Shared,
+        act: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let clock = &self.components.clock;
         let (began, mut told) = (clock.monotonic(), false);
         loop {
-            match self.wipe_state(specs) {
+            match act() {
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked
                         && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>

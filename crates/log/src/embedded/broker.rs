@@ -8,6 +8,7 @@ use super::consumer::EmbeddedConsumer;
 use super::log::Log;
 use super::producer::EmbeddedProducer;
 use super::registry;
+use super::temporary::TemporaryDirectory;
 use crate::{
     Broker, Committed, Consumer, Forgetting, NewTopic, Producer, ProducerMode, ProducerRecord,
     Range, TopicInfo,
@@ -38,10 +39,8 @@ pub struct EmbeddedBroker {
 pub fn open(path: Option<&Path>) -> Result<Arc<EmbeddedBroker>> {
     let log = match path {
         None => {
-            let temporary = tempfile::Builder::new()
-                .prefix("stoatflow-embedded-")
-                .tempdir();
-            let temporary = temporary.map_err(|e| unusable(&std::env::temp_dir(), e))?;
+            let temporary =
+                TemporaryDirectory::new().map_err(|e| unusable(&std::env::temp_dir(), e))?;
             let place = temporary.path().to_owned();
             Arc::new(Log::open(&place, Some(temporary), None)?)
         }

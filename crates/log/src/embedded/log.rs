@@ -10,6 +10,7 @@ use super::codec::{TopicRow, decode_committed, encode_committed};
 use super::errors::{corrupt, storage};
 use super::keys;
 use super::registry::Registered;
+use super::temporary::TemporaryDirectory;
 use crate::{Committed, CutEntry, NewTopic};
 use parking_lot::{Condvar, Mutex};
 use rocksdb::{DB, Direction, IteratorMode, Options, ReadOptions, WriteBatch};
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Result, SystemClock, TopicPartition};
-use tempfile::TempDir;
 
 /// A topic in use.
 #[derive(Debug)]
@@ -109,14 +109,14 @@ pub(super) struct Log {
     woken: Condvar,
     path: PathBuf,
     address: String,
-    _temporary: Option<TempDir>,
+    _temporary: Option<TemporaryDirectory>,
     _registered: Option<Registered>,
 }
 
 impl Log {
     pub(super) fn open(
         path: &Path,
-        temporary: Option<TempDir>,
+        temporary: Option<TemporaryDirectory>,
         registered: Option<Registered>,
     ) -> Result<Self> {
         let db = DB::open(&options(), path).map_err(|e| storage(e, path))?;

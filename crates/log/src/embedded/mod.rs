@@ -17,6 +17,7 @@ mod keys;
 mod log;
 mod producer;
 mod registry;
+mod temporary;
 #[cfg(test)]
 mod tests;
 

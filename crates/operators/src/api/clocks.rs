@@ -93,6 +93,8 @@ pub struct ClockRule {
     pub tasks: u16,
     /// Is murmur2 of its key always the task of a record, because an exchange says so?
     pub by_key: bool,
+    /// Has the node no topic of its own (a scheduled source)? Then it goes by the application's time.
+    pub by_application: bool,
     /// Is it moved by all records with a key of one source, whatever lane they are in? Dispatch has noted
     /// at each record to where.
     pub dispatched: bool,
@@ -116,8 +118,8 @@ pub struct LaneClocks {
     alone: bool,
     /// Wall time, as the engine saw it when it began the batch (or the advance).
     pub wall: Timestamp,
-    /// With one lane: least wall time between two passes that close windows, if these are to be as in Kafka
-    /// Streams (one second there); 0: with every record.
+    /// Least wall time between two passes that close windows, where these are to be as in Kafka Streams (one second
+    /// there); 0: with every record.
     pub emit_interval_ms: Option<i64>,
     /// Least wall time between two passes that give unmatched rows of joins, likewise.
     pub join_emit_interval_ms: Option<i64>,
@@ -222,10 +224,20 @@ impl LaneClocks {
         (0..self.times[usize::from(clock.0)].len()).map(|at| Task(u16::try_from(at).unwrap_or(0)))
     }
 
+    /// How many tasks there are, each with a time of its own.
+    #[must_use]
+    pub fn task_count(&self, clock: ClockId) -> u16 {
+        if self.by_watermark {
+            1
+        } else {
+            self.rules[usize::from(clock.0)].tasks.max(1)
+        }
+    }
+
     /// Are there several tasks, each with a time of its own?
     #[must_use]
     pub fn has_tasks(&self, clock: ClockId) -> bool {
-        !self.by_watermark && self.rules[usize::from(clock.0)].tasks > 1
+        self.task_count(clock) > 1
     }
 
     /// Does more than a record's key say which of several tasks it is in?
@@ -280,6 +292,20 @@ impl LaneClocks {
             self.watermark
         } else {
             self.highest(application)
+        }
+    }
+
+    /// The time of events in a task of a processor with this clock; without one, and where there is one time
+    /// for all tasks, that of [`Self::event_time`]. -1: none yet.
+    #[must_use]
+    pub fn task_time(&self, application: ClockId, clock: Option<ClockId>, task: Task) -> i64 {
+        match clock {
+            Some(clock)
+                if !self.by_watermark && !self.rules[usize::from(clock.0)].by_application =>
+            {
+                self.stream(clock, task)
+            }
+            _ => self.event_time(application),
         }
     }
 
@@ -355,6 +381,7 @@ impl LaneClocks {
     pub fn of_task(&mut self, time: Option<ClockId>, order: Order) -> Option<i64> {
         if let Some(clock) = time
             && self.steps.is_some()
+            && self.rules[usize::from(clock.0)].group.is_some()
         {
             self.pass(clock, order, true);
             return Some(self.stream(clock, order.task())).filter(|time| *time >= 0);
@@ -505,21 +532,4 @@ fn leading(steps: &[Step], within: impl Fn(&Step) -> bool) -> usize {
     // Those before the half of it are so: that was seen.
     let low = if width > 4 { width / 2 } else { 0 };
     low + steps[low..width.min(steps.len())].partition_point(within)
-}
-
-/// Which keys are this lane's: for operators that look through a whole store.
-#[derive(Clone, Copy, Debug)]
-pub struct Share {
-    /// This lane.
-    pub lane: u32,
-    /// Of so many.
-    pub lanes: u32,
-}
-
-impl Share {
-    /// Is this lane the one of a key with these bytes (of a windowed key: of the key within)?
-    #[must_use]
-    pub fn owns(self, key: &[u8]) -> bool {
-        crate::jump_hash(crate::key_hash(key), self.lanes) == self.lane
-    }
 }

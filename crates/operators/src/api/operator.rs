@@ -1,6 +1,7 @@
 //! The contract of an operator, and what it may touch while it runs.
 
-use crate::api::clocks::{LaneClocks, Share};
+use crate::api::clocks::LaneClocks;
+use crate::api::share::Share;
 use crate::support::error_policy::{ErrorOrigin, Handled};
 use bytes::Bytes;
 use std::sync::Arc;

@@ -3,10 +3,11 @@
 //!
 //! Takes schedules from processors of any lane and returns the due ones to the lane that punctuates. Owns
 //! Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many points of the
-//! grid time has passed, and its next one is the first point after that time. By event time the grid begins
-//! at 0, so the first firing comes with the first record; by the wall clock it begins one interval after
-//! now. Never calls a punctuator. (`ops::process::timers` fills the timer queues.)
+//! grid time has passed, and its next one is the first point after that time. By event time each task has its
+//! own next one, and the grid begins at 0, so the first firing comes with the first record; by the wall clock
+//! it begins one interval after now. Never calls a punctuator. (`ops::process::timers` fills the timer queues.)
 
+use crate::ops::process::key_tasks::KeyTasks;
 use crate::ops::process::timers::TimerQueue;
 use crate::{Punctuation, Punctuator, ScheduleId};
 use parking_lot::{Mutex, MutexGuard};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Error, NodeId, Result};
+use stoatflow_core::{Error, NodeId, Result, StoreId, Task};
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,10 @@ pub struct RunCoordinator {
     timer_queues: Mutex<BTreeMap<NodeId, Arc<TimerQueue>>>,
     /// Are there any?
     timed: AtomicBool,
+    /// Of stores that processors write.
+    key_tasks: Mutex<BTreeMap<StoreId, Arc<KeyTasks>>>,
+    /// Stores for which a schedule ran over the keys of all tasks; those that were not reported yet.
+    undivided: Mutex<(BTreeSet<String>, Vec<String>)>,
     /// Scheduled sources that have more ticks to make than one cut takes.
     behind: Mutex<BTreeSet<NodeId>>,
     /// Has another run of this process gone before?
@@ -59,8 +64,25 @@ struct Schedule {
     place: Option<u32>,
     kind: Punctuation,
     interval_ms: i64,
-    next: i64,
+    /// By task; the wall clock is the same in all, and has one.
+    next: Vec<i64>,
     punctuator: Arc<dyn Punctuator>,
+}
+
+impl Schedule {
+    /// The times of a task, or of all.
+    fn next_of(&mut self, task: Option<Task>) -> &mut [i64] {
+        match task {
+            Some(task) => self.next.get_mut(task.index()..=task.index()),
+            None => Some(&mut self.next[..]),
+        }
+        .unwrap_or_default()
+    }
+
+    /// Its earliest time, in a task or in any.
+    fn earliest(&mut self, task: Option<Task>) -> i64 {
+        self.next_of(task).iter().copied().min().unwrap_or(i64::MAX)
+    }
 }
 
 /// A call of `schedule`.
@@ -78,11 +100,11 @@ pub(crate) struct Asked {
 }
 
 /// What the clocks say when a schedule is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Now {
     pub wall: i64,
-    /// Up to which stream time punctuations were run before, in an earlier run too; -1: never.
-    pub punctuated: i64,
+    /// By task, up to which stream time punctuations were run before, in an earlier run too; -1: never.
+    pub punctuated: Vec<i64>,
 }
 
 impl RunCoordinator {
@@ -160,6 +182,35 @@ impl RunCoordinator {
         all.insert(node, Arc::clone(&made));
         self.timed.store(true, Relaxed);
         Ok(made)
+    }
+
+    /// In which tasks the keys of a store are; the first lane to ask finds out what is known.
+    pub(crate) fn key_tasks(
+        &self,
+        store: StoreId,
+        open: impl FnOnce() -> Result<KeyTasks>,
+    ) -> Result<Arc<KeyTasks>> {
+        let mut all = self.key_tasks.lock();
+        if let Some(known) = all.get(&store) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(open()?);
+        all.insert(store, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// A schedule ran over the keys of all tasks, because those of this store don't say in which task they are.
+    pub(crate) fn ran_undivided(&self, store: &str) {
+        let (known, new) = &mut *self.undivided.lock();
+        if known.insert(store.to_owned()) {
+            new.push(store.to_owned());
+        }
+    }
+
+    /// Stores whose keys don't say in which task they are, each once.
+    #[must_use]
+    pub fn take_undivided(&self) -> Vec<String> {
+        std::mem::take(&mut self.undivided.lock().1)
     }
 
     /// The wall time at which a timer is due by the clock; in the past if some wait for the next cut and for
@@ -269,7 +320,7 @@ impl RunCoordinator {
             ))
             .hint("write for example context.schedule(\"10s\", ...)"));
         }
-        let next = first(&asked, now);
+        let next = first(&asked, &now);
         let mut table = self.table();
         let known = asked.place.and_then(|place| {
             table
@@ -307,20 +358,27 @@ impl RunCoordinator {
         drop(gone);
     }
 
-    /// The earliest of a node's schedules that is due, moved on to its next time.
+    /// The earliest of a node's schedules that is due in a task (`None`: in any, for all of them), moved on to its
+    /// next time.
     pub(crate) fn due(
         &self,
         node: NodeId,
         kind: Punctuation,
-        now: i64,
+        (task, now): (Option<Task>, i64),
     ) -> Option<Arc<dyn Punctuator>> {
         let mut table = self.table();
-        let due = table
-            .all
-            .values_mut()
-            .filter(|s| s.node == node && s.kind == kind && s.next <= now)
-            .min_by_key(|s| s.next)?;
-        due.next = after(due.next, due.interval_ms, now);
+        let own = table.all.values_mut();
+        let own = own.filter(|schedule| schedule.node == node && schedule.kind == kind);
+        let (earliest, due) = own
+            .map(|schedule| (schedule.earliest(task), schedule))
+            .min_by_key(|(earliest, _)| *earliest)?;
+        if earliest > now {
+            return None;
+        }
+        let interval_ms = due.interval_ms;
+        for next in due.next_of(task).iter_mut().filter(|next| **next <= now) {
+            *next = after(*next, interval_ms, now);
+        }
         Some(Arc::clone(&due.punctuator))
     }
 
@@ -330,7 +388,7 @@ impl RunCoordinator {
             .all
             .values()
             .filter(|s| s.node == node && s.kind == Punctuation::WallClock)
-            .map(|s| s.next)
+            .flat_map(|s| s.next.iter().copied())
             .min()
     }
 }
@@ -341,20 +399,23 @@ fn after(point: i64, interval_ms: i64, now: i64) -> i64 {
     point.saturating_add((passed + 1).saturating_mul(interval_ms))
 }
 
-fn first(asked: &Asked, now: Now) -> i64 {
+fn first(asked: &Asked, now: &Now) -> Vec<i64> {
     match (asked.kind, asked.start_ms) {
-        (Punctuation::WallClock, None) => now.wall.saturating_add(asked.interval_ms),
-        (Punctuation::WallClock, Some(start)) if start > now.wall => start,
-        (Punctuation::WallClock, Some(start)) => after(start, asked.interval_ms, now.wall),
+        (Punctuation::WallClock, None) => vec![now.wall.saturating_add(asked.interval_ms)],
+        (Punctuation::WallClock, Some(start)) if start > now.wall => vec![start],
+        (Punctuation::WallClock, Some(start)) => vec![after(start, asked.interval_ms, now.wall)],
         (Punctuation::StreamTime, start) => {
             let start = start.unwrap_or(0);
             // After a restart the grid continues where it was: what fired doesn't fire again. A schedule
             // made while records flow is new, and fires with the next record, as in Kafka Streams.
-            if asked.place.is_some() && now.punctuated >= start {
-                after(start, asked.interval_ms, now.punctuated)
-            } else {
-                start
-            }
+            let first = |punctuated: &i64| {
+                if asked.place.is_some() && *punctuated >= start {
+                    after(start, asked.interval_ms, *punctuated)
+                } else {
+                    start
+                }
+            };
+            now.punctuated.iter().map(first).collect()
         }
     }
 }

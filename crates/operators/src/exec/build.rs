@@ -105,6 +105,7 @@ impl Chain {
                 scope,
                 single,
                 clocks: SmallVec::new(),
+                by_task: of_node(&options.by_task, node),
                 opened: false,
                 out: Vec::new(),
                 share: Vec::new(),
@@ -120,6 +121,11 @@ impl Chain {
             places,
         })
     }
+}
+
+/// What is said of a node in a list by node, which may be empty.
+fn of_node(all: &[Option<u16>], node: &Node) -> Option<u16> {
+    all.get(node.id.0 as usize).copied().flatten()
 }
 
 /// The clocks of a stage's operators and their stores, each with the last step that has it: two sides of a

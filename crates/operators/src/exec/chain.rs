@@ -30,6 +30,9 @@ pub struct ChainOptions {
     pub largest: Option<usize>,
     /// By node: of an exchange that stands for a topic of Kafka Streams, how many partitions that would have.
     pub tasks: Arc<[Option<u16>]>,
+    /// By node: of one whose lanes have whole tasks, and of exchanges to it, how many there are (see
+    /// [`crate::Share`]).
+    pub by_task: Arc<[Option<u16>]>,
     /// What the stages of a lane share for joins by foreign key.
     pub left_rows: LeftRows,
     /// Anything but [`FaultInjection::None`] is a test of the tests.
@@ -80,6 +83,8 @@ pub(super) struct Step {
     pub(super) single: bool,
     /// Clocks that follow the watermark from this step on: no later step has them.
     pub(super) clocks: SmallVec<[ClockId; 1]>,
+    /// Have its lanes whole tasks? See [`crate::Share`].
+    pub(super) by_task: Option<u16>,
     pub(super) opened: bool,
     /// What the operator gives.
     pub(super) out: Vec<Record>,
@@ -175,6 +180,7 @@ impl Chain {
         if std::mem::replace(&mut step.opened, true) {
             return Ok(());
         }
+        context.share.by_task = step.by_task;
         step.operator.open(context)
     }
 
@@ -259,6 +265,7 @@ impl Chain {
     ) -> Result<()> {
         let step = &mut self.steps[at];
         let mut out = std::mem::take(&mut step.out);
+        context.share.by_task = step.by_task;
         turn(step.operator.as_mut(), &mut out, context)?;
         self.give(at, out, context)
     }
@@ -298,6 +305,7 @@ impl Chain {
         let step = &mut self.steps[at];
         // A stage has no cycles, so no node is entered again while its buffer is out.
         let mut out = std::mem::take(&mut step.out);
+        context.share.by_task = step.by_task;
         step.operator.process(input, &mut out, context)?;
         self.give(at, out, context)
     }

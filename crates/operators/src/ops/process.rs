@@ -1,18 +1,23 @@
 //! `process`, `process_values`, `add_processor`: runs a user's processor, one instance per lane.
 //!
 //! Takes batches, gives what the processor forwards, with a route where it has several children. Owns the
-//! instance; state lives in stores. Punctuations run in the first lane, while all lanes stand still, and see
-//! all keys. What timers are due is found then too; they fire behind the cut, each in the lane of its key.
+//! instance; state lives in stores. Punctuations run in the first lane, while all lanes stand still: by stream time
+//! for each task, over its keys, by the wall clock over all. What timers are due is found then too; they fire behind
+//! the cut, each in the lane of its key.
 //! Never calls a processor outside of `open`, `process`, `punctuate`, `advance` and `close`.
 
 mod host;
+mod key_task_rows;
+pub(crate) mod key_tasks;
 mod processor_env;
+mod task_scans;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timers;
 
 pub(crate) use host::Host;
 pub(crate) use processor_env::ProcessorEnv;
+use task_scans::TaskScans;
 use timers::Due;
 pub(crate) use timers::LaneTimers;
 
@@ -36,6 +41,8 @@ pub(crate) struct Process {
     run: Arc<RunCoordinator>,
     /// If it is connected to stores of timers.
     timers: Option<LaneTimers>,
+    /// While schedules run.
+    scans: TaskScans,
 }
 
 impl fmt::Debug for Process {
@@ -55,6 +62,7 @@ impl Process {
             processor: None,
             run: Arc::default(),
             timers: None,
+            scans: TaskScans::default(),
         }
     }
 
@@ -102,6 +110,7 @@ impl Process {
     fn opened(&mut self, context: &mut Context<'_>) -> Result<&mut dyn Processor> {
         if self.processor.is_none() {
             self.run = Arc::clone(&context.clocks.run);
+            self.env.watch_keys(context)?;
             self.timers = LaneTimers::open(&self.env, context)?;
             let timers = self.timers.as_mut();
             let made = self.supplier.create(self.role).and_then(|mut made| {
@@ -180,21 +189,22 @@ impl Process {
                         domain: parts.domain,
                     };
                     // No record made it: a handler sees an empty one with the timer's key and time.
-                    let nobody = Record {
+                    let placeholder = Record {
                         origin: NO_ORIGIN,
                         key: timer.key.clone(),
                         timestamp: Timestamp(timer.at.max(0)),
                         ..Record::default()
                     };
                     let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
-                        let mut host =
-                            Host::new(env, context, Some(out)).with_timers(Some(&mut *timers));
+                        let now = context.clocks.task_time(env.clock, env.time, due.task);
+                        let host = Host::new(env, context, Some(out)).at_timer(due.task, now);
+                        let mut host = host.with_timers(Some(&mut *timers));
                         processor
                             .on_timer(&timer, &mut host)
                             .map_err(|e| env.locate(e, &NO_ORIGIN, supplier.name()))
                     };
                     let before = context.effects.handled.len();
-                    undoing(&env.node_context, &nobody, out, context, act)?;
+                    undoing(&env.node_context, &placeholder, out, context, act)?;
                     name_key(&mut context.effects.handled[before..], &due);
                 }
                 Ok(())
@@ -202,6 +212,46 @@ impl Process {
         });
         timers.end(context.epoch);
         done
+    }
+}
+
+impl Process {
+    /// Runs what is due: in a task, over its keys, or over all.
+    fn run_schedules(
+        &mut self,
+        kind: Punctuation,
+        (task, now): (Option<Task>, i64),
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let node = self.env.node_context.node;
+        while let Some(punctuator) = self.run.due(node, kind, (task, now)) {
+            if kind == Punctuation::StreamTime && task.is_none() {
+                self.env
+                    .scattered()
+                    .for_each(|store| self.run.ran_undivided(store));
+            }
+            let forwards = self.role != Role::TransformValues;
+            // No record made it: a handler sees an empty one with the time that it is.
+            let placeholder = Record {
+                origin: NO_ORIGIN,
+                timestamp: Timestamp(now),
+                ..Record::default()
+            };
+            let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
+                let host = Host::new(&self.env, context, forwards.then_some(out));
+                let mut host = match kind {
+                    Punctuation::StreamTime => host.within(task, now, &mut self.scans),
+                    Punctuation::WallClock => host,
+                }
+                .with_timers(self.timers.as_mut());
+                punctuator
+                    .punctuate(now, &mut host)
+                    .map_err(|e| self.env.locate(e, &NO_ORIGIN, self.supplier.name()))
+            };
+            undoing(&self.env.node_context, &placeholder, out, context, act)?;
+        }
+        Ok(())
     }
 }
 
@@ -264,35 +314,15 @@ impl Operator for Process {
 
     fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         self.opened(context)?;
-        let node = self.env.node_context.node;
-        for kind in [Punctuation::StreamTime, Punctuation::WallClock] {
-            let now = match kind {
-                Punctuation::StreamTime => context.clocks.event_time(self.env.clock),
-                Punctuation::WallClock => context.clocks.wall.0,
-            };
-            if kind == Punctuation::StreamTime && now < 0 {
-                continue;
-            }
-            while let Some(punctuator) = self.run.due(node, kind, now) {
-                let forwards = self.role != Role::TransformValues;
-                // No record made it: a handler sees an empty one with the time that it is.
-                let nobody = Record {
-                    origin: NO_ORIGIN,
-                    timestamp: Timestamp(now),
-                    ..Record::default()
-                };
-                let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
-                    let mut host = Host::new(&self.env, context, forwards.then_some(out))
-                        .with_timers(self.timers.as_mut());
-                    punctuator
-                        .punctuate(now, &mut host)
-                        .map_err(|e| self.env.locate(e, &NO_ORIGIN, self.supplier.name()))
-                };
-                undoing(&self.env.node_context, &nobody, out, context, act)?;
+        for (task, now) in self.env.times(context.clocks) {
+            if now >= 0 {
+                self.run_schedules(Punctuation::StreamTime, (task, now), out, context)?;
+                self.env.set_mark(task, now, context);
             }
         }
-        let time = context.clocks.event_time(self.env.clock);
-        context.clocks.set_mark(self.env.clock, Task(0), time);
+        self.scans.clear();
+        let wall = context.clocks.wall.0;
+        self.run_schedules(Punctuation::WallClock, (None, wall), out, context)?;
         if let Some(timers) = &self.timers {
             timers.cut(&self.env, context)?;
             if context.clocks.is_alone() && context.clocks.moves_with_records() {

@@ -1,5 +1,6 @@
 //! Operators on tables: sources, filters, values, groups, and reading one by key.
 
+pub(crate) mod expire;
 pub(crate) mod suppress;
 pub(crate) mod table;
 pub(crate) mod table_aggregate;

@@ -54,7 +54,7 @@ pub trait ProcessorSupplier: Send + Sync + Debug {
 /// When punctuations of a schedule are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Punctuation {
-    /// By the highest timestamp that the application has read, or by the watermark (`time.semantics`).
+    /// By the highest timestamp of each task, or by the watermark (`time.semantics`).
     StreamTime,
     /// By the machine's clock.
     WallClock,

@@ -243,7 +243,7 @@ impl ErrorPolicy {
         let raised = self.runtime.as_ref().and_then(|r| r.exception(error));
         let (exception, message, traceback) = match raised {
             Some(raised) => (raised.class, raised.message, raised.traceback),
-            None => (error.kind().name().to_owned(), full(error), None),
+            None => (error.kind().class().to_owned(), full(error), None),
         };
         let mut headers = Vec::with_capacity(14);
         let mut put = |name: &str, value: Option<String>| {

@@ -6,7 +6,7 @@
 use super::{Kind, Shape};
 use crate::aggregation::window_of;
 use crate::logical::{Call, LogicalPlan};
-use crate::materialized::Materialized;
+use crate::materialized::{Expiry, Materialized, Ttl};
 use crate::problems::{Problems, place};
 use crate::spec::Reset;
 use crate::window::Emit;
@@ -112,7 +112,7 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
         _ => {}
     }
     if let Some(m) = call.materialized() {
-        found.extend(kept_problem(plan, call, shape.kind(i), m));
+        found.extend(kept_problem(plan, shape, i, m));
     }
     for what in found {
         problems.at(plan, i, what);
@@ -210,8 +210,9 @@ fn kind_problem(kind: &StoreKind) -> Option<String> {
     }
 }
 
-fn kept_problem(plan: &LogicalPlan, call: &Call, kind: Kind, m: &Materialized) -> Vec<String> {
+fn kept_problem(plan: &LogicalPlan, shape: &Shape, i: usize, m: &Materialized) -> Vec<String> {
     let mut found = Vec::new();
+    let (call, kind) = (&plan.nodes[i].call, shape.kind(i));
     let windowed = match call {
         Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
             window_of(plan, *from).is_some()
@@ -234,6 +235,10 @@ fn kept_problem(plan: &LogicalPlan, call: &Call, kind: Kind, m: &Materialized) -
             found.push("windows are not versioned: give a retention or a history, not both".into());
         }
     }
+    if let Some(expiry) = &m.expiry {
+        let global = kind == Kind::GlobalTable;
+        found.extend(expiry_problem(shape, call, m, expiry, global, windowed));
+    }
     if m.retention_ms.is_some()
         && !matches!(
             call,
@@ -246,6 +251,52 @@ fn kept_problem(plan: &LogicalPlan, call: &Call, kind: Kind, m: &Materialized) -
         found.push("keeps no windows, so a retention means nothing: leave it out".into());
     }
     found
+}
+
+/// What is wrong with a time to live.
+fn expiry_problem(
+    shape: &Shape,
+    call: &Call,
+    m: &Materialized,
+    expiry: &Expiry,
+    global: bool,
+    windowed: bool,
+) -> Option<String> {
+    let fixed = match expiry.ttl {
+        Ttl::Fixed(ms) => ms,
+        Ttl::Row(_) => i64::MAX,
+    };
+    Some(match call {
+        _ if fixed <= 0 => format!("a ttl must be positive, it is {fixed} ms"),
+        _ if global => {
+            "a global table has no ttl: what its topic keeps is what it has".into()
+        }
+        _ if windowed => {
+            "windows have no ttl: retention= says how long they are kept".into()
+        }
+        _ if m.history_ms.is_some() => {
+            "a versioned table has no ttl: history= says how far back its versions are kept".into()
+        }
+        _ if m.store.is_none() => {
+            "a table with a ttl needs a name for its store: add store=".into()
+        }
+        Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. }
+            if shape.kind(*from) == Kind::GroupedTable =>
+        {
+            "what is aggregated from a table has no ttl, or what leaves the table later would be taken off twice: \
+             give it to the table that is grouped, with ttl_forward=True"
+                .into()
+        }
+        Call::Table { .. }
+        | Call::ToTable { .. }
+        | Call::Count { .. }
+        | Call::Reduce { .. }
+        | Call::Aggregate { .. } => return None,
+        _ => {
+            "a view of tables has no ttl of its own: give it to the table that it is made of, with ttl_forward=True"
+                .into()
+        }
+    })
 }
 
 /// Are windows above that count records?

@@ -20,6 +20,7 @@ pub(super) fn foreign(plan: &PhysicalPlan, i: usize) -> bool {
 fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
     match op {
         Op::Process { .. } | Op::TransformValues { .. } | Op::Calls { .. } => true,
+        Op::Expire { table, .. } => plan.stores[usize::from(table.0)].value.is_custom(),
         Op::Source { source } => {
             let s = &plan.sources[usize::from(source.0)];
             let watermark = s.watermark.as_ref().map(|w| w.strategy);

@@ -81,6 +81,7 @@ fn nodes_of<'a>(shape: &Shape, names: &'a Names, i: usize) -> Vec<&'a str> {
 fn stores_of(names: &Names, i: usize) -> Vec<&str> {
     let mut own: Vec<&str> = names.store[i].iter().map(|s| s.0.as_str()).collect();
     own.extend(names.positions[i].as_deref());
+    own.extend(names.expiry[i].as_deref());
     if let Some(s) = &names.streams[i] {
         own.extend(s.stores.iter().map(String::as_str));
         own.extend(s.pending.as_deref());

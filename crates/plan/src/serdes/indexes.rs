@@ -1,4 +1,4 @@
-//! The indexes of a store: can they be made of what it keeps?
+//! The indexes and the ttl of a store: can they be made of what it keeps?
 //!
 //! Takes a node whose serdes are settled, adds findings. Never changes anything.
 
@@ -9,7 +9,7 @@ use crate::expression::kinds::Kinds;
 use crate::expression::known::Known;
 use crate::expression::render::located;
 use crate::logical::Call;
-use crate::materialized::IndexSpec;
+use crate::materialized::{IndexSpec, Ttl};
 use crate::window::StoreKind;
 use std::collections::BTreeSet;
 
@@ -71,6 +71,35 @@ impl Pass<'_> {
                     ));
                 }
             }
+        }
+        for what in found {
+            self.problems.at(self.plan, i, what);
+        }
+    }
+
+    /// Finds what can't work in the ttl of a table's rows.
+    pub(super) fn ttl(&mut self, i: usize) {
+        let expiry = self.plan.nodes[i].call.materialized();
+        let Some(Ttl::Row(ttl)) = expiry.and_then(|m| Some(&m.expiry.as_ref()?.ttl)) else {
+            return;
+        };
+        let serdes = self.serdes.used[i].as_ref();
+        let known = serdes.map_or(Known::NOTHING, |(key, value)| {
+            Known::of(Some(key), Some(value))
+        });
+        let mut found = Vec::new();
+        let given = check(ttl, known, &mut |what| found.push(what));
+        let text = located(ttl.bare(), ttl.line());
+        if !given.fits(Kinds::INT) {
+            found.push(format!(
+                "{text}: it gives {given}, but the ttl of a row is milliseconds, an int"
+            ));
+        }
+        if !reads_row(ttl) {
+            found.push(format!(
+                "{text}: the ttl of a row is made of the row: write it with sf.key, sf.value and sf.timestamp, or \
+                 give one duration for all rows"
+            ));
         }
         for what in found {
             self.problems.at(self.plan, i, what);

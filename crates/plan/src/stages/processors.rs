@@ -9,8 +9,9 @@ use super::{Built, StageBuilder, highest};
 use crate::check::Kind;
 use crate::logical::Call;
 use crate::physical::{Op, Store};
+use crate::problems::place;
 use std::collections::{BTreeMap, BTreeSet};
-use stoatflow_core::{ClockId, ProcessorId, StoreId};
+use stoatflow_core::{ClockId, Error, ProcessorId, StoreId};
 
 /// The time of the whole application: its clock is the first in a plan with processors.
 const APPLICATION: ClockId = ClockId(0);
@@ -79,17 +80,25 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    /// Gives processors behind an exchange a clock for the stream time of their tasks.
+    /// Gives processors a clock for the stream time of their tasks. Those of global stores have none.
     pub(super) fn clocks_of_processors(&mut self) {
+        let global = self.out.sources.iter().filter(|source| source.global);
+        let global: BTreeSet<_> = global
+            .flat_map(|source| self.out.nodes[super::index(source.entry)].children.clone())
+            .collect();
         for at in 0..self.out.nodes.len() {
             let node = &self.out.nodes[at];
-            let is_processor = matches!(node.op, Op::Process { .. } | Op::TransformValues { .. });
-            if node.stage.0 == 0 || !is_processor {
+            let is_processor = matches!(
+                node.op,
+                Op::Process { .. } | Op::TransformValues { .. } | Op::Expire { .. }
+            );
+            if !is_processor || global.contains(&node.id) {
                 continue;
             }
             let clock = self.clock(&format!("{}-{}-stream-time", node.name, node.stage.0));
-            if let Op::Process { time, .. } | Op::TransformValues { time, .. } =
-                &mut self.out.nodes[at].op
+            if let Op::Process { time, .. }
+            | Op::TransformValues { time, .. }
+            | Op::Expire { time, .. } = &mut self.out.nodes[at].op
             {
                 *time = Some(clock);
             }
@@ -141,8 +150,9 @@ impl StageBuilder<'_> {
     }
 
     /// A table is kept in the stage of the streams that look into it, and where foreign keys ask for it,
-    /// unless who does so is made of it.
+    /// unless what looks into it is made of it, or is lifted by a join that is.
     fn lift_tables(&self, lifted: &mut BTreeMap<usize, u16>) {
+        let mut lifts = Vec::new();
         for (i, node) in self.plan.nodes.iter().enumerate() {
             let Some(j) = node.call.joining() else {
                 continue;
@@ -155,14 +165,26 @@ impl StageBuilder<'_> {
                 }
                 _ => continue,
             };
-            self.lift_table(j.other, j.from, stage, lifted);
+            self.lift_table(j.other, j.from, stage, lifted, &mut lifts);
         }
     }
 
     /// With all that it is made of: a join of tables reads both where it runs.
-    fn lift_table(&self, table: usize, by: usize, stage: u16, lifted: &mut BTreeMap<usize, u16>) {
+    /// `lifts`: tables, each with what lifts it.
+    fn lift_table(
+        &self,
+        table: usize,
+        by: usize,
+        stage: u16,
+        lifted: &mut BTreeMap<usize, u16>,
+        lifts: &mut Vec<(usize, usize)>,
+    ) {
         for table in self.keepers(table) {
-            if highest(&self.built[table]) >= stage || self.stems_from(by, table) {
+            if self.depends_on(by, table, lifts) {
+                continue;
+            }
+            lifts.push((table, by));
+            if highest(&self.built[table]) >= stage {
                 continue;
             }
             lifted.insert(table, stage);
@@ -172,24 +194,51 @@ impl StageBuilder<'_> {
                 .is_some_and(|j| j.foreign_key.is_none())
             {
                 for from in self.plan.nodes[table].call.inputs() {
-                    self.lift_table(from, by, stage, lifted);
+                    self.lift_table(from, by, stage, lifted, lifts);
                 }
             }
         }
     }
 
-    /// Is a call made of another one?
-    fn stems_from(&self, i: usize, from: usize) -> bool {
+    /// Is a call made of another one, or of what such a one lifts?
+    fn depends_on(&self, i: usize, other: usize, lifts: &[(usize, usize)]) -> bool {
         let (mut open, mut seen) = (vec![i], BTreeSet::new());
         while let Some(at) = open.pop() {
-            if at == from {
+            if at == other {
                 return true;
             }
             if seen.insert(at) {
                 open.extend(self.plan.nodes[at].call.inputs());
+                let by = lifts.iter().filter(|(table, _)| *table == at);
+                open.extend(by.map(|(_, by)| by));
             }
         }
         false
+    }
+
+    /// Nothing settles: processors that share a store stand on both sides of a new key.
+    pub(super) fn circle(&self, lifted: &BTreeMap<usize, u16>) -> Error {
+        let stores_of = |i: usize| match &self.plan.nodes[i].call {
+            Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => stores.as_slice(),
+            _ => &[],
+        };
+        let users = |store: &String| -> Vec<usize> {
+            let all = 0..self.plan.nodes.len();
+            all.filter(|i| stores_of(*i).contains(store)).collect()
+        };
+        let mut stores = lifted.keys().flat_map(|i| stores_of(*i));
+        let Some(store) = stores.find(|store| users(store).len() > 1) else {
+            return Error::topology("tables and streams look into each other in a circle")
+                .hint("split the topology at a topic: write what one side needs, and read it");
+        };
+        let lines = users(store).into_iter();
+        let lines: Vec<String> = lines.map(|i| place(&self.plan.nodes[i], i)).collect();
+        Error::topology(format!(
+            "processors that share the store '{store}' stand before and behind a new key, where they run in \
+             different transactions: {}",
+            lines.join(", ")
+        ))
+        .hint("give each a store of its own, or put what needs the store before or behind the new key")
     }
 
     /// Which processors must run in a higher stage than they did, because they share a store with one

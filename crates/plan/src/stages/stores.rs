@@ -74,6 +74,8 @@ impl StageBuilder<'_> {
             } if logged
                 && *k == key
                 && *v == value
+                // A tombstone of ours is none of the topic's.
+                && super::expiry::of(call).is_none()
                 && !matches!(kind, StoreKind::Versioned { .. }) =>
             {
                 Some(topic.clone())

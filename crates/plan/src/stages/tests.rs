@@ -1,3 +1,5 @@
+mod circles;
+
 use crate::testing::{compiled, ops, stream, udf};
 use crate::{Op, PhysicalPlan, StoreKind};
 use serde_json::{Value, json};

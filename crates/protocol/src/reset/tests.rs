@@ -11,6 +11,7 @@ fn facts(topic: &str) -> Facts {
         begin: Offset(10),
         end: Offset(50),
         since: None,
+        of_group: None,
     }
 }
 
@@ -35,7 +36,7 @@ fn a_partition_goes_where_it_is_asked_to() {
         (Target::Shift(20), (50, Why::Asked)),
         (Target::Shift(0), (30, Why::Asked)),
     ] {
-        assert_eq!(to(target, facts("in")), expected, "{target:?}");
+        assert_eq!(to(target.clone(), facts("in")), expected, "{target:?}");
     }
 }
 
@@ -49,7 +50,7 @@ fn it_never_leaves_what_there_is() {
         (Target::Shift(i64::MIN), (10, Why::BeforeBegin)),
         (Target::Shift(i64::MAX), (50, Why::BehindEnd)),
     ] {
-        assert_eq!(to(target, facts("in")), expected, "{target:?}");
+        assert_eq!(to(target.clone(), facts("in")), expected, "{target:?}");
     }
 }
 
@@ -67,17 +68,54 @@ fn a_shift_without_a_position_counts_from_the_first_record() {
 }
 
 #[test]
+fn a_partition_goes_where_another_group_is() {
+    let group = Target::Group("old".into());
+    let at = |of_group: Option<i64>| Facts {
+        of_group: of_group.map(Offset),
+        ..facts("in")
+    };
+    assert_eq!(to(group.clone(), at(Some(20))), (20, Why::Asked));
+    assert_eq!(to(group.clone(), at(Some(9))), (10, Why::BeforeBegin));
+    assert_eq!(to(group.clone(), at(Some(51))), (50, Why::BehindEnd));
+
+    let request = Request {
+        target: group,
+        topics: Vec::new(),
+    };
+    let moves = decide(&request, &[at(Some(20)), at(None)]).unwrap();
+    assert_eq!(
+        (moves[1].to, moves[1].why),
+        (Some(Offset(10)), Why::NotInGroup)
+    );
+    // Not one offset: the name is wrong, or they have expired. A global table's don't count.
+    let global = Facts {
+        global: true,
+        ..at(Some(20))
+    };
+    let refused = decide(&request, &[at(None), global]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Config);
+    assert_eq!(
+        refused.message(),
+        "the group 'old' has committed no offset in what the topology reads: 'in'"
+    );
+}
+
+#[test]
 fn times_are_the_brokers_answer_or_the_end() {
     let answered = |since: Option<i64>| Facts {
         since: since.map(Offset),
         ..facts("in")
     };
     let target = Target::Since(Timestamp(5));
-    assert_eq!(to(target, answered(Some(12))), (12, Why::Asked));
-    assert_eq!(to(target, answered(None)), (50, Why::NoneThatNew));
-    // A transaction's end answers for a time behind all records.
-    assert_eq!(to(target, answered(Some(50))), (50, Why::NoneThatNew));
-    assert_eq!(to(target, answered(Some(51))), (50, Why::NoneThatNew));
+    for (answer, expected) in [
+        (Some(12), (12, Why::Asked)),
+        (None, (50, Why::NoneThatNew)),
+        // A transaction's end answers for a time behind all records.
+        (Some(50), (50, Why::NoneThatNew)),
+        (Some(51), (50, Why::NoneThatNew)),
+    ] {
+        assert_eq!(to(target.clone(), answered(answer)), expected);
+    }
     let ago = Target::Ago(Duration::from_millis(300));
     assert_eq!(ago.since(Timestamp(1_000)), Some(Timestamp(700)));
     assert_eq!(target.since(Timestamp(1_000)), Some(Timestamp(5)));

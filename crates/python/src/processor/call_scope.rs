@@ -8,10 +8,11 @@ use crate::errors::{as_py_err, to_py_err};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::cell::Cell;
 use std::thread::ThreadId;
 use stoatflow_core::error::ErrorKind;
 use stoatflow_core::{Error, Origin, Record, Result, Timestamp};
-use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role, Timer};
+use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role, Timer, check_results};
 
 use super::holding::Holding;
 use super::records::Given;
@@ -23,6 +24,8 @@ pub struct Moment {
     pub time: i64,
     /// The record and its Python form, so that what didn't change needn't be converted back.
     pub current: Option<Current>,
+    /// How many records were forwarded for it.
+    forwarded: Cell<usize>,
 }
 
 /// See [`Moment::current`].
@@ -40,6 +43,7 @@ impl Moment {
             origin: NO_ORIGIN,
             time,
             current: None,
+            forwarded: Cell::new(0),
         }
     }
 
@@ -48,6 +52,7 @@ impl Moment {
             origin: record.origin,
             time: record.timestamp.0,
             current: None,
+            forwarded: Cell::new(0),
         }
     }
 
@@ -70,6 +75,7 @@ impl Moment {
                 value: py.None(),
                 headers: PyTuple::empty(py).into_any().unbind(),
             }),
+            forwarded: Cell::new(0),
         }
     }
 
@@ -83,6 +89,14 @@ impl Moment {
             }),
             ..Self::at(record)
         }
+    }
+
+    /// Another record is forwarded. A schedule or a timer may forward a whole store; a record stands for so many.
+    pub fn count_forwarded(&self) -> Result<()> {
+        if self.origin == NO_ORIGIN {
+            return Ok(());
+        }
+        check_results(self.forwarded.replace(self.forwarded.get() + 1))
     }
 }
 

@@ -63,7 +63,9 @@ impl ProcessorContext {
         let mut wrong = None;
         let done = self.scope.with("the context", |host, moment| {
             match records::forwarded(record, role, moment) {
-                Ok(forwarded) => host.forward(forwarded, child.as_deref()),
+                Ok(forwarded) => moment
+                    .count_forwarded()
+                    .and_then(|()| host.forward(forwarded, child.as_deref())),
                 Err(e) => {
                     wrong = Some(e);
                     Ok(())

@@ -118,6 +118,7 @@ impl ProcessorSupplier for Teller {
 
 impl Teller {
     fn take(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
+        host.at(record.origin.order);
         let (Datum::Str(key), Datum::Str(value)) = (&record.key, &record.value) else {
             return Err(Error::user("the bank needs a key and a value"));
         };

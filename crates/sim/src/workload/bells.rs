@@ -70,6 +70,7 @@ struct Ringer;
 
 impl Ringer {
     fn set(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
+        host.at(record.origin.order);
         let (Datum::Str(key), Datum::Str(value)) = (&record.key, &record.value) else {
             return Err(Error::user("a bell needs a key and a value"));
         };

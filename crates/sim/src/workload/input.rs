@@ -53,13 +53,14 @@ pub(super) fn records(
             headers: None,
         });
     }
-    let last = closers(parts, time);
-    if !by_watermark {
-        records.extend(last);
-        return records;
-    }
-    // The least of all partitions counts, so each has them.
-    for record in last {
+    // The least of all partitions counts, or each by itself for its timers: then all have them.
+    let timers = parts.iter().filter(|part| part.has_timers());
+    let timers: Vec<&str> = timers.map(|part| part.input()).collect();
+    for record in closers(parts, time) {
+        if !by_watermark && !timers.contains(&&*record.topic) {
+            records.push(record);
+            continue;
+        }
         let partitions = topics.get(&*record.topic).copied().unwrap_or(1);
         records.extend((0..partitions).map(|p| ProducerRecord {
             partition: Some(Partition(p)),

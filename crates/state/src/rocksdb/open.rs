@@ -7,7 +7,7 @@ use super::damage::{self, Refusal};
 use super::errors::Place;
 use super::options::Budget;
 use super::{META, RocksBackend};
-use crate::StoreLayout;
+use crate::{Layout, StoreLayout};
 use ::rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, IteratorMode};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const VERSION_KEY: &[u8] = b"version";
 /// More new stores than this are created by opening the database again.
 const FEW: usize = 4;
 
-fn format_key(store: &str) -> Vec<u8> {
+pub(super) fn format_key(store: &str) -> Vec<u8> {
     [b"format:", store.as_bytes()].concat()
 }
 
@@ -129,7 +129,7 @@ fn assemble(db: DB, place: Place, budget: Budget, names: Vec<Option<String>>) ->
 ///
 /// RocksDB writes its options, of all families, whenever it is told to create one: each new store would cost
 /// more than the one before. Here it writes them once.
-fn open_families<'n>(
+pub(super) fn open_families<'n>(
     budget: &Budget,
     place: &Place,
     names: impl IntoIterator<Item = &'n str>,
@@ -142,13 +142,24 @@ fn open_families<'n>(
 }
 
 /// Is it the store of an index? No other store has a slash in its name.
-fn is_index(name: &str) -> bool {
+pub(super) fn is_index(name: &str) -> bool {
     name.contains('/')
 }
 
-/// The serdes of key and value in a format: the same in the store and in its changelog.
-fn serdes(format: &str) -> Option<&str> {
-    format.split_once(':').map(|(_, serdes)| serdes)
+/// What a format says of the rows in the changelog: their kind, and the serdes of key and value. The length of segments
+/// and of a history is only a matter of the disk.
+fn rows(format: &str) -> Option<(&str, &str)> {
+    let (layout, serdes) = format.split_once(':')?;
+    let kind = layout.split('(').next()?;
+    let (table, history) = (Layout::KeyValue, Layout::Versioned { history_ms: 0 });
+    Some((
+        if kind == history.name() {
+            table.name()
+        } else {
+            kind
+        },
+        serdes,
+    ))
 }
 
 fn names(layouts: &[StoreLayout]) -> Result<Vec<Option<String>>> {
@@ -230,15 +241,15 @@ impl RocksBackend {
                     layout.name, layout.format
                 ))
                 .at(|w| w.store = Some(layout.name.clone()));
-                return Err(if serdes(&found) == serdes(&layout.format) {
+                return Err(if rows(&found) == rows(&layout.format) {
                     Refusal::Damaged(error.hint(format!(
                         "delete {dir} and start again: it is rebuilt from the changelog topics \
                             (state.damaged = rebuild does that by itself)"
                     )))
                 } else {
-                    // The changelog was written with those serdes too, so restoring would not help.
+                    // The changelog has such rows too, so restoring would not help.
                     Refusal::Other(error.hint(format!(
-                        "go back to the serdes that wrote it, or give the store another name; if its \
+                        "go back to the kind of store and the serdes that wrote it, or give the store another name; if its \
                             changelog topic holds the new format, delete {dir} and start again"
                     )))
                 });

@@ -4,6 +4,8 @@
 //! smaller than one filter block, every lookup reads the filter from disk (140 µs instead of 3).
 //! Write buffers are charged to the cache, so that both together stay within the budget.
 
+use crate::DatabaseFigures;
+use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
     BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager,
 };
@@ -19,6 +21,8 @@ pub(super) struct Budget {
     cache: Cache,
     buffers: WriteBufferManager,
     buffer_bytes: usize,
+    /// What all options of the database are copies of: they share its counters.
+    counted: Options,
 }
 
 impl Budget {
@@ -31,10 +35,14 @@ impl Budget {
             false,
             cache.clone(),
         );
+        let mut counted = Options::default();
+        counted.enable_statistics();
+        counted.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
         Self {
             cache,
             buffers,
             buffer_bytes,
+            counted,
         }
     }
 
@@ -43,9 +51,25 @@ impl Budget {
         self.cache.get_usage() as u64
     }
 
+    /// What RocksDB has counted since the database was opened.
+    pub fn counters(&self) -> DatabaseFigures {
+        let count = |ticker| self.counted.get_ticker_count(ticker);
+        DatabaseFigures {
+            cache_bytes: self.used(),
+            cache_hits: count(Ticker::BlockCacheHit),
+            cache_misses: count(Ticker::BlockCacheMiss),
+            bloom_filter_useful: count(Ticker::BloomFilterUseful),
+            flushed_bytes: count(Ticker::FlushWriteBytes),
+            compaction_read_bytes: count(Ticker::CompactReadBytes),
+            compaction_written_bytes: count(Ticker::CompactWriteBytes),
+            stalled_us: count(Ticker::StallMicros),
+            ..DatabaseFigures::default()
+        }
+    }
+
     /// Options of the database.
     pub fn database(&self) -> Options {
-        let mut o = Options::default();
+        let mut o = self.counted.clone();
         o.create_if_missing(true);
         o.set_write_buffer_manager(&self.buffers);
         // All stores are flushed together: after a power loss none is ahead of another.

@@ -1,5 +1,6 @@
 //! RocksDB against the contract, and what only a disk can do.
 
+mod figures;
 mod many_stores;
 
 use super::*;
@@ -391,13 +392,27 @@ fn only_a_format_that_the_changelog_does_not_share_can_be_rebuilt() {
         other[0].format = format.to_owned();
         RocksBackend::open_or_damage(dir.path(), &other, MEMORY)
     };
-    let serdes = layouts()[0].format.split_once(':').unwrap().1.to_owned();
-    match asked(&format!("another-layout-2:{serdes}")).unwrap() {
+    let (layout, serdes) = layouts()[0]
+        .format
+        .split_once(':')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    // The length of its segments is only a matter of the disk.
+    match asked(&format!("{layout}(60000):{serdes}")).unwrap() {
         Opened::Damaged(error) => assert_eq!(error.kind(), ErrorKind::Incompatible),
         Opened::Whole(_) => panic!("it was used"),
     }
-    let refused = asked("another-layout-2:string:json").unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
+    for other in [
+        format!("window-1(60000):{serdes}"),
+        format!("{layout}:string:json"),
+    ] {
+        let refused = asked(&other).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
+        assert!(
+            refused.to_string().contains("go back to the kind of store"),
+            "{refused}"
+        );
+    }
     open(dir.path()).unwrap();
 }
 

@@ -20,8 +20,8 @@ fn store(layout: Layout) -> KeyValueStore {
 const WALL: Timestamp = Timestamp(1_700_000_000_000);
 const TIMES: [i64; 7] = [i64::MIN, -5, -1, 0, 1, 1_700_000_000_000, i64::MAX];
 
-fn names(rows: &[Bytes]) -> Vec<String> {
-    let shown = rows.iter().map(|row| {
+fn names(rows: &[(Bytes, Option<Task>)]) -> Vec<String> {
+    let shown = rows.iter().map(|(row, _)| {
         let timer = split_timer(row).unwrap();
         let key = String::from_utf8_lossy(timer.key);
         format!("{}{}{key}", &timer.domain.name()[..1], timer.at)
@@ -79,8 +79,8 @@ fn due_is_what_is_not_later() {
         (TimerDomain::Event, i64::MAX, "a"),
         (TimerDomain::Processing, 5, "a"),
     ] {
-        view.put(&mut dirty, &timer_row(domain, at, key.as_bytes()), WALL)
-            .unwrap();
+        let row = timer_row(domain, at, key.as_bytes());
+        view.put(&mut dirty, &row, None, WALL).unwrap();
     }
     let due = |from: TimersFrom, until, limit| {
         names(&view.due(TimerDomain::Event, &from, until, limit).unwrap())
@@ -112,11 +112,11 @@ fn a_timer_is_there_once_and_goes_in_its_epoch() {
     let store = store(Layout::Timers);
     let row = timer_row(TimerDomain::Event, 10, b"k");
     let (view, mut dirty) = (TimerView::new(&store, Epoch(1)).unwrap(), Dirty::default());
-    view.put(&mut dirty, &row, WALL).unwrap();
-    view.put(&mut dirty, &row, WALL).unwrap();
+    view.put(&mut dirty, &row, None, WALL).unwrap();
+    view.put(&mut dirty, &row, None, WALL).unwrap();
     assert_eq!(dirty.len(), 1);
     let sealed = store.seal(Epoch(1), dirty).unwrap();
-    assert_eq!(sealed[0].value.as_deref(), Some(ROW));
+    assert_eq!(sealed[0].value.as_deref(), Some(&[ROW][..]));
     assert_eq!(
         sealed[0].timestamp, WALL,
         "not of the future: a broker may refuse that"
@@ -131,17 +131,36 @@ fn a_timer_is_there_once_and_goes_in_its_epoch() {
 }
 
 #[test]
+fn a_timer_says_the_task_that_registered_it_last() {
+    let store = store(Layout::Timers);
+    let (view, mut dirty) = (TimerView::new(&store, Epoch(1)).unwrap(), Dirty::default());
+    for (key, task) in [
+        ("a", Some(Task(7))),
+        ("b", None),
+        ("c", Some(Task(1))),
+        ("c", Some(Task(0x1234))),
+    ] {
+        let row = timer_row(TimerDomain::Event, 10, key.as_bytes());
+        view.put(&mut dirty, &row, task, WALL).unwrap();
+    }
+    let due = view.due(TimerDomain::Event, &TimersFrom::Time(0), 10, 9);
+    let tasks: Vec<_> = due.unwrap().into_iter().map(|(_, task)| task).collect();
+    assert_eq!(tasks, [Some(Task(7)), None, Some(Task(0x1234))]);
+}
+
+#[test]
 fn timers_of_a_key_are_found_among_all() {
     let store = store(Layout::Timers);
     let (view, mut dirty) = (TimerView::new(&store, Epoch(1)).unwrap(), Dirty::default());
     for at in 0..10_000 {
         let key = if at % 4_000 == 1 { &b"k"[..] } else { b"kk" };
-        view.put(&mut dirty, &timer_row(TimerDomain::Event, at, key), WALL)
-            .unwrap();
+        let row = timer_row(TimerDomain::Event, at, key);
+        view.put(&mut dirty, &row, None, WALL).unwrap();
     }
     view.put(
         &mut dirty,
         &timer_row(TimerDomain::Processing, -1, b"k"),
+        None,
         WALL,
     )
     .unwrap();

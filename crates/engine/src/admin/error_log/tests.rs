@@ -39,7 +39,7 @@ fn what_differs_from_record_to_record_is_no_other_cause() {
         Timestamp(6),
     );
     let found = log.entries();
-    let counts: Vec<_> = found.iter().map(|e| (e.count, e.outcome)).collect();
+    let counts: Vec<_> = found.iter().map(|e| (e.count, &*e.outcome)).collect();
     assert_eq!(
         counts,
         [
@@ -80,4 +80,35 @@ fn the_last_hundred_causes_are_kept() {
     assert_eq!(found[99].message, name(21));
     note(&log, &"x".repeat(10_000), 0);
     assert_eq!(log.entries()[0].message.len(), TEXT + 3);
+}
+
+#[test]
+fn errors_survive_a_restart_where_there_is_local_state() {
+    let home = tempfile::tempdir().unwrap();
+    let log = ErrorLog::default();
+    note(&log, "it can't read 'a' of 17", 1);
+    log.save(home.path(), Duration::from_secs(9), false);
+    note(&log, "it can't read 'b' of 18", 2);
+    log.save(home.path(), Duration::from_millis(9_500), false);
+    let next = ErrorLog::default();
+    next.load(home.path());
+    assert_eq!(next.entries()[0].count, 1, "a second has not passed");
+    log.save(home.path(), Duration::from_millis(9_500), true);
+
+    let next = ErrorLog::default();
+    note(&next, "before", 1);
+    next.load(home.path());
+    note(&next, "it can't read 'c' of 19", 30);
+    let found = next.entries();
+    let shown: Vec<_> = found.iter().map(|e| (e.count, e.last_at_ms)).collect();
+    assert_eq!(shown, [(3, 30), (1, 1)]);
+    assert_eq!(found[0].first_at_ms, 1);
+
+    let nowhere = home.path().join("none");
+    log.save(&nowhere, Duration::from_secs(99), true);
+    assert!(!nowhere.exists());
+    std::fs::write(home.path().join("errors.json"), "[{").unwrap();
+    let next = ErrorLog::default();
+    next.load(home.path());
+    assert!(next.entries().is_empty());
 }

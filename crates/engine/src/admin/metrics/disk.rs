@@ -1,15 +1,8 @@
-//! Room on the disk that holds the state.
-//!
-//! Asked at each scrape, on a thread beside: a disk that does not answer holds up neither the scrape nor the port.
+//! Room on the disk that holds the state. Asked at each scrape.
 
-use parking_lot::Mutex;
+use super::background::Background;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
-
-/// How long a scrape waits for the disk. After that it gives what was last known.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,37 +16,26 @@ pub(super) struct DiskSpace {
 #[derive(Debug)]
 pub(super) struct StateDisk {
     dir: PathBuf,
-    /// Does a thread wait for the disk? Then no other one is sent.
-    asking: AtomicBool,
-    last: Mutex<Option<DiskSpace>>,
+    found: Arc<Background<DiskSpace>>,
 }
 
 impl StateDisk {
-    pub(super) const fn new(dir: PathBuf) -> Self {
+    pub(super) fn new(dir: PathBuf) -> Self {
         Self {
             dir,
-            asking: AtomicBool::new(false),
-            last: Mutex::new(None),
+            found: Arc::default(),
         }
     }
 
     /// What was last found; `None`: nothing yet.
     pub(super) fn last(&self) -> Option<DiskSpace> {
-        *self.last.lock()
+        self.found.last()
     }
 
     /// Asks again.
-    pub(super) async fn look(self: &Arc<Self>) {
-        if self.asking.swap(true, Relaxed) {
-            return;
-        }
-        let this = Arc::clone(self);
-        let asked = tokio::task::spawn_blocking(move || {
-            let found = space(&this.dir);
-            *this.last.lock() = found;
-            this.asking.store(false, Relaxed);
-        });
-        let _in_time = tokio::time::timeout(PATIENCE, asked).await;
+    pub(super) async fn look(&self) {
+        let dir = self.dir.clone();
+        self.found.ask(move || space(&dir)).await;
     }
 }
 

@@ -21,6 +21,7 @@ use stoatflow_plan::{
     TimestampExtractor,
 };
 use stoatflow_protocol::Lifecycle;
+use stoatflow_state::{DatabaseFigures, StoreSize};
 
 /// A clock that stands still: answers can be compared.
 #[derive(Debug)]
@@ -166,6 +167,26 @@ impl AdminTarget for NoState {
 
     fn is_committed(&self, _wanted: &[(TopicPartition, Offset)]) -> Result<bool> {
         Err(Error::config("nothing runs"))
+    }
+
+    fn store_sizes(&self) -> Result<Vec<(String, StoreSize)>> {
+        let size = |keys, disk_bytes| StoreSize {
+            keys,
+            disk_bytes,
+            memory_bytes: 0,
+        };
+        Ok(vec![
+            ("small".to_owned(), size(3, 10)),
+            ("large".to_owned(), size(9, 4_096)),
+        ])
+    }
+
+    fn database(&self) -> Result<Option<DatabaseFigures>> {
+        Ok(Some(DatabaseFigures {
+            cache_hits: 90,
+            cache_misses: 10,
+            ..DatabaseFigures::default()
+        }))
     }
 
     fn set_paused(&self, _paused: bool) -> Result<()> {

@@ -87,6 +87,28 @@ fn ends_of_changelogs_are_written_when_they_move() {
 }
 
 #[test]
+fn formats_of_changelogs_are_written_once() {
+    let changelog: Arc<str> = "shop-counts-changelog".into();
+    let formats = BTreeMap::from([(Arc::clone(&changelog), "key-value:string:int64".to_owned())]);
+    let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
+    topic.note_formats(formats.clone());
+    assert!(topic.is_behind(&[]), "the format is not there yet");
+    let first = topic.write(&[], Timestamp(1));
+    assert!(topic.write(&[], Timestamp(2)).is_empty());
+    let mut rows = OffsetRows::default();
+    read(&mut rows, &first);
+    assert_eq!(rows.formats, formats);
+    let mut again = OffsetsTopic::new("shop", rows.clone(), BTreeMap::new());
+    again.note_formats(formats);
+    assert!(!again.is_behind(&[]));
+    read(
+        &mut rows,
+        &again.rewind(&[], &[changelog.to_string()], Timestamp(3)),
+    );
+    assert!(rows.formats.is_empty(), "a reset deletes it");
+}
+
+#[test]
 fn who_is_idle_writes_now_and_then() {
     let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
     let cut = [entry(0, 5)];

@@ -12,7 +12,7 @@ impl Dispatch {
     /// A record's place in the order. Answers go first, because everything that waits for room
     /// waits for them.
     pub(super) fn turn(&self, record: &ConsumerRecord) -> Timestamp {
-        if self.may_hold && self.slots[record.slot as usize].answers_end.is_some() {
+        if self.may_hold && self.slots[record.slot as usize].is_answers {
             return Timestamp(i64::MIN);
         }
         record.timestamp
@@ -53,8 +53,8 @@ impl Dispatch {
     /// start and before each barrier, so that every lane has seen all answers before it looks at
     /// the clock.
     pub(super) fn check_answers(&self) {
-        let unread = (self.slots.iter().zip(&self.cut))
-            .any(|(slot, at)| slot.answers_end.is_some_and(|end| *at < end));
+        let unread =
+            (self.slots.iter().zip(&self.cut)).any(|(slot, at)| slot.is_answers && *at < slot.end);
         self.shared.run.set_answers_wait(unread);
     }
 }

@@ -47,7 +47,7 @@ impl TaskIdle {
             idle,
             partitions: slots
                 .iter()
-                .map(|s| partition(s.global_end.is_none() && s.answers_end.is_none()))
+                .map(|s| partition(!s.is_global && !s.is_answers))
                 .collect(),
             names: SourcePartitions::clone(slots),
             kept: None,

@@ -10,7 +10,7 @@ use crate::intake::source_partitions::{SourcePartition, SourcePartitions};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, NodeId, Record, StageId, StoreId};
 use stoatflow_operators::ClockRule;
-use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Stage, StoreKind, Window};
+use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Source, Stage, StoreKind, Window};
 
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +48,8 @@ pub struct Groups {
     pub of_clock: Vec<Option<u16>>,
     /// By exchange node: the clocks of processors that its records move.
     pub processors: Vec<Vec<ClockId>>,
+    /// By source: the clocks of the first stage's processors that its records move.
+    pub read: Vec<Vec<ClockId>>,
     /// By clock: its node.
     nodes: Vec<Option<NodeId>>,
 }
@@ -62,11 +64,13 @@ impl Groups {
             named: vec![Vec::new(); plan.stages.len()],
             of_clock: vec![None; plan.clocks.len()],
             processors: vec![Vec::new(); plan.nodes.len()],
+            read: vec![Vec::new(); plan.sources.len()],
             nodes: vec![None; plan.clocks.len()],
         };
         let mut wanted: BTreeMap<ClockId, BTreeSet<(NodeId, Moves)>> = BTreeMap::new();
         let mut loose = BTreeSet::new();
         let topologies = sub_topologies(plan);
+        let by_clock = plan.by_clock();
         for node in &plan.nodes {
             for (clock, moves) in clocks(plan, &node.op) {
                 groups.nodes[usize::from(clock.0)] = Some(node.id);
@@ -80,13 +84,23 @@ impl Groups {
                     }
                 }
             }
-            if let Op::Process { time, .. } | Op::TransformValues { time, .. } = node.op
+            if let Op::Process { time, .. }
+            | Op::TransformValues { time, .. }
+            | Op::Expire { time, .. } = node.op
                 && let Some(clock) = time
             {
                 groups.nodes[usize::from(clock.0)] = Some(node.id);
-                let exchanges = into_sub_topology(plan, &topologies, node);
+                let exchanges = into_sub_topology(plan, &topologies, &by_clock, node);
                 for exchange in &exchanges {
                     groups.processors[exchange.0 as usize].push(clock);
+                }
+                if node.stage == StageId(0) {
+                    let own = topologies[node.id.0 as usize];
+                    for source in plan.sources.iter().filter(|source| moves_time(source)) {
+                        if topologies[source.entry.0 as usize] == own {
+                            groups.read[usize::from(source.id.0)].push(clock);
+                        }
+                    }
                 }
                 let exchanges = exchanges.into_iter().map(|exchange| (exchange, Moves::Any));
                 wanted.entry(clock).or_default().extend(exchanges);
@@ -143,6 +157,7 @@ impl Groups {
                 // Groups are numbered per stage.
                 group: group.filter(|_| !alone && node.is_some_and(|n| stage.nodes.contains(&n))),
                 tasks: node.map_or(1, |node| tasks.of(node)),
+                by_application: node.is_some_and(|node| !tasks.has_sources(node)),
                 by_key: node.is_some_and(|node| by_key[node.0 as usize]),
                 dispatched: node.is_some_and(|node| {
                     stage.id.0 == 0 && is_straight(&plan.nodes[node.0 as usize].op)
@@ -154,9 +169,14 @@ impl Groups {
     }
 }
 
+/// Do its records tell how far event time has come? A global table's don't, and answers don't.
+pub const fn moves_time(source: &Source) -> bool {
+    !source.global && !source.answers
+}
+
 /// Nodes that get all of their records through an exchange that stands for a topic. Children have
 /// higher numbers than parents.
-fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> {
+pub(super) fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> {
     let mut found = vec![None; plan.nodes.len()];
     for source in &plan.sources {
         found[source.entry.0 as usize] = Some(false);
@@ -188,7 +208,11 @@ pub const fn is_straight(op: &Op) -> bool {
 #[must_use]
 pub fn goes_by_noted_times(plan: &PhysicalPlan, stage: StageId) -> bool {
     let goes = |node: &Node| {
-        is_straight(&node.op) || matches!(node.op, Op::Process { .. } | Op::TransformValues { .. })
+        is_straight(&node.op)
+            || matches!(
+                node.op,
+                Op::Process { .. } | Op::TransformValues { .. } | Op::Expire { .. }
+            )
     };
     stage == StageId(0)
         && plan
@@ -238,15 +262,22 @@ fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, 
     clock.map(|clock| (clock, moves)).into_iter().collect()
 }
 
-/// The exchanges through which records of its sub-topology come into a node's stage.
-fn into_sub_topology(plan: &PhysicalPlan, topologies: &[usize], node: &Node) -> Vec<NodeId> {
+/// The exchanges through which records of its sub-topology come into a node's stage. Ticks of scheduled sources
+/// come from no topic.
+fn into_sub_topology(
+    plan: &PhysicalPlan,
+    topologies: &[usize],
+    by_clock: &[bool],
+    node: &Node,
+) -> Vec<NodeId> {
     let own = topologies[node.id.0 as usize];
-    let leads = |op: &Op| {
-        matches!(op, Op::Exchange { to, stage, .. }
+    let leads = |one: &Node| {
+        matches!(&one.op, Op::Exchange { to, stage, .. }
             if *stage == node.stage && to.iter().any(|to| topologies[to.0 as usize] == own))
+            && !by_clock[one.id.0 as usize]
     };
-    let exchanges = plan.nodes.iter().filter(|node| leads(&node.op));
-    exchanges.map(|node| node.id).collect()
+    let exchanges = plan.nodes.iter().filter(|one| leads(one));
+    exchanges.map(|one| one.id).collect()
 }
 
 /// The exchanges that all records of a node come from; `None` if there is another way.
@@ -267,7 +298,7 @@ pub fn source_tasks(plan: &PhysicalPlan, slots: &SourcePartitions) -> Vec<Option
     let mut known = BTreeMap::new();
     let task = |slot: &SourcePartition| {
         let entry = slot.bindings.first()?.entry;
-        if slot.global_end.is_some() || slot.answers_end.is_some() {
+        if slot.is_global || slot.is_answers {
             return None;
         }
         let next = known.len();
@@ -280,7 +311,7 @@ pub fn source_tasks(plan: &PhysicalPlan, slots: &SourcePartitions) -> Vec<Option
 /// How many tasks each sub-topology has.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
-    /// By node.
+    /// By node; 0 without a topic that is read.
     count: Vec<u16>,
 }
 
@@ -321,7 +352,7 @@ impl Tasks {
             }
         }
         Self {
-            count: topologies.into_iter().map(|at| count[at].max(1)).collect(),
+            count: topologies.into_iter().map(|at| count[at]).collect(),
         }
     }
 
@@ -329,6 +360,14 @@ impl Tasks {
     #[must_use]
     pub fn of(&self, node: NodeId) -> u16 {
         self.count.get(node.0 as usize).copied().unwrap_or(1).max(1)
+    }
+
+    /// Does its sub-topology read a topic, or one that an exchange stands for?
+    #[must_use]
+    pub fn has_sources(&self, node: NodeId) -> bool {
+        self.count
+            .get(node.0 as usize)
+            .is_some_and(|tasks| *tasks > 0)
     }
 
     /// By exchange node: the number of partitions of the topic it stands for.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
 use stoatflow_operators::Foreign;
+use stoatflow_state::{DatabaseFigures, StoreSize};
 
 /// Doesn't keep the application.
 pub(super) struct EngineTarget(pub Weak<Inner>);
@@ -34,6 +35,19 @@ impl AdminTarget for EngineTarget {
 
     fn is_committed(&self, wanted: &[(TopicPartition, Offset)]) -> Result<bool> {
         self.engine()?.inner.readers.is_committed(wanted)
+    }
+
+    fn store_sizes(&self) -> Result<Vec<(String, StoreSize)>> {
+        let engine = self.engine()?;
+        let backend = engine.inner.readers.state()?;
+        let spec = &engine.inner.spec;
+        let stores = spec.specs(&spec.timing())?;
+        let sizes = (stores.into_iter()).map(|store| (store.name, backend.size(store.id)));
+        Ok(sizes.collect())
+    }
+
+    fn database(&self) -> Result<Option<DatabaseFigures>> {
+        Ok(self.engine()?.inner.readers.state()?.database())
     }
 
     fn set_paused(&self, paused: bool) -> Result<()> {

@@ -1,7 +1,10 @@
 //! Questions about the committed state of a running application.
 
 use super::Engine;
-use crate::query::{CommittedSnapshot, StoreReader, StoreRequest, read_listing, readable};
+use crate::query::{
+    CommittedCut, CommittedSnapshot, StoreReader, StoreRequest, read_listing, readable,
+};
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
 use stoatflow_operators::StoreBatches;
@@ -55,6 +58,12 @@ impl Engine {
         };
         let restores = self.inner.status.state() == Lifecycle::Restoring;
         taken().map_err(|error| if restores { restoring() } else { error })
+    }
+
+    /// The committed epoch that stores show now; `None` if nothing runs. The broker has it a moment earlier.
+    #[must_use]
+    pub fn shown(&self) -> Option<Arc<CommittedCut>> {
+        self.inner.readers.cut()
     }
 
     /// The kind of a store that can be read.

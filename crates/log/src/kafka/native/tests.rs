@@ -240,7 +240,7 @@ fn reader(broker: &FaultyBroker, each: usize) -> super::NativeConsumer {
 fn seeds() -> u64 {
     #[allow(clippy::disallowed_methods)] // how long a test may take is no setting
     let asked = std::env::var("STOATFLOW_TEST_SIM_SEEDS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(10).min(2000)
+    asked.and_then(|n| n.parse().ok()).unwrap_or(5).min(2000)
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn several() -> LaneClocks {
         tasks: 2,
         by_key: false,
         dispatched: false,
+        ..ClockRule::default()
     }])
 }
 

@@ -27,12 +27,15 @@ fn asked(kind: Punctuation, interval_ms: i64, start_ms: Option<i64>, place: Opti
 }
 
 fn now(wall: i64, punctuated: i64) -> Now {
-    Now { wall, punctuated }
+    Now {
+        wall,
+        punctuated: vec![punctuated],
+    }
 }
 
 /// How often a pass at each of these times fires.
 fn fired(run: &RunCoordinator, kind: Punctuation, times: &[i64]) -> Vec<usize> {
-    let pass = |time: &i64| std::iter::from_fn(|| run.due(NODE, kind, *time)).count();
+    let pass = |time: &i64| std::iter::from_fn(|| run.due(NODE, kind, (None, *time))).count();
     times.iter().map(pass).collect()
 }
 
@@ -89,6 +92,33 @@ fn after_a_restart_what_fired_does_not_fire_again() {
     run.add(asked(StreamTime, 100, None, None), now(0, 400))
         .unwrap();
     assert_eq!(fired(&run, StreamTime, &[400]), [1]);
+}
+
+#[test]
+fn each_task_fires_by_its_own_time_and_goes_on_where_it_was() {
+    use Punctuation::StreamTime;
+    let run = RunCoordinator::new("app");
+    let now = Now {
+        wall: 0,
+        punctuated: vec![-1, 350],
+    };
+    run.add(asked(StreamTime, 100, None, Some(0)), now).unwrap();
+    let fires = |task, time| {
+        let due = || run.due(NODE, StreamTime, (task, time));
+        std::iter::from_fn(due).count()
+    };
+    let (first, second) = (Some(Task(0)), Some(Task(1)));
+    assert_eq!(
+        [fires(first, 5), fires(first, 99), fires(second, 399)],
+        [1, 0, 0]
+    );
+    assert_eq!([fires(second, 1_000), fires(first, 100)], [1, 1]);
+    // Run for all of them: as soon as the first one is due, once.
+    assert_eq!(
+        [fires(None, 199), fires(None, 250), fires(None, 250)],
+        [0, 1, 0]
+    );
+    assert_eq!([fires(second, 1_099), fires(second, 1_100)], [0, 1]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::{Builder, Built};
 use crate::Role;
 use crate::ops::process::{Process, ProcessorEnv};
+use crate::ops::tables::expire::Expire;
 use crate::ops::tables::transform_values::TransformValues;
 use stoatflow_core::{ClockId, ProcessorId, Result, StoreId};
 use stoatflow_plan::{Node, Op};
@@ -44,6 +45,26 @@ impl Builder<'_> {
                 self.writer_if(*store, key, *old)?,
                 *old,
             )),
+            Op::Expire {
+                table,
+                timers,
+                expiry,
+                old,
+                clock,
+                time,
+            } => {
+                let (stores, clocks) = ([*table, *timers], (*clock, *time));
+                let node_context = self.node_context.clone();
+                let env = ProcessorEnv::new(
+                    self.plan,
+                    node,
+                    &stores,
+                    clocks,
+                    node_context,
+                    self.foreign,
+                )?;
+                Box::new(Expire::new(env, expiry, *old)?)
+            }
             _ => return Ok(None),
         }))
     }

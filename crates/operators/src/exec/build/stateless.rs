@@ -1,6 +1,6 @@
 //! Operators that keep nothing: sources, stateless steps, exchanges and sinks.
 
-use super::{Builder, Built};
+use super::{Builder, Built, of_node};
 use crate::Args::{KeyValue, Value};
 use crate::Operator;
 use crate::ops::async_ops;
@@ -123,11 +123,10 @@ impl Builder<'_> {
                 *keep_null,
                 self.counts_ahead(node),
                 *ahead,
-                self.options
-                    .tasks
-                    .get(node.id.0 as usize)
-                    .copied()
-                    .flatten(),
+                (
+                    of_node(&self.options.tasks, node),
+                    of_node(&self.options.by_task, node),
+                ),
             )),
             Op::Sink { sink } => {
                 let to = self

@@ -251,7 +251,7 @@ fn buffers_are_used_again() {
             stores: &mut rig.stores,
             effects: &mut rig.effects,
             clocks: &mut rig.clocks,
-            share: crate::Share { lane: 0, lanes: 1 },
+            share: crate::Share::new(0, 1),
         };
         rig.chain
             .push(stoatflow_core::NodeId(0), &mut batch, &mut context)

@@ -189,7 +189,7 @@ impl Parts {
     ) -> Result<()> {
         let at = record.timestamp.0;
         if let Some(waiting) = waiting.as_deref_mut()
-            && !goes_by_min_time(context.clocks)
+            && !goes_by_min_time(context)
         {
             // What is over by this record, joinable or not, and what records of other lanes have made so
             // before it.
@@ -198,7 +198,10 @@ impl Parts {
             expired.into_iter().for_each(|one| one.give(record, rows));
         }
         let Some((key, value)) = keyed else {
-            context.clocks.observe(self.clock, record);
+            let time = context.clocks.observe(self.clock, record);
+            if let Some(waiting) = waiting {
+                waiting.see(record.task(), time, context);
+            }
             if self.outer && !record.value.is_null() {
                 self.alone(record, rows);
             } else if record.key.is_null() {
@@ -212,6 +215,9 @@ impl Parts {
         };
         self.keep(&key, value.clone(), record, context)?;
         let time = context.clocks.observe(self.clock, record);
+        if let Some(waiting) = waiting.as_deref_mut() {
+            waiting.see(record.task(), time, context);
+        }
         if let Some(waiting) = waiting.as_deref_mut().filter(|_| at == time) {
             let expired = waiting.expire(self.clock, self.side, record.task(), context)?;
             expired.into_iter().for_each(|one| one.give(record, rows));
@@ -284,6 +290,9 @@ impl Operator for StreamJoin {
         // Unless it is known which record made them come out: no headers, no place in a topic.
         let nobody = Record::default();
         for task in context.clocks.tasks(self.parts.clock) {
+            if !lock(waiting).is_due_alone(self.parts.clock, task, context) {
+                continue;
+            }
             let expired = lock(waiting).pass(self.parts.clock, task, context);
             for one in expired.map_err(|e| self.parts.node_context.name_node(e))? {
                 one.give(&nobody, &mut self.rows);

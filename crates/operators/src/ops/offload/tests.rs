@@ -386,7 +386,7 @@ fn a_record_for_which_no_other_request_can_be_made_leaves_in_its_turn() {
     rig.answers(vec![error("a", "boom", &ids[1], "1")]);
     assert_eq!(rig.handled(), ["processing_error"]);
     assert_eq!((rig.requests().0.len(), rig.rows()), (0, 2));
-    rig.restart(THRICE, Share { lane: 0, lanes: 1 });
+    rig.restart(THRICE, Share::new(0, 1));
     rig.answers(vec![answer("a", "2", &ids[1]), answer("a", "1", &ids[0])]);
     assert_eq!(rig.outputs(), ["0:a=a1+1@1"]);
     assert_eq!((rig.reasons(), rig.rows()), (vec!["duplicate_answer"], 0));

@@ -5,9 +5,11 @@
 //! interpreter is waited for (the stores see to it), so the processor may hold the interpreter here.
 
 mod atomic;
+mod tasks;
 mod timed_stores;
 
 use super::processor_env::{Connected, ProcessorEnv};
+use super::task_scans::TaskScans;
 use super::timers::LaneTimers;
 use crate::api::run_coordinator::{Asked, Now};
 use crate::{
@@ -23,9 +25,6 @@ use stoatflow_state::{
     after_prefix,
 };
 
-/// Schedules are the application's: their marks are kept in one task.
-const ALL: Task = Task(0);
-
 /// See the module.
 pub(crate) struct Host<'h, 'c> {
     env: &'h ProcessorEnv,
@@ -39,6 +38,11 @@ pub(crate) struct Host<'h, 'c> {
     updating: Option<(usize, Bytes)>,
     /// Where the record stands that the processor is called for, if it is called for one.
     place: Option<Order>,
+    /// While a schedule or a timer is called: the stream time, and in which task, if it is in one.
+    now: Option<i64>,
+    task: Option<Task>,
+    /// If scans are to see the keys of this task only.
+    scans: Option<&'h mut TaskScans>,
 }
 
 impl<'h, 'c> Host<'h, 'c> {
@@ -55,6 +59,9 @@ impl<'h, 'c> Host<'h, 'c> {
             timers: None,
             updating: None,
             place: None,
+            now: None,
+            task: None,
+            scans: None,
         }
     }
 
@@ -93,16 +100,13 @@ impl<'h, 'c> Host<'h, 'c> {
             .collect()
     }
 
-    fn scan(&mut self, store: &Connected, range: &KeyRange) -> Result<Vec<(Datum, Stored)>> {
+    fn scan(&mut self, at: usize, range: &KeyRange) -> Result<Vec<(Datum, Stored)>> {
+        let store = self.connected(at)?;
         let empty = matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to);
         if empty {
             return Ok(Vec::new());
         }
-        let epoch = self.context.epoch;
-        let found = self
-            .lane_store(store)
-            .store
-            .scan(epoch, range, usize::MAX)?;
+        let found = self.rows(at, store, range)?;
         self.decoded(store, found)
     }
 }
@@ -190,6 +194,8 @@ impl ProcessorHost for Host<'_, '_> {
         let key = store.key_bytes(key)?;
         self.not_updating(at, store, &key)?;
         let value = taken(store, value)?;
+        self.watch_key(store, &key)?;
+        self.wrote(at, store, &key);
         let epoch = self.context.epoch;
         let LaneStore { store, dirty } = self.lane_store(store);
         store.admit(epoch, &key, Some(&value))?;
@@ -241,14 +247,14 @@ impl ProcessorHost for Host<'_, '_> {
         to: Option<&Datum>,
         reverse: bool,
     ) -> Result<Vec<(Datum, Stored)>> {
-        let store = self.connected(store)?;
+        let (at, store) = (store, self.connected(store)?);
         let (from, to) = ends(store, from, to)?;
         let to = to.as_ref().map(|key| after(key));
-        self.scan(store, &KeyRange { from, to, reverse })
+        self.scan(at, &KeyRange { from, to, reverse })
     }
 
     fn prefix(&mut self, store: usize, prefix: &Datum) -> Result<Vec<(Datum, Stored)>> {
-        let store = self.connected(store)?;
+        let (at, store) = (store, self.connected(store)?);
         let from = match prefix {
             Datum::Bytes(bytes) => bytes.clone(),
             key => store.key_bytes(key)?,
@@ -258,7 +264,7 @@ impl ProcessorHost for Host<'_, '_> {
             from: Some(from),
             reverse: false,
         };
-        self.scan(store, &range)
+        self.scan(at, &range)
     }
 
     fn approximate_len(&mut self, store: usize) -> u64 {
@@ -284,8 +290,7 @@ impl ProcessorHost for Host<'_, '_> {
         } else {
             view.put(dirty, &key, start, Some(value))?;
         }
-        self.see(store, &key, start);
-        Ok(())
+        self.see(store, &key, start)
     }
 
     fn window_get(&mut self, store: usize, key: &Datum, start: i64) -> Result<Option<Stored>> {
@@ -317,7 +322,10 @@ impl ProcessorHost for Host<'_, '_> {
             Keys::Between(first, last) => {
                 let (first, last) = ends(store, first, last)?;
                 let (view, _) = self.windows(store, None)?;
-                view.fetch_keys(first.as_deref(), last.as_deref(), from, to, reverse)?
+                let mut found =
+                    view.fetch_keys(first.as_deref(), last.as_deref(), from, to, reverse)?;
+                self.keep_own(store, &mut found, |(key, ..)| key);
+                found
             }
         };
         let given = entries
@@ -340,8 +348,7 @@ impl ProcessorHost for Host<'_, '_> {
         let value = taken(store, value)?;
         let (mut view, dirty) = self.sessions(store, Some(&key))?;
         view.put(dirty, &key, start, end, Some(value))?;
-        self.see(store, &key, end);
-        Ok(())
+        self.see(store, &key, end)
     }
 
     fn session_get(
@@ -376,13 +383,15 @@ impl ProcessorHost for Host<'_, '_> {
             Keys::Between(first, last) => {
                 let (first, last) = ends(store, first, last)?;
                 let (view, _) = self.sessions(store, None)?;
-                view.find_keys(
+                let mut found = view.find_keys(
                     first.as_deref(),
                     last.as_deref(),
                     earliest_end,
                     latest_start,
                     reverse,
-                )?
+                )?;
+                self.keep_own(store, &mut found, |entry| &entry.key);
+                found
             }
         };
         let given = entries.into_iter().map(|e| {
@@ -407,7 +416,7 @@ impl ProcessorHost for Host<'_, '_> {
         let code = view
             .put(dirty, &key, Some(value).filter(|v| !v.is_null()), timestamp)?
             .code();
-        self.see(store, &key, timestamp);
+        self.see(store, &key, timestamp)?;
         Ok(code)
     }
 
@@ -422,7 +431,7 @@ impl ProcessorHost for Host<'_, '_> {
         let key = store.key_bytes(key)?;
         let (mut view, dirty) = self.versions(store, Some(&key))?;
         let ended = view.delete(dirty, &key, timestamp)?;
-        self.see(store, &key, timestamp);
+        self.see(store, &key, timestamp)?;
         ended.map(|record| version(store, record)).transpose()
     }
 
@@ -451,8 +460,9 @@ impl ProcessorHost for Host<'_, '_> {
     ) -> Result<()> {
         let connected = self.connected(store)?;
         let key = connected.key_bytes(key)?;
+        let task = self.timer_task(connected, &key);
         let timers = self.timers.as_mut().ok_or_else(no_timers)?;
-        timers.register(self.context, (store, connected), (domain, at, &key))
+        timers.register(self.context, (store, connected), (domain, at, &key), task)
     }
 
     fn timer_cancel(
@@ -489,7 +499,7 @@ impl ProcessorHost for Host<'_, '_> {
         }
         let now = Now {
             wall: self.wall_time(),
-            punctuated: self.context.clocks.mark(self.env.clock, ALL),
+            punctuated: self.env.marks(self.context.clocks),
         };
         let asked = Asked {
             node: self.env.node_context.node,
@@ -516,6 +526,9 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn stream_time(&mut self) -> i64 {
+        if let Some(now) = self.now {
+            return now;
+        }
         let clocks = &mut self.context.clocks;
         let of_task = match self.place {
             Some(place) if !clocks.by_watermark => clocks.of_task(self.env.time, place),

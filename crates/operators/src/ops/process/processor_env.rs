@@ -1,11 +1,15 @@
 //! The environment of a processor: its stores, children and clock, made once from the plan.
 //!
-//! Takes a node of the plan, gives what the host needs beside the lane's context. Never changes.
+//! Takes a node of the plan, gives what the host needs beside the lane's context. Does not change while records
+//! are processed.
 
-use crate::Foreign;
+use super::key_task_rows::is_written;
+use super::key_tasks::{KeyTasks, by_murmur2};
 use crate::support::node_context::NodeContext;
+use crate::{Context, Foreign, LaneClocks};
 use bytes::Bytes;
-use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId};
+use std::sync::Arc;
+use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId, Task};
 use stoatflow_plan::{Node, Op, PhysicalPlan, StoreKind};
 
 /// A store that a processor may reach.
@@ -21,6 +25,10 @@ pub(crate) struct Connected {
     pub read_only: bool,
     /// Do nodes of another stage write it too? They may be in another epoch.
     pub elsewhere: bool,
+    /// A global table's, which all tasks have whole.
+    pub global: bool,
+    /// In which tasks its keys are, if the processor writes it and there are several.
+    pub key_tasks: Option<Arc<KeyTasks>>,
 }
 
 /// See the module.
@@ -31,12 +39,14 @@ pub(crate) struct ProcessorEnv {
     /// Names of the children, in their order.
     pub children: Vec<String>,
     pub clock: ClockId,
-    /// Behind an exchange: the clock of its tasks' stream time.
+    /// The clock of its tasks' stream time; a global store's processor has none.
     pub time: Option<ClockId>,
+    /// Does it get only ticks of scheduled sources? They are of no task.
+    pub ticks: bool,
 }
 
 impl ProcessorEnv {
-    /// `clock`: the application's, and behind an exchange that of its tasks.
+    /// `clock`: the application's, and that of its tasks.
     pub fn new(
         plan: &PhysicalPlan,
         node: &Node,
@@ -59,6 +69,8 @@ impl ProcessorEnv {
                 clock: store.clock.unwrap_or(clock),
                 read_only: is_kept_by_another(plan, node, *id),
                 elsewhere: is_written_elsewhere(plan, node, *id),
+                global: is_global(plan, *id),
+                key_tasks: None,
             })
         });
         let children = node.children.iter().map(|child| {
@@ -72,7 +84,68 @@ impl ProcessorEnv {
             node_context,
             clock,
             time,
+            ticks: plan.by_clock().get(node.id.0 as usize) == Some(&true),
         })
+    }
+
+    /// Begins to watch in which tasks the keys of its stores are.
+    pub fn watch_keys(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let Some(clock) = self.time.filter(|clock| context.clocks.has_tasks(*clock)) else {
+            return Ok(());
+        };
+        let tasks = context.clocks.task_count(clock);
+        let run = Arc::clone(&context.clocks.run);
+        for store in &mut self.stores {
+            if store.read_only || store.global || store.kind == StoreKind::Timers {
+                continue;
+            }
+            let open = || KeyTasks::open(tasks, |misfit| is_written(&store.name, misfit, context));
+            store.key_tasks = Some(run.key_tasks(store.id, open)?);
+        }
+        Ok(())
+    }
+
+    /// Stores whose keys don't say in which task they are.
+    pub fn scattered(&self) -> impl Iterator<Item = &str> {
+        let unknown = |store: &&Connected| {
+            let tasks = store.key_tasks.as_ref();
+            tasks.is_some_and(|tasks| !tasks.are_known())
+        };
+        self.stores.iter().filter(unknown).map(|store| &*store.name)
+    }
+
+    /// The stream time of each task. One without a task, for all of them: the watermark, and where keys don't say
+    /// in which task they are, the time of the task that is furthest behind.
+    pub fn times(&self, clocks: &LaneClocks) -> Vec<(Option<Task>, i64)> {
+        match self.time.filter(|clock| clocks.has_tasks(*clock)) {
+            Some(clock) if self.scattered().next().is_none() => {
+                let tasks = (0..clocks.task_count(clock)).map(Task);
+                let time = |task| (Some(task), clocks.stream(clock, task));
+                tasks.map(time).collect()
+            }
+            Some(clock) => vec![(None, clocks.lowest(clock))],
+            None => vec![(None, clocks.task_time(self.clock, self.time, Task(0)))],
+        }
+    }
+
+    /// Up to this time the schedules of a task were run, or those of all tasks.
+    pub fn set_mark(&self, task: Option<Task>, time: i64, context: &mut Context<'_>) {
+        let clock = self.time.unwrap_or(self.clock);
+        match task {
+            Some(task) => context.clocks.set_mark(clock, task, time),
+            None => {
+                for task in (0..context.clocks.task_count(clock)).map(Task) {
+                    context.clocks.set_mark(clock, task, time);
+                }
+            }
+        }
+    }
+
+    /// By task, up to which time schedules were run.
+    pub fn marks(&self, clocks: &LaneClocks) -> Vec<i64> {
+        let clock = self.time.unwrap_or(self.clock);
+        let task = (0..clocks.task_count(clock)).map(Task);
+        task.map(|task| clocks.mark(clock, task)).collect()
     }
 
     /// Adds the coordinates of a record to an error.
@@ -140,7 +213,22 @@ fn below(plan: &PhysicalPlan, entry: stoatflow_core::NodeId, node: &Node) -> boo
             .is_some_and(|above| above.children.contains(&node.id))
 }
 
+fn is_global(plan: &PhysicalPlan, store: StoreId) -> bool {
+    let global = plan.sources.iter().filter(|source| source.global);
+    global
+        .flat_map(|source| &plan.nodes[source.entry.0 as usize].children)
+        .any(|node| plan.nodes[node.0 as usize].op.stores().contains(&store))
+}
+
 impl Connected {
+    /// In which task's part of the store is a key? Where that is not known (a store that is only read, or a schedule
+    /// that has just put a key that is elsewhere) each row is in one part, by what most producers do.
+    pub fn task_of(&self, key: &[u8], tasks: u16) -> Task {
+        let key = self.key.affinity(key);
+        let known = self.key_tasks.as_ref().and_then(|tasks| tasks.of(key));
+        known.unwrap_or_else(|| by_murmur2(key, tasks))
+    }
+
     pub fn key_bytes(&self, key: &Datum) -> Result<Bytes> {
         let bytes = self.key.encode(key).map_err(|e| self.named(e))?;
         bytes.ok_or_else(|| {

@@ -14,11 +14,12 @@ mod timer_queue;
 pub(crate) use timer_queue::{Due, Now, TimerQueue};
 
 use super::processor_env::{Connected, ProcessorEnv};
-use crate::{Context, jump_hash, key_hash};
+use crate::Context;
+use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::sync::Arc;
-use stoatflow_core::{Epoch, Error, Result};
+use stoatflow_core::{Epoch, Error, Result, Task};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{TimerDomain, TimerView, split_timer, timer_key, timer_row};
 
@@ -28,6 +29,8 @@ pub(crate) struct LaneTimers {
     timer_queue: Arc<TimerQueue>,
     /// The places of the stores among the seat's.
     seats: Vec<usize>,
+    /// How many tasks there are, each with a time of its own.
+    tasks: usize,
     due: Peekable<std::vec::IntoIter<Due>>,
     /// Registered while this pass lasts, and to be fired in it.
     fresh: BTreeSet<Due>,
@@ -50,17 +53,23 @@ impl LaneTimers {
         }
         let now = now(env, context);
         let timer_queue = context.clocks.run.timer_queue(env.node_context.node, || {
-            TimerQueue::open(&views(env, &seats, context)?, context.share.lanes, now)
+            TimerQueue::open(&views(env, &seats, context)?, context.share.lanes, &now)
         })?;
         Ok(Some(Self {
             timer_queue,
             seats,
+            tasks: now.event.len(),
             due: Vec::new().into_iter().peekable(),
             fresh: BTreeSet::new(),
             cancelled: BTreeSet::new(),
             firing: None,
             done: Epoch(0),
         }))
+    }
+
+    /// Were timers of this time fired before, in this task?
+    pub fn is_past(&self, store: usize, domain: TimerDomain, at: (Task, i64)) -> Result<bool> {
+        Ok(self.timer_queue.is_past(self.place(store)?, domain, at))
     }
 
     fn place(&self, store: usize) -> Result<usize> {
@@ -73,22 +82,24 @@ impl LaneTimers {
         self.timer_queue.is_cut(epoch) && self.done != epoch
     }
 
-    /// Registers a timer of the key with these bytes.
+    /// Registers a timer of the key with these bytes, which waits for the time of a task.
     pub fn register(
         &mut self,
         context: &mut Context<'_>,
         (store, connected): (usize, &Connected),
         (domain, at, key): (TimerDomain, i64, &[u8]),
+        task: Task,
     ) -> Result<()> {
         let place = self.place(store)?;
         let row = timer_row(domain, at, key);
         let (epoch, wall) = (context.epoch, context.clocks.wall);
         let kept = context.store(connected.id);
-        TimerView::new(&kept.store, epoch)?.put(&mut kept.dirty, &row, wall)?;
-        let due = Due { row, place };
+        let said = Some(task).filter(|_| self.tasks > 1);
+        TimerView::new(&kept.store, epoch)?.put(&mut kept.dirty, &row, said, wall)?;
+        let due = Due { row, place, task };
         self.cancelled.remove(&due);
-        if !self.timer_queue.is_past(place, domain, at) {
-            self.timer_queue.expect(place, domain, at);
+        if !self.timer_queue.is_past(place, domain, (task, at)) {
+            self.timer_queue.expect(place, domain, (task, at));
             return Ok(());
         }
         let cut = self.timer_queue.is_cut(epoch);
@@ -120,7 +131,8 @@ impl LaneTimers {
         let kept = context.store(connected.id);
         TimerView::new(&kept.store, epoch)?.remove(&mut kept.dirty, &row, wall)?;
         if self.is_passing(epoch) {
-            let due = Due { row, place };
+            let task = Task(0);
+            let due = Due { row, place, task };
             self.fresh.remove(&due);
             self.cancelled.insert(due);
         }
@@ -129,12 +141,18 @@ impl LaneTimers {
 
     /// In the lane that punctuates, while all stand still: finds what is due for all of them.
     pub fn cut(&self, env: &ProcessorEnv, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, lanes, now) = (context.epoch, context.share.lanes, now(env, context));
+        let (epoch, share, now) = (context.epoch, context.share, now(env, context));
         let views = views(env, &self.seats, context)?;
-        self.timer_queue.cut(epoch, now, &views, |due| {
+        let clock = env.time.unwrap_or(env.clock);
+        let task_of = |place: usize, row: &Bytes| {
+            let key = timer_key(row);
+            let own = env.stores[self.seats[place]].key.affinity(&key);
+            context.clocks.task_of(clock, own)
+        };
+        self.timer_queue.cut(epoch, &now, &views, task_of, |due| {
             let key = timer_key(&due.row);
             let own = env.stores[self.seats[due.place]].key.affinity(&key);
-            jump_hash(key_hash(own), lanes) as usize
+            share.lane_of(own) as usize
         })
     }
 
@@ -196,10 +214,19 @@ fn follows(now: &Due, due: &Due) -> bool {
 }
 
 fn now(env: &ProcessorEnv, context: &Context<'_>) -> Now {
-    let event = context.clocks.event_time(env.clock);
+    let clocks = &context.clocks;
+    let event = match env.time.filter(|clock| clocks.has_tasks(*clock)) {
+        Some(clock) => {
+            let tasks = (0..clocks.task_count(clock)).map(Task);
+            tasks.map(|task| clocks.stream(clock, task)).collect()
+        }
+        None => vec![clocks.task_time(env.clock, env.time, Task(0))],
+    };
+    // Before the first record there is no time, and nothing is due.
+    let begun = |time: i64| if time < 0 { i64::MIN } else { time };
     Now {
-        event: (event >= 0).then_some(event),
-        wall: context.clocks.wall.0,
+        event: event.into_iter().map(begun).collect(),
+        wall: [clocks.wall.0],
     }
 }
 

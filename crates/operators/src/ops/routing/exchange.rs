@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::api::share;
 use crate::ops::aggregates::count::Preaggregate;
 use crate::support::dropped;
 use crate::support::node_context::NodeContext;
@@ -28,6 +29,8 @@ pub(crate) struct Exchange {
     stays: bool,
     /// Of that topic: how many partitions.
     tasks: Option<u16>,
+    /// Do all keys of a task go to one lane? See [`crate::Share`].
+    by_task: Option<u16>,
 }
 
 impl Exchange {
@@ -39,7 +42,7 @@ impl Exchange {
         keep_null: bool,
         counted: bool,
         stays: bool,
-        tasks: Option<u16>,
+        (tasks, by_task): (Option<u16>, Option<u16>),
     ) -> Self {
         Self {
             node_context,
@@ -49,6 +52,7 @@ impl Exchange {
             preaggregate: counted.then(Preaggregate::default),
             stays,
             tasks,
+            by_task,
         }
     }
 
@@ -78,7 +82,7 @@ impl Exchange {
             Some(tasks) => Some(Task::of(partition_of(key, i32::from(tasks)))),
         };
         Way {
-            hash: key_hash(affinity),
+            hash: share::hash(affinity, self.by_task),
             task,
         }
     }
@@ -209,8 +213,12 @@ impl Exchange {
         bytes[2..4].copy_from_slice(&origin.topic.to_be_bytes());
         bytes[4..].copy_from_slice(&origin.partition.0.to_be_bytes());
         let partition = origin.partition.0.max(0);
+        let hash = match self.by_task {
+            None => key_hash(&bytes),
+            Some(tasks) => share::task_hash(Task::of(partition % i32::from(tasks.max(1)))),
+        };
         Way {
-            hash: key_hash(&bytes),
+            hash,
             task: (self.tasks).map(|tasks| Task::of(partition % i32::from(tasks.max(1)))),
         }
     }

@@ -82,7 +82,7 @@ impl SessionAggregate {
     ) -> Result<Option<Due>> {
         let mut earliest = i64::MAX;
         while let Some(record) = records.get(*next) {
-            let due = self.closing.before(context.clocks, earliest, record);
+            let due = self.closing.before(context, earliest, record);
             if due.is_some() {
                 return Ok(due);
             }
@@ -98,7 +98,7 @@ impl SessionAggregate {
             let stream = context.clocks.observe(self.clock, record);
             let close_time = stream.saturating_sub(self.open_ms);
             earliest = earliest.min(at);
-            let due = self.closing.after(context.clocks, stream, earliest, record);
+            let due = self.closing.after(context, stream, earliest, record);
             let key = self.kept.writer.key(record)?;
             see_key(context, self.kept.clock, record.task(), &key)?;
             self.rows.add(key, record);
@@ -407,7 +407,7 @@ impl Operator for SessionAggregate {
     }
 
     fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let due = self.closing.everywhere(context.clocks);
+        let due = self.closing.everywhere(context);
         due.iter().try_for_each(|due| self.close(due, out, context))
     }
 

@@ -71,7 +71,7 @@ impl SlidingAggregate {
     ) -> Result<Option<Due>> {
         let mut earliest = i64::MAX;
         while let Some(record) = input.peek() {
-            let due = self.closing.before(context.clocks, earliest, record);
+            let due = self.closing.before(context, earliest, record);
             if due.is_some() {
                 return Ok(due);
             }
@@ -87,9 +87,7 @@ impl SlidingAggregate {
             if in_time {
                 earliest = earliest.min(self.before(at));
             }
-            let due = self
-                .closing
-                .after(context.clocks, stream, earliest, &record);
+            let due = self.closing.after(context, stream, earliest, &record);
             if in_time {
                 let key = self.kept.writer.key(&record)?;
                 see_key(context, self.kept.clock, record.task(), &key)?;
@@ -218,7 +216,7 @@ impl Operator for SlidingAggregate {
     }
 
     fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let due = self.closing.everywhere(context.clocks);
+        let due = self.closing.everywhere(context);
         due.iter().try_for_each(|due| self.close(due, out, context))
     }
 

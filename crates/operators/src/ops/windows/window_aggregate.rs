@@ -78,7 +78,7 @@ impl WindowAggregate {
         context: &mut Context<'_>,
     ) -> Result<Option<Due>> {
         while let Some(record) = records.get(*next) {
-            let due = self.closing.before(context.clocks, i64::MAX, record);
+            let due = self.closing.before(context, i64::MAX, record);
             if due.is_some() {
                 return Ok(due);
             }
@@ -98,7 +98,7 @@ impl WindowAggregate {
             let stream = context.clocks.observe(self.clock, record);
             let close_time = stream.saturating_sub(self.grace_ms);
             self.assign(at, record, close_time, context)?;
-            let due = self.closing.after(context.clocks, stream, i64::MAX, record);
+            let due = self.closing.after(context, stream, i64::MAX, record);
             if due.is_some() {
                 return Ok(due);
             }
@@ -244,7 +244,7 @@ impl Operator for WindowAggregate {
     }
 
     fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let due = self.closing.everywhere(context.clocks);
+        let due = self.closing.everywhere(context);
         due.iter().try_for_each(|due| self.close(due, out, context))
     }
 

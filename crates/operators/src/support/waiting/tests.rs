@@ -24,6 +24,7 @@ impl Rig {
             tasks: 4,
             by_key: false,
             dispatched: false,
+            ..ClockRule::default()
         };
         let mut clocks = LaneClocks::new(2, false).ruled(&[rule, rule]);
         let names = ["one", "other"].map(|name| Bytes::copy_from_slice(name.as_bytes()));
@@ -44,7 +45,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: Share { lane: 0, lanes: 1 },
+            share: Share::new(0, 1),
         }
     }
 

@@ -159,9 +159,26 @@ impl KafkaProducer {
                 {
                     self.guard().serve(Duration::from_millis(5));
                 }
+                Some(Some(fault)) if fault.code == Code::State && !fault.fatal => {
+                    return Err(self.given_up(&fault, what));
+                }
                 Some(Some(fault)) => return Err(self.fail(&fault, what)),
             }
         }
+    }
+
+    /// librdkafka has given the transaction up, after a record that the broker refused or a silence of the broker, and
+    /// says "erroneous state" to every call from then on. The reason, where there is a delivery report with it.
+    fn given_up(&self, fault: &Fault, what: &str) -> Error {
+        self.guard().serve(Duration::ZERO);
+        if let Err(reason) = self.delivered() {
+            return reason;
+        }
+        Error::unavailable(format!(
+            "{what} of '{}': librdkafka has given the transaction up ({})",
+            self.id, fault.said
+        ))
+        .hint(AGAIN)
     }
 
     /// A call of librdkafka never came back: what it uses must stay where it is.

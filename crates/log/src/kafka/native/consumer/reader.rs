@@ -47,7 +47,7 @@ const REST: Duration = Duration::from_millis(3);
 /// A last fetch is sent this long before the poll ends, so that a commit behind it is for all there is.
 const LEAD: Duration = Duration::from_micros(700);
 /// The longest pause between two fetches from a broker, whatever was asked for.
-const LONGEST_REST: Duration = Duration::from_millis(15);
+pub(in crate::kafka::native) const LONGEST_REST: Duration = Duration::from_millis(15);
 /// How long an assignment may take to find out whether its topics exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
 
@@ -428,7 +428,7 @@ impl NativeConsumer {
                 rest
             };
             let nodes = self.flights.keys().copied();
-            self.cluster.wait(nodes, left.min(most));
+            self.cluster.wait_or_connected(nodes, left.min(most));
         }
     }
 }

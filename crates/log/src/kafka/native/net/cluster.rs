@@ -17,6 +17,7 @@ use kafka_protocol::messages::{
     FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
+use rustix::event::PollFd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,12 +127,28 @@ impl Cluster {
         }
     }
 
-    /// Waits for an answer of one of them, or for a connection that is being made.
+    /// Waits for an answer of one of them.
     pub(in crate::kafka::native) fn wait(&self, nodes: impl Iterator<Item = Node>, most: Duration) {
-        let asked = nodes.filter_map(|node| self.data.get(&node)?.poll_fd());
+        wait(&mut self.sockets(nodes).collect::<Vec<_>>(), most);
+    }
+
+    /// Waits for an answer of one of them, or for a connection that is being made. Whoever calls takes it: it ends the
+    /// next wait at once too.
+    pub(in crate::kafka::native) fn wait_or_connected(
+        &self,
+        nodes: impl Iterator<Item = Node>,
+        most: Duration,
+    ) {
         let made = self.data.values().filter(|way| way.is_connecting());
         let made = made.filter_map(BrokerLink::poll_fd);
-        wait(&mut asked.chain(made).collect::<Vec<_>>(), most);
+        wait(
+            &mut self.sockets(nodes).chain(made).collect::<Vec<_>>(),
+            most,
+        );
+    }
+
+    fn sockets(&self, nodes: impl Iterator<Item = Node>) -> impl Iterator<Item = PollFd<'_>> {
+        nodes.filter_map(|node| self.data.get(&node)?.poll_fd())
     }
 
     /// The connection for questions to a broker.

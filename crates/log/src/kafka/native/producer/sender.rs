@@ -220,13 +220,18 @@ impl Sender {
     ) -> Result<(), SendError> {
         self.drive(at, all)?;
         let soon = self.not_before.saturating_sub(self.clock.monotonic());
-        let most = match (self.accumulator.is_flying(), soon.is_zero()) {
-            (true, true) => most,
-            // Nobody will answer: what waits goes as soon as it may.
-            (false, true) => self.pause_for(at, most),
-            (_, false) => most.min(soon),
-        };
-        at.cluster.wait(self.accumulator.flying(), most);
+        if soon.is_zero() {
+            let most = match self.accumulator.is_flying() {
+                true => most,
+                // Nobody will answer: what waits goes as soon as it may.
+                false => self.pause_for(at, most),
+            };
+            at.cluster
+                .wait_or_connected(self.accumulator.flying(), most);
+        } else {
+            // Nothing is sent before, so a connection that is there sooner would be waited on without a pause.
+            at.cluster.wait(self.accumulator.flying(), most.min(soon));
+        }
         self.drive(at, all)
     }
 

@@ -150,7 +150,7 @@ pub(super) fn opened(rig: &mut Rig, mut fresh: Rig) -> stoatflow_core::Result<()
     fresh.chain.open(&mut context)
 }
 
-pub(super) const ALONE: Share = Share { lane: 0, lanes: 1 };
+pub(super) const ALONE: Share = Share::new(0, 1);
 
 #[test]
 fn after_a_restart_parked_calls_begin_again_before_anything_newer() {
@@ -222,7 +222,7 @@ fn with_other_lanes_each_row_is_taken_by_one() {
     one.barrier();
     let mut begun: Vec<String> = Vec::new();
     for lane in 0..3 {
-        let hand = restarted(&mut one, Share { lane, lanes: 3 });
+        let hand = restarted(&mut one, Share::new(lane, 3));
         // Of each key the first, and all without a key.
         while let Some(next) = hand.running().first().cloned() {
             hand.gives(&next, &next);
@@ -246,7 +246,7 @@ fn rows_of_several_lanes_meet_in_one() {
     // Each lane begins to count at the same number.
     for lane in 0..3 {
         rig.chain = super::rig(&hand, 100, 0).chain;
-        rig.share = Share { lane, lanes: 3 };
+        rig.share = Share::new(lane, 3);
         let mine = |n: &i64| rig.share.owns(format!("k{}", n % 10).as_bytes());
         let all: Vec<i64> = (0..30).filter(mine).collect();
         let all = all

@@ -261,7 +261,7 @@ fn a_lane_loads_what_waits_for_its_keys_only() {
         let mut rig = outer(joiner("pair_text"), "string");
         rig.push_at(0, keys.map(|key| record(key, "1", 1)).to_vec())
             .unwrap();
-        rig.share = Share { lane, lanes: 2 };
+        rig.share = Share::new(lane, 2);
         rig.clocks = crate::LaneClocks::new(4, false);
         rig.reopen(outer(joiner("pair_text"), "string"));
         rig.clocks.see(ClockId(0), stoatflow_core::Task(0), 50);

@@ -4,15 +4,18 @@
 //! entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in memory, in
 //! order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
 //!
-//! What is over comes out when it is over, in the name of the record that made it so. If an interval is
-//! given, and with one lane, passes over what waits take place exactly when they do in Kafka Streams, which
-//! avoids them with `min_time`. That isn't the earliest time that waits: a pass leaves it at the last entry
+//! What is over comes out when it is over, in the name of the record that made it so. If an interval is given, a
+//! lane has all keys of its tasks, and passes over what waits take place exactly when they do in Kafka Streams,
+//! which avoids them with `min_time`. That isn't the earliest time that waits: a pass leaves it at the last entry
 //! that it looked at, so results may come out later than their windows end.
+
+#[cfg(test)]
+mod tests;
 
 use super::Rows;
 use crate::support::time_index::TimeIndex;
 use crate::support::waiting::{self, Tasks};
-use crate::{Context, LaneClocks, LaneStore};
+use crate::{Context, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::Arc;
 use stoatflow_core::{
@@ -73,21 +76,70 @@ pub(crate) struct Expired {
     trigger: Option<(Origin, Headers)>,
 }
 
-/// When passes over what waits in a task take place.
+/// When the next pass over what waits in a task takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NextPass {
+    /// See the module; `None`: in any case.
+    min_time: Option<i64>,
+    /// Not before this time of the machine's clock.
+    not_before: i64,
+}
+
+impl NextPass {
+    const AT_ONCE: Self = Self {
+        min_time: None,
+        not_before: i64::MIN,
+    };
+
+    /// Is it too early for a pass? A time further away than the interval is that of a clock that was set back, or
+    /// of a longer interval before a restart.
+    const fn is_early(self, now: i64, interval: i64) -> bool {
+        now < self.not_before && self.not_before.saturating_sub(now) <= interval
+    }
+
+    /// As a row; none where nothing is to be said.
+    fn stored(self) -> Option<Stored> {
+        (self != Self::AT_ONCE).then(|| {
+            let mut value = BytesMut::with_capacity(17);
+            value.put_i64(self.min_time.unwrap_or(i64::MIN));
+            value.put_i64(self.not_before);
+            value.put_u8(u8::from(self.min_time.is_some()));
+            Stored {
+                value: Datum::Bytes(value.freeze()),
+                timestamp: Timestamp(self.min_time.unwrap_or(0)),
+            }
+        })
+    }
+
+    /// Rows of eight bytes say the first time only.
+    fn restored(row: &Stored) -> Self {
+        let Datum::Bytes(bytes) = &row.value else {
+            return Self::AT_ONCE;
+        };
+        let number = |at: usize| Some(i64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        Self {
+            min_time: number(0).filter(|_| bytes.get(16) != Some(&0)),
+            not_before: number(8).unwrap_or(i64::MIN),
+        }
+    }
+}
+
+/// Passes over what waits in a task.
 #[derive(Debug)]
 struct Passes {
-    /// See the module; `None`: a pass takes place in any case.
-    min_time: Option<i64>,
-    kept_min_time: Option<i64>,
-    next_pass: i64,
+    next: NextPass,
+    /// As its row says.
+    kept: NextPass,
+    /// Up to which stream time this lane's records have come.
+    seen: i64,
 }
 
 impl Default for Passes {
     fn default() -> Self {
         Self {
-            min_time: None,
-            kept_min_time: None,
-            next_pass: i64::MIN,
+            next: NextPass::AT_ONCE,
+            kept: NextPass::AT_ONCE,
+            seen: -1,
         }
     }
 }
@@ -127,6 +179,9 @@ impl Waiting {
         }
         let (epoch, share) = (context.epoch, context.share);
         let tasks = Tasks::read(clock, context)?;
+        for task in context.clocks.tasks(clock) {
+            self.passes(task).seen = context.clocks.stream(clock, task);
+        }
         let store = Arc::clone(&context.store(self.shape.store).store);
         let mut range = KeyRange::default();
         loop {
@@ -139,9 +194,11 @@ impl Waiting {
                 let (time, rest) = split_time_key(&whole).ok_or_else(broken)?;
                 if rest.is_empty() || rest.len() == TASK {
                     let task = rest.first_chunk().map_or(0, |at| u16::from_be_bytes(*at));
-                    let passes = self.passes(Task(task));
-                    passes.min_time = time_of(&stored);
-                    passes.kept_min_time = passes.min_time;
+                    if share.owns_task(Task(task)) {
+                        let passes = self.passes(Task(task));
+                        passes.next = NextPass::restored(&stored);
+                        passes.kept = passes.next;
+                    }
                     continue;
                 }
                 if rest.len() < SIDE + NUMBER {
@@ -173,7 +230,8 @@ impl Waiting {
         let last = numbered(self.lines.line(task), side, key, time).last();
         let rest = rest(side, key, last.map_or(0, number_of).saturating_add(1));
         let passes = self.passes(task);
-        passes.min_time = Some(passes.min_time.map_or(time, |min| min.min(time)));
+        let min_time = &mut passes.next.min_time;
+        *min_time = Some(min_time.map_or(time, |min| min.min(time)));
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.shape.store);
         let timestamp = Timestamp(time);
@@ -218,7 +276,7 @@ impl Waiting {
         let stream_time = context.clocks.stream(clock, task);
         let reach = self.shape.reach[side as usize];
         let early = |min: i64| min.saturating_add(reach) >= stream_time;
-        if goes_by_min_time(context.clocks) && self.passes(task).min_time.is_some_and(early) {
+        if goes_by_min_time(context) && self.passes(task).next.min_time.is_some_and(early) {
             return Ok(Vec::new());
         }
         self.pass(clock, task, context)
@@ -233,7 +291,7 @@ impl Waiting {
     ) -> Result<Vec<Expired>> {
         let task = context.clocks.task(task);
         let stream_time = context.clocks.stream(clock, task);
-        let by_min_time = goes_by_min_time(context.clocks);
+        let by_min_time = goes_by_min_time(context);
         let interval = context.clocks.join_emit_interval_ms;
         let (least, now) = (
             self.shape.reach[0].min(self.shape.reach[1]),
@@ -243,12 +301,13 @@ impl Waiting {
         if !by_min_time && oldest.is_none_or(|time| time.saturating_add(least) >= stream_time) {
             return Ok(Vec::new());
         }
-        let passes = self.passes(task);
-        if now < passes.next_pass {
-            return Ok(Vec::new());
-        }
-        if by_min_time {
-            passes.next_pass = now.saturating_add(interval.unwrap_or(0));
+        // Without a pause there is nothing to remember.
+        if let Some(interval) = interval.filter(|interval| by_min_time && *interval > 0) {
+            let next = &mut self.passes(task).next;
+            if next.is_early(now, interval) {
+                return Ok(Vec::new());
+            }
+            next.not_before = now.saturating_add(interval);
         }
         let due = self.look(task, stream_time);
         due.into_iter()
@@ -279,7 +338,7 @@ impl Waiting {
                 due.push((time, rest.clone()));
             }
         }
-        self.passes(task).min_time = min_time;
+        self.passes(task).next.min_time = min_time;
         due
     }
 
@@ -307,7 +366,7 @@ impl Waiting {
         let name = context.clocks.name_at(clock, task, over);
         Ok(Expired {
             side,
-            trigger: name.cloned(),
+            trigger: name.filter(|_| !goes_by_min_time(context)).cloned(),
             key: self.shape.key.decode(Some(rest.slice_ref(key)))?,
             value: self.shape.serde(side).decode(Some(value))?,
             time,
@@ -326,21 +385,33 @@ impl Waiting {
         store.put(epoch, dirty, &time_key(time, rest), None)
     }
 
-    /// The batch is done: `min_time` is kept with what waits, so that a restart changes nothing. (With
-    /// several lanes it means nothing.)
+    /// A record of a task has been taken, which had moved its stream time to this.
+    pub fn see(&mut self, task: Task, stream_time: i64, context: &Context<'_>) {
+        if goes_by_min_time(context) {
+            self.passes(task).seen = stream_time;
+        }
+    }
+
+    /// Is a pass to be made without a record of this lane? Not where Kafka Streams makes none, unless records of other
+    /// lanes have moved the time: those of keys that their producer put elsewhere than where they belong.
+    pub fn is_due_alone(&mut self, clock: ClockId, task: Task, context: &Context<'_>) -> bool {
+        let stream_time = context.clocks.stream(clock, task);
+        !goes_by_min_time(context) || stream_time > self.passes(task).seen
+    }
+
+    /// The batch is done: when passes take place is kept with what waits, so that a restart changes nothing.
     pub fn settle(&mut self, context: &mut Context<'_>) -> Result<()> {
-        if !goes_by_min_time(context.clocks) {
+        if !goes_by_min_time(context) {
             return Ok(());
         }
+        let share = context.share;
         for (at, passes) in (0u16..).zip(&mut self.passes) {
-            if passes.min_time == passes.kept_min_time {
+            // Each row has one writer.
+            if passes.next == passes.kept || !share.owns_task(Task(at)) {
                 continue;
             }
-            passes.kept_min_time = passes.min_time;
-            let value = passes.min_time.map(|time| Stored {
-                value: Datum::Bytes(Bytes::copy_from_slice(&time.to_be_bytes())),
-                timestamp: Timestamp(time),
-            });
+            passes.kept = passes.next;
+            let value = passes.next.stored();
             let task = at.to_be_bytes();
             let row = time_key(i64::MAX, if at == 0 { &[] } else { &task });
             let epoch = context.epoch;
@@ -391,8 +462,11 @@ impl Expired {
 }
 
 /// Do passes take place when Kafka Streams makes them?
-pub(super) const fn goes_by_min_time(clocks: &LaneClocks) -> bool {
-    clocks.join_emit_interval_ms.is_some() && clocks.is_alone() && clocks.moves_with_records()
+pub(super) const fn goes_by_min_time(context: &Context<'_>) -> bool {
+    let clocks = &*context.clocks;
+    clocks.join_emit_interval_ms.is_some()
+        && context.share.has_whole_tasks()
+        && clocks.moves_with_records()
 }
 
 /// An entry behind its time: side, key, number.
@@ -413,13 +487,6 @@ fn key_in(rest: &[u8]) -> &[u8] {
 fn number_of(rest: &Bytes) -> u32 {
     rest.last_chunk()
         .map_or(0, |number| u32::from_be_bytes(*number))
-}
-
-fn time_of(stored: &Stored) -> Option<i64> {
-    match &stored.value {
-        Datum::Bytes(bytes) => bytes.first_chunk().map(|time| i64::from_be_bytes(*time)),
-        _ => None,
-    }
 }
 
 fn broken() -> Error {

@@ -16,7 +16,7 @@ fn turn(
         stores: &mut [],
         effects: &mut Effects::default(),
         clocks: &mut LaneClocks::new(0, true),
-        share: Share { lane: 0, lanes: 1 },
+        share: Share::new(0, 1),
     };
     act(merge, &mut out, &mut context);
     let shown = out.iter();

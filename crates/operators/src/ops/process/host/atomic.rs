@@ -37,6 +37,8 @@ impl Host<'_, '_> {
                 "take the locks of all keys first: with context.locks(...), then get() and put()",
             ));
         }
+        self.watch_key(store, &key)?;
+        self.wrote(at, store, &key);
         self.updating = Some((at, key.clone()));
         let kept = Arc::clone(&self.lane_store(store).store);
         let (epoch, mut dirty) = (self.context.epoch, Dirty::default());
@@ -62,6 +64,8 @@ impl Host<'_, '_> {
         let key = store.key_bytes(key)?;
         self.not_updating(at, store, &key)?;
         let value = taken(store, value)?;
+        self.watch_key(store, &key)?;
+        self.wrote(at, store, &key);
         let epoch = self.context.epoch;
         let LaneStore { store: kept, dirty } = self.lane_store(store);
         let found = match kept.get(epoch, &key)? {
@@ -88,6 +92,7 @@ impl Host<'_, '_> {
         store.writable()?;
         let key = store.key_bytes(key)?;
         self.not_updating(at, store, &key)?;
+        self.wrote(at, store, &key);
         let gone = Stored {
             value: Datum::Null,
             timestamp: Timestamp(time),

@@ -7,32 +7,26 @@ use super::Host;
 use crate::LaneStore;
 use crate::ops::process::processor_env::Connected;
 use bytes::Bytes;
-use stoatflow_core::{Result, Task};
+use stoatflow_core::Result;
 use stoatflow_state::{Dirty, SessionView, VersionedView, WindowView};
 
 impl Host<'_, '_> {
-    /// The task of a key: that of the record which the processor is called for, as in Kafka Streams.
-    /// A schedule or a timer is called for none.
-    pub(super) fn task(&self, store: &Connected, key: &Bytes) -> Task {
-        match self.place {
-            Some(place) => place.task(),
-            None => self.context.clocks.task_of(store.clock, key),
-        }
-    }
-
-    /// By which time rows of a key have expired; of all keys: what has expired in every task.
+    /// By which time rows of a key have expired; of all keys: what has expired in every task, or in the one that is
+    /// looked through.
     pub(super) fn observed(&self, store: &Connected, key: Option<&Bytes>) -> i64 {
         let clocks = &self.context.clocks;
-        match key {
-            Some(key) => clocks.stream(store.clock, self.task(store, key)),
-            None => clocks.lowest(store.clock),
+        match (key, self.task.filter(|_| self.scans.is_some())) {
+            (Some(key), _) => clocks.stream(store.clock, self.task(store, key)),
+            (None, Some(task)) => clocks.stream(store.clock, task),
+            (None, None) => clocks.lowest(store.clock),
         }
     }
 
     /// A store has taken something of this time.
-    pub(super) fn see(&mut self, store: &Connected, key: &Bytes, time: i64) {
+    pub(super) fn see(&mut self, store: &Connected, key: &Bytes, time: i64) -> Result<()> {
         let task = self.task(store, key);
         self.context.clocks.see(store.clock, task, time);
+        self.watch_key(store, key)
     }
 
     pub(super) fn windows(

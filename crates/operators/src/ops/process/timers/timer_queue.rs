@@ -1,16 +1,20 @@
 //! The pending timers of one processor, shared by the lanes of a run.
 //!
 //! Takes registrations from any lane; at the cut, while all lanes stand still, gives each lane the timers
-//! of its keys that are due. Owns the knowledge that spares reads: nothing is read while the smallest time
-//! that may be pending is later, and what was fired is not read again, because reads begin behind it.
-//! Memory grows with what one cut fires, never with what is pending: more than that waits for the cut
-//! after. Never calls a processor, never writes a store.
+//! of its keys that are due. By event time each task has its own time. Owns the knowledge that spares reads:
+//! nothing is read while the smallest time that may be pending is later, and what was fired is not read again,
+//! because reads begin behind it. Memory grows with what one cut fires, never with what is pending: more than that
+//! waits for the cut after. Never calls a processor, never writes a store.
 
+mod line;
+
+use line::Line;
 use parking_lot::{Mutex, MutexGuard};
+use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
-use stoatflow_core::{Bytes, Epoch, Result};
-use stoatflow_state::{TimerDomain, TimerView, TimersFrom, split_timer};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use stoatflow_core::{Bytes, Epoch, Result, Task};
+use stoatflow_state::{TimerDomain, TimerView, split_timer};
 
 /// Most timers of a store and domain that one cut fires, to begin with.
 const FIRST: usize = 16_384;
@@ -23,28 +27,45 @@ const SLOW_MS: i64 = 2_000;
 const FAST_MS: i64 = 500;
 
 /// A timer: its row, and the place of its store among the processor's. Ordered as it is fired.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub(crate) struct Due {
     pub row: Bytes,
     pub place: usize,
+    /// That of the record which registered it last; it is the same timer in any.
+    pub task: Task,
 }
 
-/// One store's timers of one domain.
-#[derive(Debug)]
-struct Ahead {
-    /// Up to here timers were fired: what is registered for this time or before is due already.
-    fired: AtomicI64,
-    /// Beyond that, no pending timer is earlier.
-    least: AtomicI64,
-    /// A cut was full: where the next one continues.
-    resume: Mutex<Option<Bytes>>,
+impl Due {
+    fn rank(&self) -> (&Bytes, usize) {
+        (&self.row, self.place)
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TimerQueue {
     /// By the place of the store, then by domain.
-    ahead: Vec<[Ahead; 2]>,
+    lines: Vec<[Line; 2]>,
     /// Timers that were due when they were registered: the next cut looks at them one by one.
     overdue: Mutex<Vec<Due>>,
     /// By lane: what the cut has handed out.
@@ -79,46 +100,46 @@ impl Pace {
 }
 
 /// What the clocks say at a cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Now {
-    /// The time of events, if there is one yet.
-    pub event: Option<i64>,
-    pub wall: i64,
+    /// The time of events by task; -1: none yet.
+    pub event: Vec<i64>,
+    pub wall: [i64; 1],
 }
 
 impl Now {
-    const fn of(self, domain: TimerDomain) -> Option<i64> {
+    /// By task; the machine's clock is the same in all.
+    fn of(&self, domain: TimerDomain) -> &[i64] {
         match domain {
-            TimerDomain::Event => self.event,
-            TimerDomain::Processing => Some(self.wall),
+            TimerDomain::Event => &self.event,
+            TimerDomain::Processing => &self.wall,
         }
+    }
+
+    fn in_task(&self, domain: TimerDomain, task: Task) -> i64 {
+        let now = self.of(domain);
+        now[line::index(now.len(), task)]
     }
 }
 
 impl TimerQueue {
     /// Of these stores, before anything is registered in this run.
-    pub fn open(stores: &[TimerView<'_>], lanes: u32, now: Now) -> Result<Self> {
-        let mut ahead = Vec::with_capacity(stores.len());
+    pub fn open(stores: &[TimerView<'_>], lanes: u32, now: &Now) -> Result<Self> {
+        let mut lines = Vec::with_capacity(stores.len());
         let mut waits = false;
         for view in stores {
-            let first = |domain| -> Result<Ahead> {
+            let first = |domain| -> Result<Line> {
                 let least = view.first_after(domain, None)?.unwrap_or(i64::MAX);
-                Ok(Ahead {
-                    fired: AtomicI64::new(i64::MIN),
-                    least: AtomicI64::new(least),
-                    resume: Mutex::default(),
-                })
+                Ok(Line::new(domain, now.of(domain).len(), least))
             };
             let [event, processing] = TimerDomain::ALL;
             let both = [first(event)?, first(processing)?];
             // Left over from a run that ended between two cuts: no record need come for them.
-            waits |= now
-                .event
-                .is_some_and(|now| both[0].least.load(Relaxed) <= now);
-            ahead.push(both);
+            waits |= both[0].may_be_due(&now.event);
+            lines.push(both);
         }
         Ok(Self {
-            ahead,
+            lines,
             overdue: Mutex::default(),
             handed: (0..lanes).map(|_| Mutex::default()).collect(),
             cut: AtomicU64::new(0),
@@ -137,22 +158,18 @@ impl TimerQueue {
         self
     }
 
-    fn ahead(&self, place: usize, domain: TimerDomain) -> &Ahead {
-        &self.ahead[place][domain as usize]
+    fn line(&self, place: usize, domain: TimerDomain) -> &Line {
+        &self.lines[place][domain as usize]
     }
 
-    /// Were timers of this time fired before?
-    pub fn is_past(&self, place: usize, domain: TimerDomain, at: i64) -> bool {
-        at <= self.ahead(place, domain).fired.load(Relaxed)
+    /// Were timers of this time fired before, in this task?
+    pub fn is_past(&self, place: usize, domain: TimerDomain, (task, at): (Task, i64)) -> bool {
+        self.line(place, domain).is_past(task, at)
     }
 
     /// A timer that is not past was registered.
-    pub fn expect(&self, place: usize, domain: TimerDomain, at: i64) {
-        let least = &self.ahead(place, domain).least;
-        // Mostly there is an earlier one: then no cache line is written.
-        if at < least.load(Relaxed) {
-            least.fetch_min(at, Relaxed);
-        }
+    pub fn expect(&self, place: usize, domain: TimerDomain, (task, at): (Task, i64)) {
+        self.line(place, domain).expect(task, at);
     }
 
     /// A timer that is past was registered: the next cut fires it, if it is still there. `waits`: the cut
@@ -179,32 +196,36 @@ impl TimerQueue {
         if self.waits() {
             return i64::MIN;
         }
-        let least = |both: &[Ahead; 2]| both[TimerDomain::Processing as usize].least.load(Relaxed);
-        self.ahead.iter().map(least).min().unwrap_or(i64::MAX)
+        let least = |both: &[Line; 2]| both[TimerDomain::Processing as usize].least();
+        self.lines.iter().map(least).min().unwrap_or(i64::MAX)
     }
 
-    /// All lanes stand still: hands out what is due.
+    /// All lanes stand still: hands out what is due. `task_of`: the task of a row that doesn't say it.
     pub fn cut(
         &self,
         epoch: Epoch,
-        now: Now,
+        now: &Now,
         stores: &[TimerView<'_>],
+        task_of: impl Fn(usize, &Bytes) -> Task,
         lane_of: impl Fn(&Due) -> usize,
     ) -> Result<()> {
-        let most = self.pace.lock().most(now.wall);
+        let most = self.pace.lock().most(now.wall[0]);
         self.waits.store(false, Relaxed);
         let mut due = self.overdue(now, stores)?;
         let mut full = false;
         for (place, view) in stores.iter().enumerate() {
             for domain in TimerDomain::ALL {
-                if let Some(now) = now.of(domain) {
-                    full |= self.collect((place, domain), *view, now, most, &mut due)?;
-                }
+                let take = |(row, task): (Bytes, Option<Task>)| {
+                    let task = task.unwrap_or_else(|| task_of(place, &row));
+                    Due { row, place, task }
+                };
+                let line = self.line(place, domain);
+                full |= line.collect(*view, now.of(domain), most, take, &mut due)?;
             }
         }
         if full {
             self.waits.store(true, Relaxed);
-            self.pace.lock().full_at = Some(now.wall);
+            self.pace.lock().full_at = Some(now.wall[0]);
         }
         due.sort_unstable();
         // A timer registered again behind the end of the last cut is in the list twice.
@@ -225,7 +246,7 @@ impl TimerQueue {
     }
 
     /// What was put off and is still there.
-    fn overdue(&self, now: Now, stores: &[TimerView<'_>]) -> Result<Vec<Due>> {
+    fn overdue(&self, now: &Now, stores: &[TimerView<'_>]) -> Result<Vec<Due>> {
         let mut due = std::mem::take(&mut *self.overdue.lock());
         due.sort_unstable();
         due.dedup();
@@ -234,51 +255,13 @@ impl TimerQueue {
             let Some(timer) = split_timer(&one.row) else {
                 continue;
             };
-            if now.of(timer.domain).is_none_or(|now| timer.at > now) {
+            if timer.at > now.in_task(timer.domain, one.task) {
                 // The machine's clock went back.
-                self.expect(one.place, timer.domain, timer.at);
+                self.expect(one.place, timer.domain, (one.task, timer.at));
             } else if stores[one.place].is_pending(&one.row)? {
                 kept.push(one);
             }
         }
         Ok(kept)
-    }
-
-    /// Reads what is due of one store and domain; says whether there may be more.
-    fn collect(
-        &self,
-        (place, domain): (usize, TimerDomain),
-        view: TimerView<'_>,
-        now: i64,
-        most: usize,
-        due: &mut Vec<Due>,
-    ) -> Result<bool> {
-        let ahead = self.ahead(place, domain);
-        let least = ahead.least.load(Relaxed);
-        if least > now {
-            // Where the clock went back, what is registered from now on may come before it.
-            *ahead.resume.lock() = None;
-            ahead.fired.store(now, Relaxed);
-            return Ok(false);
-        }
-        let mut resume = ahead.resume.lock();
-        let time = |row: &Bytes| split_timer(row).map_or(i64::MIN, |timer| timer.at);
-        let from = match resume.take() {
-            Some(row) if time(&row) <= least => TimersFrom::Row(row),
-            _ => TimersFrom::Time(least),
-        };
-        let rows = view.due(domain, &from, now, most)?;
-        let last = rows.last().filter(|_| rows.len() == most).cloned();
-        due.extend(rows.into_iter().map(|row| Due { row, place }));
-        let Some(last) = last else {
-            let next = view.first_after(domain, Some(now))?;
-            ahead.least.store(next.unwrap_or(i64::MAX), Relaxed);
-            ahead.fired.store(now, Relaxed);
-            return Ok(false);
-        };
-        ahead.least.store(time(&last), Relaxed);
-        ahead.fired.store(time(&last), Relaxed);
-        *resume = Some(last);
-        Ok(true)
     }
 }

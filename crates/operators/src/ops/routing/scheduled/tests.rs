@@ -52,7 +52,7 @@ impl Rig {
             stores: &mut [],
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: Share { lane: 0, lanes: 1 },
+            share: Share::new(0, 1),
         };
         act(&mut self.operator, &mut out, &mut context);
         out

@@ -4,10 +4,10 @@
 //! waits to be closed. Up to where windows were given is the mark of the operator's clock: it is kept with
 //! the commit, so that a restart gives nothing twice.
 //!
-//! With one lane the passes are those of Kafka Streams: one per record that moves the time, but not more
-//! than one per interval of wall time; looking counts, whether anything closed since or not. With several
-//! lanes there is no interval: what other lanes' records have closed comes out before the next record of
-//! its task, and at the end of the tick, each in the name of the record that closed it.
+//! Windows come out at the record that closes them; those that records of other lanes have closed before the next
+//! record of their task, and at the end of the tick, each in the name of the record that closed it. If an interval is
+//! given and a lane has all keys of its tasks, the passes are those of Kafka Streams: one per record that moves
+//! the time, but not more than one per interval of wall time; looking counts, whether anything closed since or not.
 
 use crate::ops::windows::window::Kept;
 use crate::support::waiting::{Tasks, Waiting};
@@ -30,6 +30,17 @@ pub(crate) struct Due {
     pub until: i64,
     /// The record that moved the time.
     pub trigger: Trigger,
+    /// Does all of it come out in the name of that record, whichever closed it?
+    in_one: bool,
+}
+
+/// Passes over the windows of a task, where an interval is given.
+#[derive(Clone, Copy, Debug)]
+struct Passes {
+    /// No pass before this wall time.
+    not_before: i64,
+    /// Up to which stream time this lane's records have come.
+    seen: i64,
 }
 
 /// See the module.
@@ -40,8 +51,8 @@ pub(crate) struct Closing {
     /// From the start of a window (the end of a session) to its end, and from there to when it is closed.
     reach: i64,
     grace: i64,
-    /// By task: no pass before this wall time.
-    next: Vec<i64>,
+    /// By task.
+    passes: Vec<Passes>,
     waiting: Waiting,
     /// The newest record: what closes with a barrier comes in its name.
     origin: Origin,
@@ -60,7 +71,7 @@ impl Closing {
             clock,
             reach,
             grace,
-            next: Vec::new(),
+            passes: Vec::new(),
             waiting,
             origin: Origin::default(),
         }
@@ -108,25 +119,53 @@ impl Closing {
         stream.saturating_sub(self.grace)
     }
 
+    /// The least wall time between two passes, if they are to be those of Kafka Streams. Not with several lanes where a
+    /// key may be in another partition than murmur2 chooses for it: its windows are in another lane than the rest of
+    /// its task, and would be given by passes of their own, up to a mark that is the task's.
+    fn interval(&self, context: &Context<'_>) -> Option<i64> {
+        let (clocks, share) = (&context.clocks, context.share);
+        let alone = share.lanes == 1;
+        let is_whole = alone || share.has_whole_tasks() && !clocks.is_apart(self.clock);
+        clocks
+            .emit_interval_ms
+            .filter(|_| is_whole && clocks.moves_with_records())
+    }
+
+    fn passes(&mut self, task: Task) -> &mut Passes {
+        if self.passes.len() <= task.index() {
+            let none = Passes {
+                not_before: i64::MIN,
+                seen: -1,
+            };
+            self.passes.resize(task.index() + 1, none);
+        }
+        &mut self.passes[task.index()]
+    }
+
     /// Before a record: have records of other lanes closed something meanwhile? `earliest` is the earliest
     /// time that windows can have which are not in the index yet.
     pub fn before(
         &mut self,
-        clocks: &mut LaneClocks,
+        context: &mut Context<'_>,
         earliest: i64,
         record: &Record,
     ) -> Option<Due> {
-        if !self.enabled || !clocks.follows_others() {
+        if !self.enabled || !context.clocks.follows_others() || self.interval(context).is_some() {
             return None;
         }
-        let stream = clocks.before(self.clock, record);
-        self.due(clocks, record.task(), stream, earliest, Trigger::default)
+        let stream = context.clocks.before(self.clock, record);
+        self.due(
+            context.clocks,
+            (record.task(), stream),
+            earliest,
+            Trigger::default,
+        )
     }
 
     /// After a record, which has moved the clock to `stream`: is a pass due that finds something?
     pub fn after(
         &mut self,
-        clocks: &mut LaneClocks,
+        context: &mut Context<'_>,
         stream: i64,
         earliest: i64,
         record: &Record,
@@ -135,33 +174,34 @@ impl Closing {
             return None;
         }
         self.origin = record.origin;
-        if !clocks.moves_with_records() {
+        if !context.clocks.moves_with_records() {
             return None;
         }
-        if clocks.is_alone()
-            && let Some(interval) = clocks.emit_interval_ms
-        {
-            let at = record.task().index();
-            if self.next.len() <= at {
-                self.next.resize(at + 1, i64::MIN);
-            }
-            if clocks.wall.0 < self.next[at] {
+        let interval = self.interval(context);
+        if let Some(interval) = interval {
+            let now = context.clocks.wall.0;
+            let passes = self.passes(record.task());
+            passes.seen = stream;
+            if now < passes.not_before {
                 return None;
             }
-            self.next[at] = clocks.wall.0.saturating_add(interval);
+            passes.not_before = now.saturating_add(interval);
         }
         let trigger = || Trigger {
             headers: record.headers.clone(),
             origin: record.origin,
         };
-        self.due(clocks, record.task(), stream, earliest, trigger)
+        let due = self.due(context.clocks, (record.task(), stream), earliest, trigger);
+        due.map(|due| Due {
+            in_one: interval.is_some(),
+            ..due
+        })
     }
 
     fn due(
         &mut self,
         clocks: &mut LaneClocks,
-        task: Task,
-        stream: i64,
+        (task, stream): (Task, i64),
         earliest: i64,
         trigger: impl FnOnce() -> Trigger,
     ) -> Option<Due> {
@@ -176,18 +216,29 @@ impl Closing {
             task,
             until,
             trigger: trigger(),
+            in_one: false,
         })
     }
 
     /// What all tasks have closed by now: at the end of a tick, when records of other lanes have moved the
-    /// time, and at a barrier, with the clocks of all lanes merged.
-    pub fn everywhere(&mut self, clocks: &mut LaneClocks) -> Vec<Due> {
+    /// time, and at a barrier, with the clocks of all lanes merged. If an interval is given, not what records of this
+    /// lane have closed.
+    pub fn everywhere(&mut self, context: &mut Context<'_>) -> Vec<Due> {
         let mut found = Vec::new();
         if !self.enabled {
             return found;
         }
-        for task in clocks.tasks(self.clock) {
+        let has_interval = self.interval(context).is_some();
+        for task in context.clocks.tasks(self.clock) {
+            // The mark is that of the lane that has the task.
+            if has_interval && !context.share.owns_task(task) {
+                continue;
+            }
+            let clocks = &mut *context.clocks;
             let stream = clocks.stream(self.clock, task);
+            if has_interval && stream <= self.passes(task).seen {
+                continue;
+            }
             let until = self.closed_by(stream).saturating_sub(self.reach);
             if until < 0 {
                 continue;
@@ -202,6 +253,7 @@ impl Closing {
                     task,
                     until,
                     trigger,
+                    in_one: false,
                 });
             }
         }
@@ -212,11 +264,11 @@ impl Closing {
     /// it, in whichever lane that is.
     pub fn trigger(&self, clocks: &LaneClocks, due: &Due, time: i64) -> Trigger {
         match clocks.name_at(self.clock, due.task, self.closes(time)) {
-            Some((origin, headers)) => Trigger {
+            Some((origin, headers)) if !due.in_one => Trigger {
                 headers: headers.clone(),
                 origin: *origin,
             },
-            None => due.trigger.clone(),
+            _ => due.trigger.clone(),
         }
     }
 
@@ -242,8 +294,8 @@ impl Closing {
             } else {
                 let closes = self.closes(start);
                 match context.clocks.first_at(self.clock, due.task, closes) {
-                    Some(step) => newest(step.time).saturating_sub(1),
-                    None => observed.saturating_sub(1),
+                    Some(step) if !due.in_one => newest(step.time).saturating_sub(1),
+                    _ => observed.saturating_sub(1),
                 }
             };
             let store = &context.stores[usize::from(kept.store().0)].store;

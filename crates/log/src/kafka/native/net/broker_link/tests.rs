@@ -87,7 +87,8 @@ fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) -
     }
 }
 
-const MOMENT: Duration = Duration::from_millis(150);
+/// Longer than a busy machine leaves a thread waiting, shorter than what is not to be waited for.
+const MOMENT: Duration = Duration::from_secs(1);
 
 #[test]
 fn who_is_silent_is_not_waited_for() {
@@ -107,7 +108,7 @@ fn who_is_silent_is_not_waited_for() {
         &at("127.0.0.1", broker.port),
         &by,
     );
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(silent.is_connecting(), "it is still tried");
 }
 
@@ -115,13 +116,13 @@ fn who_is_silent_is_not_waited_for() {
 fn a_name_that_is_looked_up_for_long_is_not_waited_for() {
     #[allow(clippy::disallowed_methods)] // a slow resolver
     fn slow(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        std::thread::sleep(Duration::from_millis(600));
+        std::thread::sleep(2 * MOMENT);
         resolve(host, port)
     }
     let broker = FaultyBroker::start(2, 0, true);
     let mut link = BrokerLink::default();
     let [took, slowest] = connect(&mut link, &at("127.0.0.1", broker.port), &context(slow));
-    assert!(took >= Duration::from_millis(600), "{took:?}");
+    assert!(took >= 2 * MOMENT, "{took:?}");
     assert!(slowest < MOMENT, "{slowest:?}");
 }
 
@@ -160,7 +161,7 @@ fn the_next_address_of_the_list_is_asked_beside_a_silent_one() {
     let answer = cluster.metadata(&[], Duration::from_secs(10)).unwrap();
     assert!(!answer.brokers.is_empty());
     assert!(
-        clock.monotonic() < Duration::from_secs(1),
+        clock.monotonic() < Duration::from_secs(5),
         "{:?}",
         clock.monotonic()
     );

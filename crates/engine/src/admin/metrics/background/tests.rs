@@ -1,0 +1,28 @@
+use super::Background;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use stoatflow_core::{Clock, SystemClock};
+
+#[tokio::test]
+async fn nobody_waits_for_what_does_not_answer() {
+    let value = Arc::new(Background::default());
+    value.ask(|| Some(1)).await;
+    assert_eq!(value.last(), Some(1));
+    let (answer, question) = channel::<()>();
+    let clock = SystemClock::new();
+    value
+        .ask(move || {
+            let _ended = question.recv();
+            Some(2)
+        })
+        .await;
+    // While one thread waits, no other is started.
+    value.ask(|| Some(3)).await;
+    assert!(clock.monotonic() < Duration::from_secs(5));
+    assert_eq!(value.last(), Some(1));
+    drop(answer);
+    while value.last() != Some(2) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

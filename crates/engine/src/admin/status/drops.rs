@@ -1,0 +1,53 @@
+//! Counts records that are dropped, and has the log tell of them.
+
+use super::Status;
+use crate::admin::drop_log::Untold;
+use std::time::Duration;
+use stoatflow_operators::dropped;
+
+impl Status {
+    /// Counts dropped records (law 11), and tells the log of them, at a bounded rate.
+    pub fn drop_records(&self, node: &str, reason: &'static str, count: u64, now: Duration) {
+        self.dropped(node, reason, count);
+        if is_meant(reason) {
+            return;
+        }
+        let told = (self.drop_log).count(&format!("{node}|{reason}"), (node, reason), count, now);
+        if let Some(records) = told {
+            log_dropped(node, reason, records);
+        }
+    }
+
+    /// Tells the log of dropped records that no line has told of yet.
+    pub fn log_untold_drops(&self, now: Duration, is_end: bool) {
+        for Untold {
+            node,
+            reason,
+            records,
+        } in self.drop_log.untold(now, is_end)
+        {
+            log_dropped(&node, reason, records);
+        }
+    }
+}
+
+/// Is it what the topology is there for?
+fn is_meant(reason: &str) -> bool {
+    matches!(
+        reason,
+        dropped::DUPLICATE
+            | dropped::DUPLICATE_ANSWER
+            | dropped::OUTDATED_ERROR
+            | dropped::NO_PARTITION
+    )
+}
+
+fn log_dropped(node: &str, reason: &'static str, records: u64) {
+    tracing::warn!(
+        target: "stoatflow::drops",
+        node,
+        reason,
+        records,
+        "records were left out. Next: see why with stoatflow explain {reason}"
+    );
+}

@@ -1,0 +1,95 @@
+//! Counters as they were at a time, for rates.
+
+use crate::admin::function_calls::FunctionCost;
+use crate::admin::status::Status;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Between two samples.
+pub(in crate::admin) const PAUSE: Duration = Duration::from_secs(5);
+/// Samples that are kept: two minutes.
+const KEPT: usize = 25;
+
+/// Of a lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LaneSample {
+    pub busy: Duration,
+    pub records: u64,
+}
+
+/// Of a partition.
+#[derive(Clone, Debug)]
+pub(super) struct PartitionSample {
+    pub topic: String,
+    pub partition: i32,
+    pub lag: i64,
+}
+
+/// All counters at one time.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    /// Monotonic.
+    pub at: Duration,
+    pub records_in: u64,
+    pub records_committed: u64,
+    pub lanes: Vec<LaneSample>,
+    pub functions: Vec<FunctionCost>,
+    pub partitions: Vec<PartitionSample>,
+    /// Node, reason, count.
+    pub drops: Vec<(String, &'static str, u64)>,
+}
+
+impl Sample {
+    pub(super) fn take(status: &Status, now: Duration) -> Self {
+        let lanes = status.lanes.iter().map(|lane| {
+            let since = Duration::from_millis(lane.busy_since_ms.load(Relaxed));
+            // The current batch counts too: a function that never returns must not look idle.
+            let current = match since.is_zero() {
+                true => Duration::ZERO,
+                false => now.saturating_sub(since),
+            };
+            LaneSample {
+                busy: Duration::from_nanos(lane.busy_ns.load(Relaxed)) + current,
+                records: lane.records.load(Relaxed),
+            }
+        });
+        let partitions = status.partitions().into_iter().map(|p| PartitionSample {
+            lag: (p.end - p.committed).max(0),
+            topic: p.topic,
+            partition: p.partition,
+        });
+        Self {
+            at: now,
+            records_in: status.records_in.load(Relaxed),
+            records_committed: status.records_committed.load(Relaxed),
+            lanes: lanes.collect(),
+            functions: status.calls.spent(),
+            partitions: partitions.collect(),
+            drops: status.drops(),
+        }
+    }
+}
+
+/// The samples of the last two minutes, oldest first.
+#[derive(Debug, Default)]
+pub(in crate::admin) struct Samples(Mutex<VecDeque<Sample>>);
+
+impl Samples {
+    pub(in crate::admin) fn take(&self, status: &Status, now: Duration) {
+        let sample = Sample::take(status, now);
+        let mut kept = self.0.lock();
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(sample);
+    }
+
+    /// The newest one that is at least so old, else the oldest.
+    pub(super) fn before(&self, now: Duration, age: Duration) -> Option<Sample> {
+        let kept = self.0.lock();
+        let old_enough = kept.iter().rev().find(|s| s.at + age <= now);
+        old_enough.or_else(|| kept.front()).cloned()
+    }
+}

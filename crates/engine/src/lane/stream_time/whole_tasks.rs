@@ -1,0 +1,93 @@
+//! Where all keys of a task share a lane.
+//!
+//! Takes the plan, gives the nodes whose result depends on which keys share a lane: Kafka Streams passes over all
+//! rows of a task, or bounds them together. What meets such a node before the next exchange goes by task too. The
+//! price is that a topic with one partition keeps one lane busy there, so only what the user asks for does so: a bound
+//! of a suppress, and the intervals of Kafka Streams' passes.
+
+use crate::lane::stream_time::groups::{Tasks, by_key};
+use std::collections::BTreeSet;
+use stoatflow_core::NodeId;
+use stoatflow_plan::{Emit, Op, PhysicalPlan, SerdeSpec};
+
+/// By node: of one whose lanes have whole tasks, and of exchanges to it, how many there are. `given`: is the interval
+/// between passes over windows given, and between those over unmatched rows of joins?
+pub fn whole_tasks(plan: &PhysicalPlan, tasks: &Tasks, given: (bool, bool)) -> Vec<Option<u16>> {
+    let mut found = vec![None; plan.nodes.len()];
+    let by_key = by_key(plan, &tasks.of_exchanges(plan));
+    // Windows of one key may be in several tasks otherwise, and each task has a mark up to which they were given.
+    let fixed = |node: NodeId| tasks.of(node) == 1 || by_key[node.0 as usize];
+    for group in plan.stages.iter().flat_map(|stage| &stage.meeting) {
+        let below = below(plan, group);
+        let asks = |node: &NodeId| {
+            let given = (given.0 && fixed(*node), given.1);
+            asks(&plan.nodes[node.0 as usize].op, given)
+        };
+        if !below.iter().any(asks)
+            || group
+                .iter()
+                .any(|exchange| divides_windows(plan, *exchange))
+        {
+            continue;
+        }
+        for node in &below {
+            found[node.0 as usize] = Some(tasks.of(*node));
+        }
+        for exchange in group {
+            let first = leads_to(plan, *exchange).first();
+            found[exchange.0 as usize] = first.map(|to| tasks.of(*to));
+        }
+    }
+    found
+}
+
+/// Does it stand for a topic with windowed keys? Windows of a key share a lane, and there they are in different tasks.
+fn divides_windows(plan: &PhysicalPlan, exchange: NodeId) -> bool {
+    let windowed = |key: &SerdeSpec| {
+        matches!(
+            key,
+            SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }
+        )
+    };
+    match &plan.nodes[exchange.0 as usize].op {
+        Op::Exchange { key, ahead, .. } => !ahead && windowed(key),
+        _ => false,
+    }
+}
+
+fn leads_to(plan: &PhysicalPlan, exchange: NodeId) -> &[NodeId] {
+    match &plan.nodes[exchange.0 as usize].op {
+        Op::Exchange { to, .. } => to,
+        _ => &[],
+    }
+}
+
+const fn asks(op: &Op, (windows, joins): (bool, bool)) -> bool {
+    match op {
+        Op::WindowAggregate { emit, .. }
+        | Op::SlidingAggregate { emit, .. }
+        | Op::SessionAggregate { emit, .. } => windows && matches!(emit, Emit::OnWindowClose),
+        Op::StreamJoin { pending, .. } => joins && pending.is_some(),
+        Op::Suppress {
+            max_records,
+            max_bytes,
+            ..
+        } => max_records.is_some() || max_bytes.is_some(),
+        _ => false,
+    }
+}
+
+/// What exchanges lead to, and all below it in the same stage. Exchanges out of the stage are no part of it: where
+/// they lead to says how they spread keys.
+fn below(plan: &PhysicalPlan, exchanges: &[NodeId]) -> BTreeSet<NodeId> {
+    let to = |exchange: &NodeId| leads_to(plan, *exchange).to_vec();
+    let mut left: Vec<NodeId> = exchanges.iter().flat_map(to).collect();
+    let mut found = BTreeSet::new();
+    while let Some(node) = left.pop() {
+        let node = &plan.nodes[node.0 as usize];
+        if !matches!(node.op, Op::Exchange { .. }) && found.insert(node.id) {
+            left.extend(&node.children);
+        }
+    }
+    found
+}

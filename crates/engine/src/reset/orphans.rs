@@ -1,0 +1,157 @@
+//! Removes what stores that the topology no longer has have left: their changelog topics and their rows on this disk.
+//!
+//! A changelog is the application's if its offsets topic or its local state knows the store. A topic that is only
+//! named alike may belong to an application whose id begins with this one's, so it is deleted only if its name is
+//! given. Committed offsets stay as they are.
+//!
+//! May be interrupted anywhere: what is left is found again. Positions on the disk and rows of the offsets topic go
+//! with what they are about, so a store that returns begins empty.
+
+use super::ResetFacts;
+use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic};
+use crate::startup::{EngineSpec, left_over};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use stoatflow_core::settings::StoreBackend;
+use stoatflow_core::{Error, Result};
+use stoatflow_log::Forgetting;
+use stoatflow_state::rocksdb::RocksBackend;
+
+/// What is removed, or would be.
+#[derive(Clone, Debug)]
+pub struct Orphans {
+    /// The application.
+    pub application: String,
+    /// The broker's address.
+    pub address: String,
+    /// Changelog topics with the number of offsets in them (at most so many records).
+    pub changelogs: Vec<(String, u64)>,
+    /// Topics named like changelogs of this application, which may be another one's: they stay.
+    pub unsure: Vec<String>,
+    /// Stores in the local state.
+    pub stores: Vec<String>,
+    /// The local state directory, if it has such stores.
+    pub state: Option<PathBuf>,
+}
+
+/// Says what would be removed, and changes nothing. `named`: topics that are to be deleted too.
+///
+/// # Errors
+/// What keeps an application from starting; `Config` for a name that isn't one of those topics.
+pub fn preview(spec: &EngineSpec, named: &[String]) -> Result<Orphans> {
+    let facts = ResetFacts::of(spec)?;
+    let rows = facts.committed_offsets()?.rows;
+    Found::of(&facts, &rows, named).map(|found| found.orphans)
+}
+
+/// Removes it; `agree` sees what and may refuse. A running instance is stopped before: it may be an older release,
+/// which still writes these topics.
+///
+/// # Errors
+/// As [`preview`]; `Fenced` if an instance was started meanwhile, `StateLocked` if one doesn't let go of the disk.
+pub fn remove(
+    spec: &EngineSpec,
+    named: &[String],
+    agree: impl FnOnce(&Orphans) -> Result<()>,
+) -> Result<Orphans> {
+    let facts = ResetFacts::of(spec)?;
+    // Before an instance is stopped: report a mistyped topic at once.
+    Found::of(&facts, &facts.committed_offsets()?.rows, named)?;
+    let (mut producer, committed) = facts.fence()?;
+    let settings = &facts.spec.settings;
+    let (broker, wait) = (facts.spec.components.broker.as_ref(), settings.broker_wait);
+    let Found { orphans, known } = Found::of(&facts, &committed.rows, named)?;
+    agree(&orphans)?;
+    facts.drop_stores(&orphans.stores)?;
+    let names: Vec<&str> = orphans.changelogs.iter().map(|(n, _)| n.as_str()).collect();
+    broker.delete_topics(&names, wait)?;
+    if broker.forgetting() == Forgetting::Expires && !known.is_empty() {
+        let topic = OffsetsTopic::new(&settings.application_id, committed.rows, BTreeMap::new());
+        let rows = topic.forget(&known, facts.spec.components.clock.now());
+        facts.commit(producer.as_mut(), &[], rows)?;
+    }
+    Ok(orphans)
+}
+
+struct Found {
+    orphans: Orphans,
+    /// Topics that the offsets topic has rows of, or that are deleted.
+    known: Vec<String>,
+}
+
+impl Found {
+    fn of(facts: &ResetFacts, rows: &OffsetRows, named: &[String]) -> Result<Self> {
+        let spec = &facts.spec;
+        let (application, broker) = (&spec.settings.application_id, &spec.components.broker);
+        let own: Vec<&str> = facts.specs.iter().map(|s| s.name.as_str()).collect();
+        // Not those whose id is noted: a topic that was read may be another application's changelog.
+        let written = rows.formats.keys().chain(rows.changelogs.keys());
+        let written = written.map(AsRef::as_ref);
+        let mut known: Vec<String> = left_over(application, written, &own)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        known.dedup();
+        let stores = facts.stores_on_disk(&own)?;
+        let of_disk = |topic: &str| stores.iter().any(|s| spec.changelog_named(s) == topic);
+        let names = broker.topic_names(spec.settings.broker_wait)?;
+        let not_read = names.iter().map(AsRef::as_ref);
+        let not_read = not_read.filter(|name: &&str| !facts.topics.contains_key(*name));
+        let named_alike = left_over(application, not_read, &own);
+        if let Some(unknown) = named.iter().find(|n| !named_alike.contains(&n.as_str())) {
+            return Err(Error::config(format!(
+                "the topic '{unknown}' is no changelog of '{application}' that the topology has no store for"
+            ))
+            .hint("see which there are: stoatflow reset --orphans --dry-run"));
+        }
+        let (ours, unsure): (Vec<&str>, Vec<&str>) = named_alike.into_iter().partition(|topic| {
+            let is = |name: &String| name == topic;
+            known.iter().any(is) || named.iter().any(is) || of_disk(topic)
+        });
+        for topic in &ours {
+            if !known.iter().any(|known| known == topic) {
+                known.push((*topic).to_owned());
+            }
+        }
+        let orphans = Orphans {
+            application: application.clone(),
+            address: broker.address(),
+            changelogs: facts.sizes_of(&ours)?,
+            unsure: unsure.into_iter().map(str::to_owned).collect(),
+            state: (!stores.is_empty()).then(|| spec.state_directory()),
+            stores,
+        };
+        Ok(Self { orphans, known })
+    }
+}
+
+impl ResetFacts {
+    fn has_disk(&self) -> bool {
+        let spec = &self.spec;
+        spec.components.backend.is_none()
+            && spec.settings.store_backend != StoreBackend::Memory
+            && spec.state_directory().exists()
+    }
+
+    /// Stores in the local state that are none of these.
+    fn stores_on_disk(&self, own: &[&str]) -> Result<Vec<String>> {
+        if !self.has_disk() {
+            return Ok(Vec::new());
+        }
+        let mut stores = RocksBackend::stores_in(&self.spec.state_directory())?;
+        stores.retain(|name| !own.contains(&name.as_str()));
+        Ok(stores)
+    }
+
+    /// Drops stores of the local state. Waits for an older instance that is fenced and hasn't noticed yet.
+    fn drop_stores(&self, stores: &[String]) -> Result<()> {
+        if stores.is_empty() {
+            return Ok(());
+        }
+        let dir = self.spec.state_directory();
+        let budget = self.spec.settings.state_memory_max_bytes / 4;
+        self.spec.when_unlocked(&self.shared, || {
+            RocksBackend::drop_stores(&dir, stores, budget)
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! What the rows of a changelog are: one that a store of another kind, serde or window size has written is refused.
+//!
+//! The local state says what its rows are, too. But that may be on another disk, or in memory, and then rows would be
+//! restored with serdes that did not write them. A changelog that was off lacks what its store did meanwhile: it is
+//! refused as well.
+
+#[cfg(test)]
+mod tests;
+
+use super::EngineSpec;
+use crate::commit::offsets_topic::OffsetRows;
+use crate::index::index_stores;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stoatflow_core::settings::StoreBackend;
+use stoatflow_core::{Error, Offset, Result, TopicPartition};
+use stoatflow_plan::{Store, StoreKind};
+
+/// Of a store on disk that has no changelog: whatever topic there is lacks its rows.
+const OFF: &str = "off";
+/// Of one in memory, which begins empty: only the rows of an older changelog are wrong.
+const OFF_IN_MEMORY: &str = "off, in memory";
+
+/// The format of a store's changelog. What is only a matter of the disk (retention, the length of a history) is not
+/// part of it: the rows are the same.
+fn format(store: &Store, key: &str, value: &str) -> String {
+    let kind = match store.kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Versioned { .. } => {
+            "key-value".to_owned()
+        }
+        // Rows have the start of their window only, so with another size they would be other windows. The buffers of
+        // a join have the times of records.
+        StoreKind::Window {
+            size_ms,
+            duplicates: false,
+            ..
+        } => format!("window({size_ms})"),
+        StoreKind::Window { .. } => "buffer".to_owned(),
+        StoreKind::Session { .. } => "session".to_owned(),
+        StoreKind::TimeOrdered => "time-ordered".to_owned(),
+        StoreKind::Timers => "timers".to_owned(),
+    };
+    format!("{kind}:{key}:{value}")
+}
+
+impl EngineSpec {
+    /// The formats of changelogs, by topic, also of those that are off.
+    ///
+    /// # Errors
+    /// A serde that is none.
+    pub(super) fn changelog_formats(
+        &self,
+        specs: &[Store],
+        changelogs: &[Option<Arc<str>>],
+    ) -> Result<BTreeMap<Arc<str>, String>> {
+        let logged = specs.iter().zip(changelogs);
+        let logged = logged.filter_map(|(store, topic)| Some((store, topic.as_ref()?)));
+        let formats = logged.map(|(store, topic)| {
+            let key = self.foreign.serde(&store.key)?;
+            let value = self.foreign.serde(&store.value)?;
+            Ok((Arc::clone(topic), format(store, key.name(), value.name())))
+        });
+        let mut formats: BTreeMap<_, _> = formats.collect::<Result<_>>()?;
+        let indexes = index_stores(&self.plan);
+        let off = specs.iter().filter(|s| !s.logged);
+        for store in off.filter(|s| indexes.iter().all(|(index, ..)| *index != s.id)) {
+            let in_memory = store.in_memory || self.settings.store_backend == StoreBackend::Memory;
+            let format = if in_memory { OFF_IN_MEMORY } else { OFF };
+            formats.insert(self.changelog_of(store).into(), format.to_owned());
+        }
+        Ok(formats)
+    }
+}
+
+/// Refuses changelogs with rows of another format; `ends`: where their partitions end.
+///
+/// # Errors
+/// `Incompatible`, with the topic and the next steps.
+pub(super) fn refuse_other_formats(
+    rows: &OffsetRows,
+    formats: &BTreeMap<Arc<str>, String>,
+    ends: &[(TopicPartition, Offset)],
+) -> Result<()> {
+    for (topic, format) in formats.iter().filter(|(_, format)| !is_off(format)) {
+        let Some(written) = rows.formats.get(topic).filter(|w| *w != format) else {
+            continue;
+        };
+        let mut of_topic = ends
+            .iter()
+            .filter(|(partition, _)| partition.topic == *topic);
+        // Nothing was ever written: any format will do. But rows on a disk are not in an empty changelog either.
+        if written != OFF && of_topic.all(|(_, end)| end.0 == 0) {
+            continue;
+        }
+        if is_off(written) {
+            return Err(lacks_rows(topic));
+        }
+        return Err(Error::incompatible(format!(
+            "the changelog '{topic}' has rows of the format '{written}', and the topology asks for '{format}': they \
+                would be read as something that they are not"
+        ))
+        .hint(
+            "go back to the topology that wrote them, or give the store another name: it begins empty then. To \
+                compute everything again: stoatflow reset",
+        )
+        .at(|at| at.topic = Some(topic.to_string())));
+    }
+    Ok(())
+}
+
+fn is_off(format: &str) -> bool {
+    format == OFF || format == OFF_IN_MEMORY
+}
+
+fn lacks_rows(topic: &Arc<str>) -> Error {
+    Error::incompatible(format!(
+        "the changelog '{topic}' was off until now: it lacks what its store did meanwhile, and a restore would bring \
+            back what was there before"
+    ))
+    .hint(
+        "leave it off (logging=False), or give the store another name: it begins empty then. To compute everything \
+            again: stoatflow reset",
+    )
+    .at(|at| at.topic = Some(topic.to_string()))
+}

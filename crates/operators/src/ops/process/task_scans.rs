@@ -1,0 +1,83 @@
+//! Scans of a store while a schedule is run task by task.
+//!
+//! A scan reads the rows of all tasks. Takes what the first task's call has read, split by task, and gives each later
+//! task its part, as long as nothing was written to it meanwhile: so all tasks together cost one scan, as in Kafka
+//! Streams, where each has a store of its own. Holds rows only while schedules run, and all lanes stand still. Never
+//! reads a store.
+
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use stoatflow_core::Task;
+use stoatflow_state::{KeyRange, Stored};
+
+#[cfg(test)]
+mod tests;
+
+/// A key and what it holds.
+pub(crate) type Row = (Bytes, Stored);
+
+/// From where to where, and is it backwards?
+type Range = (Option<Bytes>, Option<Bytes>, bool);
+
+/// Of one store.
+#[derive(Debug, Default)]
+struct Scans {
+    /// By range: the rows of each task.
+    parts: BTreeMap<Range, BTreeMap<Task, Vec<Row>>>,
+    /// Tasks to whose keys something was written since the first scan.
+    written: BTreeSet<Task>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct TaskScans {
+    /// By the place of the store among the processor's.
+    stores: BTreeMap<usize, Scans>,
+}
+
+fn place(range: &KeyRange) -> Range {
+    (range.from.clone(), range.to.clone(), range.reverse)
+}
+
+impl TaskScans {
+    /// The rows of a task in a range, if they were read and nothing was written to them since.
+    pub fn get(&self, store: usize, range: &KeyRange, task: Task) -> Option<Vec<Row>> {
+        let scans = self.stores.get(&store)?;
+        if scans.written.contains(&task) {
+            return None;
+        }
+        let parts = scans.parts.get(&place(range))?;
+        Some(parts.get(&task).cloned().unwrap_or_default())
+    }
+
+    /// All rows of a range were read for a task: gives that one's, and keeps those of the others.
+    pub fn split(
+        &mut self,
+        store: usize,
+        range: &KeyRange,
+        task: Task,
+        rows: Vec<Row>,
+        task_of: impl Fn(&Bytes) -> Task,
+    ) -> Vec<Row> {
+        let mut parts = BTreeMap::<Task, Vec<Row>>::new();
+        for row in rows {
+            parts.entry(task_of(&row.0)).or_default().push(row);
+        }
+        let own = parts.get(&task).cloned().unwrap_or_default();
+        let scans = self.stores.entry(store).or_default();
+        scans.parts.insert(place(range), parts);
+        own
+    }
+
+    /// A key of this task is written.
+    pub fn write(&mut self, store: usize, task: Task) {
+        if let Some(scans) = self.stores.get_mut(&store) {
+            scans.written.insert(task);
+        }
+    }
+
+    /// Schedules have run.
+    pub fn clear(&mut self) {
+        self.stores.clear();
+    }
+}

@@ -1,0 +1,236 @@
+//! The pending timers of one store and domain: which are due, task by task.
+//!
+//! Rows lie in the order of their times, those of all tasks among each other. Tasks whose ranges of times overlap are
+//! read together, once; a row whose task has not come so far stays. So a task that is far behind costs the others
+//! nothing, and its timers wait in the store.
+
+use super::Due;
+use parking_lot::Mutex;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Bytes, Result, Task};
+use stoatflow_state::{TimerDomain, TimerView, TimersFrom, split_timer};
+
+/// Rows that are read at a time behind one that had to stay.
+const PAGE: usize = 1_024;
+
+/// How far one task has come.
+#[derive(Debug)]
+struct Ahead {
+    /// Up to here timers were fired: what is registered for this time or before is due already.
+    fired: AtomicI64,
+    /// Beyond that, no pending timer is earlier.
+    least: AtomicI64,
+}
+
+/// A cut was full: where the next one continues, if it reads for the same tasks.
+#[derive(Debug)]
+struct Resume {
+    row: Bytes,
+    tasks: Vec<usize>,
+}
+
+/// Times to read, and the tasks for which.
+#[derive(Debug)]
+struct Span {
+    from: i64,
+    to: i64,
+    tasks: Vec<usize>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Line {
+    domain: TimerDomain,
+    ahead: Vec<Ahead>,
+    resume: Mutex<Option<Resume>>,
+}
+
+/// The place of a task among so many; one clock is that of all.
+pub(super) fn index(tasks: usize, task: Task) -> usize {
+    if task.index() < tasks {
+        task.index()
+    } else {
+        0
+    }
+}
+
+fn time(row: &Bytes) -> i64 {
+    split_timer(row).map_or(i64::MIN, |timer| timer.at)
+}
+
+impl Line {
+    /// For so many tasks; none has a timer before `least`.
+    pub fn new(domain: TimerDomain, tasks: usize, least: i64) -> Self {
+        let ahead = || Ahead {
+            fired: AtomicI64::new(i64::MIN),
+            least: AtomicI64::new(least),
+        };
+        Self {
+            domain,
+            ahead: std::iter::repeat_with(ahead).take(tasks.max(1)).collect(),
+            resume: Mutex::default(),
+        }
+    }
+
+    fn ahead(&self, task: Task) -> &Ahead {
+        &self.ahead[index(self.ahead.len(), task)]
+    }
+
+    /// Were timers of this time fired before?
+    pub fn is_past(&self, task: Task, at: i64) -> bool {
+        at <= self.ahead(task).fired.load(Relaxed)
+    }
+
+    /// A timer that is not past was registered.
+    pub fn expect(&self, task: Task, at: i64) {
+        let least = &self.ahead(task).least;
+        // Mostly there is an earlier one: then no cache line is written.
+        if at < least.load(Relaxed) {
+            least.fetch_min(at, Relaxed);
+        }
+    }
+
+    /// No timer is due before this.
+    pub fn least(&self) -> i64 {
+        let least = self.ahead.iter().map(|ahead| ahead.least.load(Relaxed));
+        least.min().unwrap_or(i64::MAX)
+    }
+
+    /// Is anything due, as far as is known without reading?
+    pub fn may_be_due(&self, now: &[i64]) -> bool {
+        let both = self.ahead.iter().zip(now);
+        both.into_iter()
+            .any(|(ahead, now)| ahead.least.load(Relaxed) <= *now)
+    }
+
+    /// Reads what is due at these times, by task; says whether there may be more. `take`: makes a timer of a row.
+    pub fn collect(
+        &self,
+        view: TimerView<'_>,
+        now: &[i64],
+        most: usize,
+        take: impl Fn((Bytes, Option<Task>)) -> Due,
+        due: &mut Vec<Due>,
+    ) -> Result<bool> {
+        let mut room = most;
+        for span in self.spans(now) {
+            let before = due.len();
+            if self.read(&span, view, now, room, &take, due)? {
+                return Ok(true);
+            }
+            room = room.saturating_sub(due.len() - before).max(1);
+        }
+        Ok(false)
+    }
+
+    /// What must be read.
+    fn spans(&self, now: &[i64]) -> Vec<Span> {
+        let mut resume = self.resume.lock();
+        let mut open = Vec::new();
+        for (at, (ahead, now)) in self.ahead.iter().zip(now).enumerate() {
+            let least = ahead.least.load(Relaxed);
+            if least <= *now {
+                open.push((least, *now, at));
+                continue;
+            }
+            // Where the clock went back, what is registered from now on may come before it.
+            if resume.as_ref().is_some_and(|r| r.tasks.contains(&at)) {
+                *resume = None;
+            }
+            ahead.fired.store(*now, Relaxed);
+        }
+        open.sort_unstable();
+        let mut spans: Vec<Span> = Vec::new();
+        for (from, to, at) in open {
+            match spans.last_mut() {
+                Some(last) if from <= last.to => {
+                    last.to = last.to.max(to);
+                    last.tasks.push(at);
+                }
+                _ => spans.push(Span {
+                    from,
+                    to,
+                    tasks: vec![at],
+                }),
+            }
+        }
+        for span in &mut spans {
+            span.tasks.sort_unstable();
+        }
+        spans
+    }
+
+    /// Where reading a span begins.
+    fn begin(&self, span: &Span) -> TimersFrom {
+        let mut resume = self.resume.lock();
+        match resume.take_if(|resume| resume.tasks == span.tasks) {
+            Some(Resume { row, .. }) if time(&row) <= span.from => TimersFrom::Row(row),
+            _ => TimersFrom::Time(span.from),
+        }
+    }
+
+    fn read(
+        &self,
+        span: &Span,
+        view: TimerView<'_>,
+        now: &[i64],
+        most: usize,
+        take: impl Fn((Bytes, Option<Task>)) -> Due,
+        due: &mut Vec<Due>,
+    ) -> Result<bool> {
+        let mut from = self.begin(span);
+        let begin = due.len();
+        // Of each task the first timer that stays.
+        let mut stays = vec![i64::MAX; self.ahead.len()];
+        let mut page = most;
+        loop {
+            let rows = view.due(self.domain, &from, span.to, page)?;
+            let last = rows.last().map(|(row, _)| row.clone());
+            let full = rows.len() == page;
+            for row in rows {
+                let one = take(row);
+                let (at, task) = (time(&one.row), index(self.ahead.len(), one.task));
+                if at <= now[task] {
+                    due.push(one);
+                } else {
+                    stays[task] = stays[task].min(at);
+                }
+            }
+            let Some(last) = last.filter(|_| full) else {
+                let next = view.first_after(self.domain, Some(span.to))?;
+                for &task in &span.tasks {
+                    let next = next.unwrap_or(i64::MAX).min(stays[task]);
+                    self.ahead[task].least.store(next, Relaxed);
+                    self.ahead[task].fired.store(now[task], Relaxed);
+                }
+                return Ok(false);
+            };
+            let taken = due.len() - begin;
+            if taken >= most {
+                self.interrupt(span, now, last, &stays);
+                return Ok(true);
+            }
+            page = (most - taken).max(PAGE);
+            from = TimersFrom::Row(last);
+        }
+    }
+
+    /// As many as a cut fires were read, up to this row.
+    fn interrupt(&self, span: &Span, now: &[i64], last: Bytes, stays: &[i64]) {
+        let reached = time(&last);
+        let mut tasks = Vec::new();
+        for &task in &span.tasks {
+            let ahead = &self.ahead[task];
+            if now[task] < reached {
+                ahead.least.store(reached.min(stays[task]), Relaxed);
+                ahead.fired.store(now[task], Relaxed);
+            } else {
+                ahead.least.store(reached, Relaxed);
+                ahead.fired.store(reached, Relaxed);
+                tasks.push(task);
+            }
+        }
+        *self.resume.lock() = Some(Resume { row: last, tasks });
+    }
+}

@@ -1,0 +1,344 @@
+//! The `ttl` of a table: deletes rows that are older.
+//!
+//! Takes the updates of the table above and gives them on; where the plan says so, a tombstone for each row that
+//! expires. A row expires `ttl` after its timestamp, which is one for all or what an expression says of the row, by the
+//! stream time of its task or by the machine's clock, at the end of an epoch.
+//!
+//! Owns a store of timers, which is the index of rows by expiry. A key that is updated often must not have a timer for
+//! each update, and what was before an update is not known. So times are rounded down to a sixteenth of the ttl: a
+//! row has a timer when it could expire at the earliest, and only one that is still there then gets one for the exact
+//! time. Under at-least-once a record that is read again registers its timer again.
+
+#[cfg(test)]
+mod tests;
+
+use crate::expr::{Compiled, kind};
+use crate::ops::process::{LaneTimers, ProcessorEnv};
+use crate::ops::tables::table_update;
+use crate::{Context, LaneStore, NO_ORIGIN, Operator, key_hash};
+use bytes::Bytes;
+use stoatflow_core::{Datum, Error, Record, Result, Task, Timestamp};
+use stoatflow_plan::{Expiry, ExpiryClock, Ttl};
+use stoatflow_state::{
+    KeyRange, Stored, TimerDomain, TimerView, after, split_timer, timer_key, timer_row,
+};
+
+/// The places of its stores.
+const TABLE: usize = 0;
+const TIMERS: usize = 1;
+/// Parts of a ttl to which times are rounded.
+const PARTS: i64 = 16;
+/// Rows of the table that one cut looks at.
+const PAGE: usize = 2_048;
+/// Between two such cuts of an application that has nothing else to do.
+const BETWEEN_PAGES_MS: i64 = 100;
+/// Registrations that are remembered.
+const RECENT: usize = 4_096;
+
+/// How long rows live.
+#[derive(Debug)]
+enum Lives {
+    Fixed(i64),
+    Row(Compiled),
+}
+
+/// The end of a row, and the earliest time at which to look at it.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: i64,
+    rounded: i64,
+}
+
+impl End {
+    fn new(timestamp: Timestamp, ttl_ms: i64) -> Self {
+        let (at, part) = (timestamp.0.saturating_add(ttl_ms), (ttl_ms / PARTS).max(1));
+        Self {
+            at,
+            rounded: at - at.rem_euclid(part),
+        }
+    }
+}
+
+impl Lives {
+    /// When does a row expire? `None`: never.
+    fn end(&self, record: &Record) -> Result<Option<End>> {
+        let ttl_ms = match self {
+            Self::Fixed(ms) => *ms,
+            Self::Row(ttl) => match ttl.compared(record)? {
+                Datum::Null => return Ok(None),
+                Datum::Int(ms) => ms,
+                other => {
+                    let error = Error::user(format!(
+                        "the ttl of a row is milliseconds, an int, or null, but its expression gave {}",
+                        kind(&other)
+                    ));
+                    return Err(error
+                        .hint("make one of a float with .cast(\"int\"); null keeps the row")
+                        .at(|at| at.function = Some(ttl.text().to_owned())));
+                }
+            },
+        };
+        Ok(Some(End::new(record.timestamp, ttl_ms.max(0))))
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Expire {
+    env: ProcessorEnv,
+    lives: Lives,
+    domain: TimerDomain,
+    /// Are the nodes below told?
+    forward: bool,
+    /// Do the nodes below need what was before?
+    old: bool,
+    timers: Option<LaneTimers>,
+    /// From which key on the rows of the table were not looked at in this run; `None`: all were.
+    unchecked: Option<Bytes>,
+    /// When an idle application looks at more of them.
+    next_page: i64,
+    /// Hashes of what was registered lately, so that a hot key doesn't write its timer with each update.
+    recent: Box<[u64]>,
+}
+
+impl Expire {
+    /// `env`: with the table's store and that of the timers.
+    pub fn new(env: ProcessorEnv, expiry: &Expiry, old: bool) -> Result<Self> {
+        let lives = match &expiry.ttl {
+            Ttl::Fixed(ms) => Lives::Fixed(*ms),
+            Ttl::Row(ttl) => Lives::Row(Compiled::new(ttl)?),
+        };
+        Ok(Self {
+            env,
+            lives,
+            domain: match expiry.clock {
+                ExpiryClock::Event => TimerDomain::Event,
+                ExpiryClock::Processing => TimerDomain::Processing,
+            },
+            forward: expiry.forward,
+            old,
+            timers: None,
+            unchecked: Some(Bytes::new()),
+            next_page: i64::MIN,
+            recent: vec![0; RECENT].into(),
+        })
+    }
+
+    /// When does a row of the table expire? One whose expression gives no ttl was judged when it was written: never.
+    fn end_of(&self, key: &Bytes, row: &Stored) -> Result<Option<End>> {
+        if let Lives::Fixed(ms) = self.lives {
+            return Ok(Some(End::new(row.timestamp, ms)));
+        }
+        let table = &self.env.stores[TABLE];
+        let row = Record {
+            key: table.key_of(key.clone())?,
+            value: table.given(row.value.clone())?,
+            timestamp: row.timestamp,
+            ..Record::default()
+        };
+        Ok(self.lives.end(&row).unwrap_or_default())
+    }
+
+    /// In which task is a row?
+    fn task(&self, record: Option<&Record>, key: &Bytes, context: &Context<'_>) -> Task {
+        let clock = self.env.time.unwrap_or(self.env.clock);
+        let place = record.map(|record| record.origin.order);
+        let own = place.filter(|place| place.number() > 0 && !self.env.ticks);
+        let by_key = || {
+            let affinity = self.env.stores[TABLE].key.affinity(key);
+            context.clocks.task_of(clock, affinity)
+        };
+        let task = own.map_or_else(by_key, |place| place.task());
+        context.clocks.task(task)
+    }
+
+    /// A row ends there from now on.
+    fn expect(
+        &mut self,
+        key: &Bytes,
+        end: End,
+        task: Task,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (domain, at) = (self.domain, end.rounded);
+        let timers = self.timers.as_mut().ok_or_else(not_open)?;
+        let hash = key_hash(key) ^ at.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slot = usize::try_from(hash >> 32).unwrap_or(0) % RECENT;
+        let is_registered = std::mem::replace(&mut self.recent[slot], hash) == hash;
+        // One that fired already is not there any more.
+        if is_registered && !timers.is_past(TIMERS, domain, (task, at))? {
+            return Ok(());
+        }
+        let store = (TIMERS, &self.env.stores[TIMERS]);
+        timers.register(context, store, (domain, at, key), task)
+    }
+
+    /// Looks at the next rows of the table: one that has no timer gets it. Each run goes through the table once, in the
+    /// first lane, while all stand still: whether the run before had this ttl is not known.
+    fn check_rows(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let Some(from) = self.unchecked.take() else {
+            return Ok(());
+        };
+        let range = KeyRange {
+            from: Some(from).filter(|from| !from.is_empty()),
+            ..KeyRange::default()
+        };
+        let epoch = context.epoch;
+        let store = &context.store(self.env.stores[TABLE].id).store;
+        let rows = store.scan(epoch, &range, PAGE)?;
+        if rows.len() == PAGE {
+            self.unchecked = rows.last().map(|(key, _)| after(key));
+        }
+        for (key, row) in rows {
+            let Some(end) = self.end_of(&key, &row)? else {
+                continue;
+            };
+            let timers = &context.store(self.env.stores[TIMERS].id).store;
+            let view = TimerView::new(timers, epoch)?;
+            let has = |at| view.is_pending(&timer_row(self.domain, at, &key));
+            if !has(end.rounded)? && !has(end.at)? {
+                let task = self.task(None, &key, context);
+                self.expect(&key, end, task, context)?;
+            }
+        }
+        self.next_page = context.clocks.wall.0.saturating_add(BETWEEN_PAGES_MS);
+        Ok(())
+    }
+
+    /// Looks at the rows whose timers fire.
+    fn fire(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Some(mut timers) = self.timers.take() else {
+            return Ok(());
+        };
+        let done = if timers.begin(context) {
+            let done = self.fire_all(&mut timers, out, context);
+            timers.end(context.epoch);
+            done
+        } else {
+            Ok(())
+        };
+        self.timers = Some(timers);
+        done
+    }
+
+    fn fire_all(
+        &self,
+        timers: &mut LaneTimers,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (table, kept) = (&self.env.stores[TABLE], &self.env.stores[TIMERS]);
+        let (epoch, wall) = (context.epoch, context.clocks.wall);
+        while let Some(due) = timers.next() {
+            let parts = split_timer(&due.row);
+            let parts = parts.ok_or_else(|| Error::internal("a timer's row is none"))?;
+            let key = timer_key(&due.row);
+            let LaneStore { store, dirty } = context.store(kept.id);
+            TimerView::new(store, epoch)?.remove(dirty, &due.row, wall)?;
+            let LaneStore { store, dirty } = context.store(table.id);
+            let row = store.get(epoch, &key)?;
+            let Some(row) = row.filter(|row| !row.value.is_null()) else {
+                continue;
+            };
+            let Some(end) = self.end_of(&key, &row)? else {
+                continue;
+            };
+            let domain = self.domain;
+            if parts.domain == domain && end.at <= parts.at {
+                let timestamp = Timestamp(end.at);
+                let tombstone = Stored {
+                    value: Datum::Null,
+                    timestamp,
+                };
+                // Its unique values are free again.
+                store.admit(epoch, &key, Some(&tombstone))?;
+                store.put(epoch, dirty, &key, Some(tombstone))?;
+                if self.forward {
+                    let old = table.given(row.value)?;
+                    out.push(Record {
+                        origin: NO_ORIGIN,
+                        key: table.key_of(key)?,
+                        value: table_update::make(self.old, old, Datum::Null, true),
+                        timestamp,
+                        ..Record::default()
+                    });
+                }
+                continue;
+            }
+            // It was updated, or this was the first look.
+            let later = parts.domain != domain || end.rounded > parts.at;
+            let at = if later { end.rounded } else { end.at };
+            timers.register(context, (TIMERS, kept), (domain, at, &key), due.task)?;
+        }
+        Ok(())
+    }
+}
+
+fn not_open() -> Error {
+    Error::internal("a table with a ttl was not opened")
+}
+
+impl Operator for Expire {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for record in input.drain(..) {
+            let new = table_update::new(&record.value);
+            if new.is_null() {
+                out.push(record);
+                continue;
+            }
+            let node_context = &self.env.node_context;
+            let end = match &self.lives {
+                Lives::Fixed(_) => self.lives.end(&record)?,
+                Lives::Row(_) => {
+                    let row = record.with_value(new.clone());
+                    let end = |_: &mut Context<'_>| self.lives.end(&row);
+                    match node_context.attempt(&record, context, end)? {
+                        Some(end) => end,
+                        // Its handler leaves it out.
+                        None => continue,
+                    }
+                }
+            };
+            if let Some(end) = end {
+                let key = self.env.stores[TABLE].key_bytes(&record.key);
+                let key = key.map_err(|e| node_context.locate(e, &record.origin))?;
+                let task = self.task(Some(&record), &key, context);
+                self.expect(&key, end, task, context)?;
+            }
+            out.push(record);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.timers = Some(LaneTimers::open(&self.env, context)?.ok_or_else(not_open)?);
+        Ok(())
+    }
+
+    fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.timers.is_some() {
+            self.check_rows(context)?;
+        }
+        let Some(timers) = &self.timers else {
+            return Ok(());
+        };
+        timers.cut(&self.env, context)?;
+        if context.clocks.is_alone() && context.clocks.moves_with_records() {
+            return self.fire(out, context);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.fire(out, context)
+    }
+
+    fn next_punctuation(&self) -> Option<i64> {
+        self.unchecked.is_some().then_some(self.next_page)
+    }
+}

@@ -1,0 +1,52 @@
+//! Tables whose rows expire.
+//!
+//! Takes the node of such a table, gives the one behind it, which deletes expired rows, and its store of timers. It
+//! stands in the stage of the table: what reads the table reads behind it.
+
+use super::{Built, StageBuilder};
+use crate::logical::Call;
+use crate::materialized::Expiry;
+use crate::physical::{Op, Store};
+use crate::window::StoreKind;
+use stoatflow_core::ClockId;
+
+/// The time of the whole application: its clock is the first in a plan with such tables.
+const APPLICATION: ClockId = ClockId(0);
+
+/// When rows of a call's table expire.
+pub(super) fn of(call: &Call) -> Option<&Expiry> {
+    call.materialized()?.expiry.as_ref()
+}
+
+impl StageBuilder<'_> {
+    /// Puts the node that deletes expired rows behind a table.
+    pub(super) fn expire(&mut self, i: usize, table: Built) -> Built {
+        let call = &self.plan.nodes[i].call;
+        let (Some(expiry), Some(&store)) = (of(call), self.kept.get(&i)) else {
+            return table;
+        };
+        let name = self.names.expiry[i]
+            .clone()
+            .expect("a table whose rows expire was given a name for their timers");
+        let (key, _) = self.used(i);
+        let kept = &self.out.stores[usize::from(store.0)];
+        let timers = Store {
+            named: kept.named,
+            logged: kept.logged,
+            in_memory: kept.in_memory,
+            topic: kept.topic.clone(),
+            ordered: true,
+            upstream_topics: kept.upstream_topics.clone(),
+            ..Store::new(&name, StoreKind::Timers, key, super::stores::raw())
+        };
+        let op = Op::Expire {
+            table: store,
+            timers: self.new_store(timers),
+            expiry: expiry.clone(),
+            old: self.tables.old[i],
+            clock: APPLICATION,
+            time: None,
+        };
+        self.each(i, &[table], &name, &op)
+    }
+}

@@ -1,0 +1,188 @@
+//! Log lines on their way to Python's `logging`.
+//!
+//! Takes events of any thread, gives them to one thread of Python's. Never waits and never enters the interpreter,
+//! because a line may report that a function holds it. Lines that Python doesn't take within two seconds go to standard
+//! error. At most 10,000 lines wait; then the oldest is dropped.
+
+use parking_lot::{Condvar, Mutex};
+use pyo3::prelude::*;
+use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use stoatflow_core::{Clock, SystemClock};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+/// Lines that wait at most.
+const BOUND: usize = 10_000;
+/// A warning that Python has not taken for so long is written to standard error, in case it never will.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+static ON: AtomicBool = AtomicBool::new(false);
+static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting {
+    lines: VecDeque::new(),
+    dropped: 0,
+});
+static ARRIVED: Condvar = Condvar::new();
+
+struct Waiting {
+    lines: VecDeque<Line>,
+    dropped: u64,
+}
+
+struct Line {
+    /// As JSON, for Python and for standard error.
+    text: String,
+    /// By the monotonic clock.
+    since: Duration,
+}
+
+pub(super) fn is_on() -> bool {
+    ON.load(Relaxed)
+}
+
+pub(super) fn set_on(on: bool) {
+    ON.store(on, Relaxed);
+    ARRIVED.notify_all();
+}
+
+/// Takes what waits; if nothing does, waits for it. Each line is a JSON object.
+#[pyfunction]
+pub fn take_log_lines(py: Python<'_>, timeout_s: f64) -> Vec<String> {
+    let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+    py.detach(|| {
+        let mut waiting = WAITING.lock();
+        let nothing = |w: &mut Waiting| w.lines.is_empty();
+        ARRIVED.wait_while_for(&mut waiting, nothing, timeout);
+        waiting.take()
+    })
+}
+
+/// Writes what Python has not taken, before the process ends.
+pub fn flush_to_stderr() {
+    // A thread that was killed in between must not keep the process from its end.
+    if let Some(mut waiting) = WAITING.try_lock_for(Duration::from_millis(50)) {
+        write_all(&waiting.take());
+    }
+}
+
+#[allow(clippy::print_stderr)] // as the lines that don't go to Python
+fn write_all(lines: &[String]) {
+    for line in lines {
+        eprintln!("{line}");
+    }
+}
+
+impl Waiting {
+    fn take(&mut self) -> Vec<String> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let mut lines: Vec<String> = self.lines.drain(..).map(|line| line.text).collect();
+        if dropped > 0 {
+            let message =
+                format!("{dropped} older log lines were dropped: Python did not take them in time");
+            lines.push(rendered(
+                Level::WARN,
+                "stoatflow::log",
+                &message,
+                &Map::new(),
+            ));
+        }
+        lines
+    }
+
+    fn put(&mut self, text: String) {
+        let since = CLOCK.monotonic();
+        self.lines.push_back(Line { text, since });
+        if self.lines.len() > BOUND {
+            self.lines.pop_front();
+            self.dropped += 1;
+        }
+    }
+
+    /// Does Python leave lines lying?
+    fn is_stuck(&self) -> bool {
+        let first = self.lines.front();
+        first.is_some_and(|line| CLOCK.monotonic().saturating_sub(line.since) > PATIENCE)
+    }
+}
+
+/// Gives events to Python, while that is asked for.
+pub(super) struct ToPython;
+
+impl<S: Subscriber> Layer<S> for ToPython {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        if !is_on() {
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let of = event.metadata();
+        let text = rendered(*of.level(), of.target(), &fields.message, &fields.others);
+        let mut waiting = WAITING.lock();
+        waiting.put(text);
+        if waiting.is_stuck() {
+            write_all(&waiting.take());
+        }
+        ARRIVED.notify_one();
+    }
+}
+
+fn rendered(level: Level, target: &str, message: &str, fields: &Map<String, Value>) -> String {
+    json!({
+        "timestamp_ms": CLOCK.now().0,
+        "level": level.as_str(),
+        "target": target,
+        "thread": std::thread::current().name(),
+        "message": message,
+        "fields": fields,
+    })
+    .to_string()
+}
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: Map<String, Value>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        match (field.name(), value) {
+            ("message", Value::String(text)) => self.message = text,
+            (name, value) => {
+                self.others.insert(name.to_owned(), value);
+            }
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.put(field, format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+}
