@@ -107,6 +107,8 @@ if TYPE_CHECKING:
     from stoatflow.lazy import JsonArray as JsonArray
     from stoatflow.lazy import JsonObject as JsonObject
     from stoatflow.lazy import to_python as to_python
+    from stoatflow.logs import LogContext as LogContext
+    from stoatflow.logs import configure_logging as configure_logging
     from stoatflow.materialized import Consumed as Consumed
     from stoatflow.materialized import Grouped as Grouped
     from stoatflow.materialized import Materialized as Materialized
@@ -219,6 +221,7 @@ _HOMES = {
     "indexes": ("Index",),
     "late": ("DecideLate", "LateVerdict"),
     "lazy": ("JsonArray", "JsonObject", "to_python"),
+    "logs": ("LogContext", "configure_logging"),
     "joined": ("Joined", "StreamJoined", "TableJoined"),
     "materialized": (
         "Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors",

@@ -63,12 +63,15 @@ __all__ = [
     "error_kinds",
     "evaluate",
     "exit_after",
+    "log_to",
     "node_kinds",
     "open_transactions",
+    "remove_orphans",
     "reset",
     "settings_schema",
     "source_defaults",
     "streams_config_markdown",
+    "take_log_lines",
     "to_python",
 ]
 
@@ -105,27 +108,51 @@ def settings_schema() -> list[tuple[str, str, str | None, str]]:
 def evaluate(expression_json: str, key: object, value: object, timestamp: int) -> object:
     """The value of an expression for a record, with what is no scalar as JSON."""
 
+def log_to(directives: str, to_python: bool) -> None:
+    """Send the log lines that these directives let through to Python, or to standard error.
+
+    They are as those of `RUST_LOG`, which goes before them.
+    """
+
+def take_log_lines(timeout_s: float) -> list[str]:
+    """Give the log lines that wait, each a JSON object; wait for one if there is none."""
+
 def node_kinds() -> list[str]:
     """The tags (`op`) that a plan may hold."""
 
-def error_kinds() -> list[tuple[str, str]]:
-    """The name of every error kind and the action it asks for."""
+def error_kinds() -> list[tuple[str, str, str]]:
+    """The name of every error kind, the action it asks for, and the class of its exceptions."""
 
 def open_transactions(plan: Plan, pairs: list[tuple[str, object]], broker: EmbeddedBroker | None = None) -> str:
     """Give the open transactions in the topics that a plan reads, as JSON; ask the broker once."""
+
+def remove_orphans(
+    plan: Plan,
+    pairs: list[tuple[str, object]],
+    named: list[str],
+    agree: Callable[[str], object] | None = None,
+    broker: EmbeddedBroker | None = None,
+) -> str:
+    """Remove changelogs and local rows of stores that a plan doesn't have; give what was removed as JSON.
+
+    `named` are topics to delete although only their names say that they are the application's. Without `agree`
+    nothing is changed; otherwise it is called with the JSON once the application is fenced and before anything is
+    changed, and what it raises ends it.
+    """
 
 def reset(
     plan: Plan,
     pairs: list[tuple[str, object]],
     to: str,
-    number: int,
+    of: int | str,
     topics: list[str],
     agree: Callable[[str], object] | None = None,
     broker: EmbeddedBroker | None = None,
 ) -> str:
     """Rewind an application and throw its state away; give what was done as JSON.
 
-    `to` is `earliest`, `latest`, `since` or `ago` (milliseconds), `offset` or `shift`; `topics` are all if empty.
+    `to` is `earliest`, `latest`, `since` or `ago` (milliseconds), `offset`, `shift`, or `group` with its name;
+    `topics` are all if empty.
     Without `agree` nothing is changed; otherwise it is called with the JSON once the application is fenced and
     before anything is changed, and what it raises ends the reset.
     """
@@ -331,6 +358,11 @@ class Engine:
         """What an offload has parked: key, value, timestamp, since, attempt, due, state, correlation."""
     def store_batches(self, name: str, schema: str | None, max_rows: int) -> StoreBatches:
         """What a store holds, as of the last commit; `schema`: the columns of its values, as JSON."""
+    def activity_json(self, thread: int) -> str | None:
+        """What a thread (`threading.get_ident()`) is doing for the application, as JSON; `None` if it is none of its.
+
+        Lane, epoch, function, node, topic, partition, offset: `None` where it isn't known.
+        """
     def admin_url(self) -> str | None:
         """Where the admin port answers, if it is on and open."""
 

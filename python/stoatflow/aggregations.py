@@ -18,7 +18,12 @@ _RESULTS = {"avg": "avg", "approx_distinct": "estimate", "top_k": "top"}
 
 
 class Aggregation(Generic[R]):
-    """How the records of a key become one value; `R` is its type. Made by `sf.sum`, `sf.count` and their like."""
+    """How the records of a key become one value; `R` is its type. Made by `sf.sum`, `sf.count` and their like.
+
+    >>> large = sf.sum(sf.value["amount"]).where(sf.value["amount"] > 100)
+    >>> large
+    sf.sum(sf.when(sf.value['amount'] > 100).then(sf.value['amount']).otherwise(None))
+    """
 
     __slots__ = ("_by", "_kind", "_members", "_of", "_size")
 
@@ -39,7 +44,11 @@ class Aggregation(Generic[R]):
         self._members = members
 
     def where(self, condition: Expression) -> Aggregation[R]:
-        """Aggregate only records for which the condition holds."""
+        """Aggregate only records for which the condition holds.
+
+        >>> sf.count().where(sf.value["amount"] > 100)
+        sf.count(sf.when(sf.value['amount'] > 100).then(True).otherwise(None))
+        """
         if not isinstance(condition, Expression):
             raise TypeError(f"where takes an expression, not {type(condition).__name__}: .where(sf.value['x'] > 0)")
         if self._members is not None:
@@ -107,47 +116,130 @@ _SIZES = {"collect": "limit", "collect_set": "limit", "top_k": "k", "approx_dist
 
 
 def count(of: Expression | None = None) -> Aggregation[int]:
-    """Count records, or those for which the expression is not null."""
+    """Count records, or those for which the expression is not null.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.count().where(sf.value > 5), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, 0
+    [to_stream]: a, 1
+    """
     return Aggregation("count", None if of is None else _of("count", of))
 
 
 def sum(of: Expression | Literal) -> Aggregation[Any]:  # noqa: A001  # named as everywhere else
-    """Add numbers; 0 for none. Whole numbers stay whole; a sum beyond 64 bits is an error."""
+    """Add numbers; 0 for none. Whole numbers stay whole; a sum beyond 64 bits is an error.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.sum(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, 5
+    [to_stream]: a, 12
+    """
     return Aggregation("sum", _of("sum", of))
 
 
 def min(of: Expression) -> Aggregation[Any]:  # noqa: A001
-    """Give the least number or text."""
+    """Give the least number or text.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.min(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, 5
+    [to_stream]: a, 5
+    """
     return Aggregation("min", _of("min", of))
 
 
 def max(of: Expression) -> Aggregation[Any]:  # noqa: A001
-    """Give the greatest number or text."""
+    """Give the greatest number or text.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.max(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, 5
+    [to_stream]: a, 7
+    """
     return Aggregation("max", _of("max", of))
 
 
 def avg(of: Expression) -> Aggregation[float]:
-    """Give the mean of numbers. The store holds `{"avg": ..., "count": ..., "sum": ...}`."""
+    """Give the mean of numbers. The store holds `{"avg": ..., "count": ..., "sum": ...}`.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.avg(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, 5.0
+    [to_stream]: a, 6.0
+    """
     return Aggregation("avg", _of("avg", of))
 
 
 def first(of: Expression) -> Aggregation[Any]:
-    """Keep what came first (in sessions: in the earliest part)."""
+    """Keep what came first (in sessions: in the earliest part).
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.first(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, 5
+    [to_stream]: a, 5
+    """
     return Aggregation("first", _of("first", of))
 
 
 def last(of: Expression) -> Aggregation[Any]:
-    """Keep what came last (in sessions: in the latest part)."""
+    """Keep what came last (in sessions: in the latest part).
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.last(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, 5
+    [to_stream]: a, 7
+    """
     return Aggregation("last", _of("last", of))
 
 
 def collect(of: Expression, limit: int | None = None) -> Aggregation[list[Any]]:
-    """List all values in their order; with a limit, the last so many. Without one it grows for ever."""
+    """List all values in their order; with a limit, the last so many. Without one it grows for ever.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.collect(sf.value, limit=2), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7), ("a", 6)])
+    [to_stream]: a, [5]
+    [to_stream]: a, [5, 7]
+    [to_stream]: a, [7, 6]
+    """
     return Aggregation("collect", _of("collect", of), size=_size("collect", "limit", limit))
 
 
 def collect_set(of: Expression, limit: int | None = None) -> Aggregation[list[Any]]:
-    """List each value once, as they came first; with a limit, no more than so many."""
+    """List each value once, as they came first; with a limit, no more than so many.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.collect_set(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7), ("a", 5)])
+    [to_stream]: a, [5]
+    [to_stream]: a, [5, 7]
+    [to_stream]: a, [5, 7]
+    """
     return Aggregation("collect_set", _of("collect_set", of), size=_size("collect_set", "limit", limit))
 
 
@@ -155,6 +247,15 @@ def top_k(of: Expression, k: int, by: Expression | None = None) -> Aggregation[l
     """List the `k` greatest values, or those with the greatest `by`, the greatest first; of equals the earlier ones.
 
     With `by` the store holds `{"top": [...], "by": [...]}`.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.top_k(sf.value, k=2), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7), ("a", 6)])
+    [to_stream]: a, [5]
+    [to_stream]: a, [7, 5]
+    [to_stream]: a, [7, 6]
     """
     rank = None if by is None else _of("top_k", by)
     return Aggregation("top_k", _of("top_k", of), by=rank, size=_size("top_k", "k", k))
@@ -166,6 +267,15 @@ def approx_distinct(of: Expression, precision: int = 12) -> Aggregation[int]:
     `precision` is in bits, 4 to 16: the standard error is 1.04 / sqrt(2 ** precision), 1.6 % for 12, and the store
     holds up to 2 ** precision bytes per key, as `{"estimate": ..., "bits": ..., "registers": ...}` (`"few"` while they
     are few).
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.approx_distinct(sf.value), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7), ("a", 5)])
+    [to_stream]: a, 1
+    [to_stream]: a, 2
+    [to_stream]: a, 2
     """
     size = _size("approx_distinct", "precision", precision)
     if size is not None and not 4 <= size <= 16:
@@ -176,7 +286,16 @@ def approx_distinct(of: Expression, precision: int = 12) -> Aggregation[int]:
 def agg(
     members: dict[str, Aggregation[Any]] | None = None, /, **named: Aggregation[Any]
 ) -> Aggregation[dict[str, Any]]:
-    """Give an object of several: `sf.agg(total=sf.sum(sf.value["amount"]), n=sf.count())`."""
+    """Give an object of several: `sf.agg(total=sf.sum(sf.value["amount"]), n=sf.count())`.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.aggregate(sf.agg(n=sf.count(), total=sf.sum(sf.value)), store="kept").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 7)])
+    [to_stream]: a, {'n': 1, 'total': 5}
+    [to_stream]: a, {'n': 2, 'total': 12}
+    """
     together = {**(members or {}), **named}
     if not together:
         raise TypeError("sf.agg needs at least one aggregation: sf.agg(n=sf.count())")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
     from stoatflow.offload import Parked
     from stoatflow.queries import Positions, Snapshot
+    from stoatflow.sql import Parameters, SqlResult
+    from stoatflow.sql.known import StoreForm
 
 _STEP_S = 0.1
 _ABORT_S = 3.0
@@ -37,7 +39,18 @@ _log = logging.getLogger("stoatflow")
 
 
 class State(str, Enum):
-    """What an application is doing."""
+    """What an application is doing.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print(app.state is sf.State.RUNNING)
+    True
+    """
 
     CREATED = "CREATED"
     STARTING = "STARTING"
@@ -61,6 +74,16 @@ class StoatFlow:
     """One run of a topology.
 
     `StoatFlow(topology, {"application.id": "orders", "bootstrap.servers": "localhost:9092"}).run()`
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print(app.state, app.store("users").get("u1"))
+    RUNNING Ann
     """
 
     def __init__(
@@ -79,7 +102,7 @@ class StoatFlow:
 
         `on_..._error` say what becomes of records that fail where neither source nor operator says it.
         """
-        self.settings = as_settings(config, settings)
+        self.settings: Settings = as_settings(config, settings)
         topology = built(topology).for_settings(self.settings)
         self.topology = topology
         self._event_loop = topology.event_loop
@@ -328,6 +351,14 @@ class StoatFlow:
         """Where the live page answers, if the admin port is on."""
         return self._engine.admin_url()
 
+    def thread_activity(self, thread: int) -> dict[str, Any] | None:
+        """Give what a thread (`threading.get_ident()`) is doing: lane, epoch, function, node and record.
+
+        `None` if it is not one of its lanes.
+        """
+        found = self._engine.activity_json(thread)
+        return None if found is None else json.loads(found)
+
     def metrics(self) -> dict[str, Any]:
         """Give all metrics."""
         metrics: dict[str, Any] = json.loads(self._engine.metrics_json())
@@ -358,7 +389,7 @@ class StoatFlow:
         """
         from stoatflow.queries import read_only_store
 
-        return read_only_store(self._engine, name, at_least, timeout, timestamps)
+        return read_only_store(self._engine, name, at_least, timeout, timestamps, self._store_forms)
 
     def snapshot(self, *, at_least: Positions | None = None, timeout: float | Duration | None = "30s") -> Snapshot:
         """Give one commit of all stores, for a `with` or `async with`; it knows its epoch and its input.
@@ -367,7 +398,26 @@ class StoatFlow:
         """
         from stoatflow.queries import Snapshot
 
-        return Snapshot(self._engine, at_least, timeout)
+        return Snapshot(self._engine, at_least, timeout, self._store_forms)
+
+    def sql(
+        self,
+        query: str,
+        parameters: Parameters | None = None,
+        *,
+        schema: Mapping[str, object] | None = None,
+        allow_scan: bool = False,
+        at_least: Positions | None = None,
+        timeout: float | Duration | None = "30s",
+    ) -> SqlResult:
+        """Run a SELECT over the stores, all of one commit: `app.sql("select _key from people where city = 'Oslo'")`.
+
+        Conditions on keys, times of windows and indexed members, and LIMIT, are left to the stores; DuckDB does the
+        rest. What would read a whole store is an error without `allow_scan`. `parameters` are the values of `?` or
+        `$name`, `schema` the columns of stores whose values don't tell them.
+        """
+        with self.snapshot(at_least=at_least, timeout=timeout) as snapshot:
+            return snapshot.sql(query, parameters, schema=schema, allow_scan=allow_scan)
 
     def to_arrow(self, store: str, *, schema: object = None) -> Any:
         """Give what a store holds, as of the last commit, as a `pyarrow.Table`.
@@ -428,6 +478,11 @@ class StoatFlow:
         return bridge.LastResort(self._engine)
 
     # Inside ----------------------------------------------------------------------------------
+
+    def _store_forms(self) -> Mapping[str, StoreForm]:
+        from stoatflow.sql.known import forms_of
+
+        return forms_of(json.loads(self.topology.plan.physical_json)["stores"])
 
     def _show_restore(self) -> None:
         """On a terminal: a bar for as long as stores catch up (elsewhere the log has a line now and then)."""

@@ -138,6 +138,7 @@ class Caller(NamedTuple):
 
     call: str
     error: type[TopologyError | ConfigError] = TopologyError
+    extra: str = "arrow"
 
 
 def load(who: Caller) -> ModuleType:
@@ -147,7 +148,7 @@ def load(who: Caller) -> ModuleType:
     except ImportError as error:
         raise who.error(
             f"{who.call} shows batches as pyarrow's, which is not installed",
-            next_step="pip install 'stoatflow[arrow]'",
+            next_step=f"pip install 'stoatflow[{who.extra}]'",
         ) from error
     module: ModuleType = pa
     return module
@@ -155,10 +156,11 @@ def load(who: Caller) -> ModuleType:
 
 def columns(pa: ModuleType, schema: object, who: Caller) -> tuple[dict[str, object], ...] | None:
     """Give a schema as plan data, or raise for what is none, or none that values are read with."""
-    return None if schema is None else _columns(pa, _schema(pa, schema, who), "", who)
+    return None if schema is None else _columns(pa, as_schema(pa, schema, who), "", who)
 
 
-def _schema(pa: ModuleType, schema: object, who: Caller) -> Any:
+def as_schema(pa: ModuleType, schema: object, who: Caller) -> Any:
+    """Give a `pyarrow.Schema` as it is, and what one can be made of as one."""
     try:
         return schema if isinstance(schema, pa.Schema) else pa.schema(schema)
     except (TypeError, ValueError) as error:

@@ -26,6 +26,10 @@ class Backoff:
 
     `jitter=0.2` makes each pause up to a fifth longer or shorter, by chance. `on`: the exceptions that are worth
     another attempt; others fail at once.
+
+    >>> pauses = sf.Backoff(attempts=4, first="100ms", most="5s", jitter=0)
+    >>> [pauses.pause_s(failed) for failed in (1, 2, 3)]
+    [0.1, 0.2, 0.4]
     """
 
     attempts: int = 3
@@ -51,7 +55,14 @@ class Backoff:
 
 
 class Awaiting(Generic[P, R]):
-    """An async function with its limits, made by `sf.awaiting`: stands wherever a function may."""
+    """An async function with its limits, made by `sf.awaiting`: stands wherever a function may.
+
+    >>> async def rating(user: str) -> str:
+    ...     return f"{user}: 5 stars"
+    >>> limited = sf.awaiting(rating, concurrency=500, timeout="2s")
+    >>> limited.concurrency, limited.timeout_s
+    (500, 2.0)
+    """
 
     def __init__(
         self,
@@ -88,11 +99,11 @@ class Awaiting(Generic[P, R]):
                 )
         self.function = function
         self.concurrency = concurrency
-        self.timeout_s = None if timeout is None else duration_ms(timeout) / 1000
+        self.timeout_s: float | None = None if timeout is None else duration_ms(timeout) / 1000
         self.retry = retry
         self.on_timeout = on_timeout
         self.on_error = on_error
-        self.park_after_ms = duration_ms(park_after)
+        self.park_after_ms: int = duration_ms(park_after)
         _wear(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -137,16 +148,45 @@ def awaiting(
     on_error: Callable[[Any, Exception], Any] | None = ...,
     park_after: Duration = ...,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Awaiting[P, R]]: ...
-def awaiting(function: Callable[..., Any] | None = None, /, **limits: Any) -> Any:
+def awaiting(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    concurrency: int = 100,
+    timeout: Duration | None = "30s",
+    retry: Backoff | None = None,
+    on_timeout: Callable[[Any], Any] | None = None,
+    on_error: Callable[[Any, Exception], Any] | None = None,
+    park_after: Duration = "50ms",
+) -> Any:
     """Say how an async function is awaited; also a decorator, with or without limits.
 
     `concurrency`: so many calls at a time, of all lanes. `timeout`: of each attempt; `None`: none. `retry`: a
     `Backoff`. `on_timeout(value)` and `on_error(value, exception)` give the result of a call that failed for good,
     and may be async. `park_after`: how long a commit waits for calls before it parks them.
+
+    >>> @sf.awaiting(timeout="2s", retry=sf.Backoff(attempts=3), on_error=lambda value, error: "?")
+    ... async def rating(user: str) -> str:
+    ...     return f"{user}: 5 stars"
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("users", value=str).map_values(rating, name="ratings").print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("users", value=str).pipe("ann")
+    [ratings]: None, ann: 5 stars
     """
-    if function is None:
-        return lambda fn: Awaiting(fn, **limits)
-    return Awaiting(function, **limits)
+
+    def limited(function: Callable[..., Any]) -> Awaiting[Any, Any]:
+        return Awaiting(
+            function,
+            concurrency=concurrency,
+            timeout=timeout,
+            retry=retry,
+            on_timeout=on_timeout,
+            on_error=on_error,
+            park_after=park_after,
+        )
+
+    return limited if function is None else limited(function)
 
 
 def is_async(fn: object) -> bool:

@@ -28,6 +28,14 @@ class Branched(Generic[K, V]):
 
     `function` gives the stream that stands in the result; `consumer` takes the branch, which then is
     not in the result.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> numbers = builder.stream("n", key=str, value=int)
+    >>> large = sf.Branched("large", consumer=lambda stream: stream.print())
+    >>> others = numbers.split().branch(sf.value > 9, large).no_default_branch()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("b", 10)])
+    [large]: b, 10
     """
 
     name: str | None = None
@@ -36,7 +44,12 @@ class Branched(Generic[K, V]):
 
 
 class BranchedKStream(Handle, Generic[K, V]):
-    """A split that takes branches; `default_branch` or `no_default_branch` ends it."""
+    """A split that takes branches; `default_branch` or `no_default_branch` ends it.
+
+    >>> numbers = sf.StreamsBuilder().stream("n", key=str, value=int)
+    >>> sorted(numbers.split().branch(sf.value > 9, "large").default_branch("rest"))
+    ['large', 'rest']
+    """
 
     __slots__ = ("_count", "_ended", "_found", "_prefix")
 
@@ -51,19 +64,40 @@ class BranchedKStream(Handle, Generic[K, V]):
     def branch(
         self, predicate: Callable[[K, V], object] | Expression, branched: Branched[K, V] | str | None = None
     ) -> BranchedKStream[K, V]:
-        """Add a branch for records that no earlier branch took and that fit `predicate(key, value)`."""
+        """Add a branch for records that no earlier branch took and that fit `predicate(key, value)`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> split = builder.stream("n", key=str, value=int).split(name="n-")
+        >>> branches = split.branch(sf.value > 9, "large").branch(sf.value > 1, "small").no_default_branch()
+        >>> sorted(branches)
+        ['n-large', 'n-small']
+        """
         line = user_line()
         self._add(line, function(predicate, KEY_VALUE, "branch", line), branched)
         return self
 
     def default_branch(self, branched: Branched[K, V] | str | None = None) -> dict[str, KStream[K, V]]:
-        """Add a branch for what no other took; give all branches by name."""
+        """Add a branch for what no other took; give all branches by name.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> split = builder.stream("n", key=str, value=int).split(name="n-")
+        >>> branches = split.branch(sf.value > 9, "large").default_branch("rest")
+        >>> sorted(branches)
+        ['n-large', 'n-rest']
+        """
         self._add(user_line(), None, branched)
         self._ended = True
         return _Branches(self._found)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Drop what no branch took; give all branches by name."""
+        """Drop what no branch took; give all branches by name.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> split = builder.stream("n", key=str, value=int).split(name="n-")
+        >>> branches = split.branch(sf.value > 9, "large").no_default_branch()
+        >>> list(branches)
+        ['n-large']
+        """
         self._ended = True
         return _Branches(self._found)
 

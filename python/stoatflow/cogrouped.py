@@ -26,7 +26,16 @@ A = TypeVar("A")
 
 
 class CogroupedKStream(Folding, Generic[K, A]):
-    """Grouped streams that one aggregate is made of."""
+    """Grouped streams that one aggregate is made of.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> shop, web = (builder.stream(name, key=str, value=int).group_by_key() for name in ("shop", "web"))
+    >>> sums = shop.cogroup(sf.agg(shop=sf.sum(sf.value))).cogroup(web, sf.agg(web=sf.sum(sf.value)))
+    >>> sums.aggregate(store="sums").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("web", str, int).pipe("ann", 30)
+    [to_stream]: ann, {'shop': 0, 'web': 30}
+    """
 
     __slots__ = ()
 
@@ -35,7 +44,19 @@ class CogroupedKStream(Folding, Generic[K, A]):
         grouped: KGroupedStream[K, V],
         aggregator: Callable[[K, V, A], A | None] | Expression | Aggregation[Any],
     ) -> CogroupedKStream[K, A]:
-        """Add a grouped stream with its `aggregator(key, value, agg)`, or with native aggregations of its own."""
+        """Add a grouped stream with its `aggregator(key, value, agg)`, or with native aggregations of its own.
+
+        >>> def add(key: str, n: int, total: int) -> int:
+        ...     return total + n
+        >>> builder = sf.StreamsBuilder()
+        >>> shop, web = (builder.stream(topic, key=str, value=int).group_by_key() for topic in ("shop", "web"))
+        >>> shop.cogroup(add).cogroup(web, add).aggregate(int, store="both", value=int).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("shop", str, int).pipe("ann", 1)
+        ...     driver.input("web", str, int).pipe("ann", 30)
+        [to_stream]: ann, 1
+        [to_stream]: ann, 31
+        """
         needed(grouped, KGroupedStream, "cogroup", user_line(), "pass stream.group_by_key() or stream.group_by(...)")
         return CogroupedKStream(self._plan, self._cogroup(aggregator, grouped))
 
@@ -81,7 +102,17 @@ class CogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, A]:
-        """Start each key with `initializer()`."""
+        """Start each key with `initializer()`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> shop, web = (builder.stream(topic, key=str, value=int).group_by_key() for topic in ("shop", "web"))
+        >>> sums = shop.cogroup(sf.agg(shop=sf.sum(sf.value))).cogroup(web, sf.agg(web=sf.sum(sf.value)))
+        >>> sums.aggregate(store="sums").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("web", str, int).pipe_all([("ann", 1), ("ann", 30)])
+        [to_stream]: ann, {'shop': 0, 'web': 1}
+        [to_stream]: ann, {'shop': 0, 'web': 31}
+        """
         return self._aggregate(initializer, store, key, value, name, on_error)
 
     @overload
@@ -93,7 +124,18 @@ class CogroupedKStream(Folding, Generic[K, A]):
     def windowed_by(
         self, windows: Windows
     ) -> SessionWindowedCogroupedKStream[K, A] | TimeWindowedCogroupedKStream[K, A]:
-        """Put each key's records into windows."""
+        """Put each key's records into windows.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))
+        >>> both = clicks.cogroup(sf.agg(clicks=sf.count())).cogroup(orders, sf.agg(spent=sf.sum(sf.value)))
+        >>> both.windowed_by(sf.TimeWindows("1m", grace="0s")).aggregate(store="both").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("clicks", str, int).pipe("ann", 1)
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        [to_stream]: Windowed(key='ann', window=Window(start=0, end=60000)), {'clicks': 1, 'spent': 0}
+        [to_stream]: Windowed(key='ann', window=Window(start=0, end=60000)), {'clicks': 1, 'spent': 30}
+        """
         at = self._windowed(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedCogroupedKStream(self._plan, at)
@@ -101,7 +143,16 @@ class CogroupedKStream(Folding, Generic[K, A]):
 
 
 class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
-    """Grouped streams by time window."""
+    """Grouped streams by time window.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> shop, web = (builder.stream(name, key=str, value=int).group_by_key() for name in ("shop", "web"))
+    >>> sums = shop.cogroup(sf.agg(shop=sf.sum(sf.value))).cogroup(web, sf.agg(web=sf.sum(sf.value)))
+    >>> sums.windowed_by(sf.TimeWindows("1m", grace="0s")).aggregate(store="sums").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("web", str, int).pipe("ann", 30)
+    [to_stream]: Windowed(key='ann', window=Window(start=0, end=60000)), {'shop': 0, 'web': 30}
+    """
 
     __slots__ = ()
 
@@ -147,12 +198,32 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Start each window with `initializer()`."""
+        """Start each window with `initializer()`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))
+        >>> both = clicks.cogroup(sf.agg(clicks=sf.count())).cogroup(orders, sf.agg(spent=sf.sum(sf.value)))
+        >>> both.windowed_by(sf.TimeWindows("1m", grace="0s")).aggregate(store="both").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("clicks", str, int).pipe("ann", 1)
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        [to_stream]: Windowed(key='ann', window=Window(start=0, end=60000)), {'clicks': 1, 'spent': 0}
+        [to_stream]: Windowed(key='ann', window=Window(start=0, end=60000)), {'clicks': 1, 'spent': 30}
+        """
         return self._aggregate(initializer, store, key, value, name, on_error)
 
 
 class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
-    """Grouped streams by session."""
+    """Grouped streams by session.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> shop, web = (builder.stream(name, key=str, value=int).group_by_key() for name in ("shop", "web"))
+    >>> sums = shop.cogroup(sf.agg(shop=sf.sum(sf.value))).cogroup(web, sf.agg(web=sf.sum(sf.value)))
+    >>> sums.windowed_by(sf.SessionWindows("1m", grace="0s")).aggregate(store="sums").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("web", str, int).pipe("ann", 30)
+    [to_stream]: Windowed(key='ann', window=Window(start=0, end=0)), {'shop': 0, 'web': 30}
+    """
 
     __slots__ = ()
 
@@ -201,5 +272,16 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Start each session with `initializer()`; `merger(key, one, two)` puts sessions together."""
+        """Start each session with `initializer()`; `merger(key, one, two)` puts sessions together.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))
+        >>> both = clicks.cogroup(sf.agg(clicks=sf.count())).cogroup(orders, sf.agg(spent=sf.sum(sf.value)))
+        >>> both.windowed_by(sf.SessionWindows("30s", grace="0s")).aggregate(store="both").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("clicks", str, int).pipe("ann", 1)
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        [to_stream]: Windowed(key='ann', window=Window(start=0, end=0)), {'clicks': 1, 'spent': 0}
+        [to_stream]: Windowed(key='ann', window=Window(start=0, end=0)), {'clicks': 1, 'spent': 30}
+        """
         return self._aggregate(initializer, store, key, value, name, on_error, merger=merger)

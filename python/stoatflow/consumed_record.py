@@ -11,7 +11,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """A record as it was read, key and value by the serdes of its source."""
+    """A record as it was read, key and value by the serdes of its source.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> at = lambda record, partition_time: record.value["at"]
+    >>> builder.stream("events", value=dict, timestamp=at).to("out", value=dict)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("events", value=dict).pipe({"at": 1234})
+    ...     print(driver.output("out", value=dict).read().timestamp)
+    1234
+    """
 
     key: Any
     value: Any

@@ -5,7 +5,9 @@ Takes bytes, gives bytes: serdes belong to topologies and to the test driver.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,10 +17,16 @@ from typing import NamedTuple
 from stoatflow._runtime import bridge
 
 _PAGE = 4096
+_temporary: list[tuple[int, str]] = []
+"""Process and path of each temporary directory. Of those that are gone already, too."""
 
 
 class EmbeddedRecord(NamedTuple):
-    """A record of an embedded topic."""
+    """A record of an embedded topic.
+
+    >>> sf.EmbeddedRecord(partition=0, offset=0, key=b"a", value=b"1", timestamp=0).value
+    b'1'
+    """
 
     partition: int
     offset: int
@@ -28,11 +36,21 @@ class EmbeddedRecord(NamedTuple):
 
 
 class EmbeddedBroker:
-    """An embedded broker; pass it to `StoatFlow(..., broker=...)`."""
+    """An embedded broker; pass it to `StoatFlow(..., broker=...)`.
+
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("orders", 1)
+    ...     broker.produce("orders", "ann", "30")
+    ...     for record in broker.read("orders"):
+    ...         print(record.offset, record.key, record.value)
+    0 b'ann' b'30'
+    """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Open the directory, or a temporary one that `close` removes."""
+        """Open the directory, or a temporary one that `close` or the end of the process removes."""
         self._native = bridge.EmbeddedBroker(None if path is None else os.fspath(path))
+        if path is None:
+            _temporary.append((os.getpid(), self._native.path))
 
     @property
     def native(self) -> bridge.EmbeddedBroker:
@@ -45,11 +63,23 @@ class EmbeddedBroker:
         return self._native.path
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Create a topic; one that is there with as many partitions stays."""
+        """Create a topic; one that is there with as many partitions stays.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("orders", 3)
+        ...     print(broker.topics())
+        {'orders': 3}
+        """
         self._native.create_topic(name, partitions)
 
     def topics(self) -> dict[str, int]:
-        """Give every topic with its number of partitions."""
+        """Give every topic with its number of partitions.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("orders", 3)
+        ...     print(broker.topics())
+        {'orders': 3}
+        """
         return dict(self._native.topics())
 
     def produce(
@@ -61,12 +91,25 @@ class EmbeddedBroker:
         *,
         partition: int | None = None,
     ) -> None:
-        """Append one record; text is written as UTF-8. Many at once go faster through `produce_many`."""
+        """Append one record; text is written as UTF-8. Many at once go faster through `produce_many`.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("orders")
+        ...     broker.produce("orders", "ann", "30", timestamp=1000)
+        ...     print(broker.end_offsets("orders"))
+        {0: 1}
+        """
         at = int(time.time() * 1000) if timestamp is None else timestamp
         self._native.produce_many(topic, [(partition, _data(key, "key"), _data(value, "value"), at)])
 
     def produce_many(self, topic: str, records: Iterable[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
-        """Append (partition or None, key, value, timestamp); give how many. Takes any iterable, page by page."""
+        """Append (partition or None, key, value, timestamp); give how many. Takes any iterable, page by page.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("orders")
+        ...     print(broker.produce_many("orders", [(None, b"ann", b"30", 1000), (None, b"bob", b"20", 2000)]))
+        2
+        """
         rest = iter(records)
         count = 0
         while page := list(islice(rest, _PAGE)):
@@ -78,6 +121,12 @@ class EmbeddedBroker:
 
         A transaction is one write batch here, so uncommitted records don't exist and both isolation
         levels give the same.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("orders")
+        ...     broker.produce("orders", "ann", "30")
+        ...     print([record.value for record in broker.read("orders")])
+        [b'30']
         """
         if isolation not in ("read_committed", "read_uncommitted"):
             raise ValueError(f"isolation {isolation!r} is neither read_committed nor read_uncommitted")
@@ -94,7 +143,14 @@ class EmbeddedBroker:
                 offset = page[-1][0] + 1
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Give where the next committed record of each partition will stand."""
+        """Give where the next committed record of each partition will stand.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("orders")
+        ...     broker.produce("orders", "ann", "30")
+        ...     print(broker.end_offsets("orders"))
+        {0: 1}
+        """
         return dict(enumerate(self._native.end_offsets(topic)))
 
     def __repr__(self) -> str:
@@ -129,3 +185,11 @@ def _data(given: bytes | str | None, what: str) -> bytes | None:
         f"the {what} {given!r} is a {type(given).__name__}; an embedded topic takes bytes, text or None. "
         "Next: serialize it, such as Serdes.json().serialize(...)"
     )
+
+
+@atexit.register
+def remove_temporary_directories() -> None:
+    """Remove what brokers that nobody closed have left. Not in a forked copy, whose parent still uses them."""
+    for owner, path in _temporary:
+        if owner == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)

@@ -32,8 +32,8 @@ class StoatFlowError(Exception):
         """Take what the engine or the DSL knows; what is missing comes from the class."""
         super().__init__(message)
         self.message = message
-        self.kind = kind or self.default_kind
-        self.next_step = next_step or self.default_next_step
+        self.kind: str = kind or self.default_kind
+        self.next_step: str = next_step or self.default_next_step
         self.coordinates: dict[str, object] = {
             name: value for name, value in (coordinates or {}).items() if value is not None
         }

@@ -11,7 +11,7 @@ import binascii
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 from stoatflow.errors import ConfigError
 from stoatflow.expressions import Expression
@@ -22,13 +22,21 @@ T = TypeVar("T")
 
 
 class Descending(NamedTuple):
-    """An expression to order by, from the largest to the smallest. Made by `desc`."""
+    """An expression to order by, from the largest to the smallest. Made by `desc`.
+
+    >>> sf.desc(sf.value["age"]).expression
+    sf.value['age']
+    """
 
     expression: Expression
 
 
 def desc(expression: Expression) -> Descending:
-    """Order by this, from the largest to the smallest: `order_by=[sf.value["city"], sf.desc(sf.value["age"])]`."""
+    """Order by this, from the largest to the smallest: `order_by=[sf.value["city"], sf.desc(sf.value["age"])]`.
+
+    >>> sf.desc(sf.value["age"])
+    Descending(expression=sf.value['age'])
+    """
     if not isinstance(expression, Expression):
         raise TypeError(f"desc() takes an expression such as sf.value['age'], not {expression!r}")
     return Descending(expression)
@@ -42,7 +50,18 @@ Select: TypeAlias = "Expression | Mapping[str, Expression] | Iterable[Expression
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """How rows are found."""
+    """How rows are found.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print(app.store("users").explain(sf.key == "u1"))
+    QueryPlan(way='keys', index=None, ranges=1, sorted=False, rows_read=0, unreadable=0)
+    """
 
     way: str
     """`keys`, `key_range`, `index` or `scan`."""
@@ -59,11 +78,25 @@ class QueryPlan:
 
 
 class Found(Sequence[T], Generic[T]):
-    """A page of rows."""
+    """A page of rows.
 
-    def __init__(self, rows: list[T], cursor: str | None, plan: QueryPlan) -> None:
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print(app.store("users").find(sf.value == "Ann", allow_scan=True))
+    <1 rows by scan: [('u1', 'Ann')]>
+    """
+
+    def __init__(
+        self, rows: list[T], cursor: str | None, plan: QueryPlan, table: Callable[[], Any] | None = None
+    ) -> None:
         """Made by `find`."""
         self._rows = rows
+        self._table = table
         self.cursor = cursor
         """Where the next page begins, for `find(cursor=)`; `None`: this was the last one."""
         self.plan = plan
@@ -85,7 +118,13 @@ class Found(Sequence[T], Generic[T]):
         """Compare the rows with those of a page or a list."""
         return self._rows == (other._rows if isinstance(other, Found) else other)
 
-    __hash__ = None  # type: ignore[assignment]  # as of a list
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of a list
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows as columns, for pyarrow, Polars, pandas, DuckDB: those of `to_arrow`, or those of `select`."""
+        if self._table is None:
+            raise AttributeError("these rows are no columns")
+        return self._table().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         """Show the rows."""
@@ -143,6 +182,20 @@ def _expression(given: object, argument: str) -> Expression:
             next_step="write a condition with sf.key and sf.value; a function can be applied to the rows found",
         )
     return given
+
+
+def selected_table(select: Select, rows: Sequence[Any]) -> Any:
+    """Give what was selected as a `pyarrow.Table`."""
+    from stoatflow import arrow  # only who asks for columns needs them
+    from stoatflow._runtime import columns
+
+    pa = arrow.load(arrow.Caller("__arrow_c_stream__", ConfigError))
+    if isinstance(select, Mapping):
+        return columns.records(pa, rows, list(select))
+    if isinstance(select, Expression):
+        return columns.records(pa, [{columns.VALUE: row} for row in rows], [columns.VALUE])
+    names = [f"column_{at}" for at in range(len(rows[0]) if rows else 0)]
+    return columns.records(pa, [dict(zip(names, row, strict=True)) for row in rows], names)
 
 
 def read_cursor(cursor: str | None) -> bytes | None:

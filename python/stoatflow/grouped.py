@@ -28,7 +28,16 @@ A = TypeVar("A")
 
 
 class KGroupedStream(Folding, Generic[K, V]):
-    """Records grouped by key: what is missing is how to make one value of them."""
+    """Records grouped by key: what is missing is how to make one value of them.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
+    >>> grouped.reduce(max, store="most").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 2)])
+    [to_stream]: a, 5
+    [to_stream]: a, 5
+    """
 
     __slots__ = ()
 
@@ -40,7 +49,16 @@ class KGroupedStream(Folding, Generic[K, V]):
         value: SerdeLike[int] | None = None,
         name: str | None = None,
     ) -> KTable[K, int]:
-        """Count records per key. Written as 8 bytes big-endian, as Kafka Streams does."""
+        """Count records per key. Written as 8 bytes big-endian, as Kafka Streams does.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.group_by_key().count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 6)])
+        [to_stream]: a, 1
+        [to_stream]: a, 2
+        """
         return self._count(store, key, value, name)
 
     def reduce(
@@ -53,7 +71,16 @@ class KGroupedStream(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V]:
-        """Make one value with `fn(agg, value)`; the first value is taken as it is, `None` deletes the key."""
+        """Make one value with `fn(agg, value)`; the first value is taken as it is, `None` deletes the key.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.group_by_key().reduce(lambda total, n: total + n, store="sums").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 6)])
+        [to_stream]: a, 5
+        [to_stream]: a, 11
+        """
         return self._reduce(fn, store, key, value, name, on_error)
 
     @overload
@@ -84,6 +111,18 @@ class KGroupedStream(Folding, Generic[K, V]):
     def aggregate(
         self,
         initializer: Expression,
+        aggregator: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
         aggregator: Callable[[K, V, A], A | None] | Expression,
         *,
         store: str | Materialized | None = ...,
@@ -106,6 +145,14 @@ class KGroupedStream(Folding, Generic[K, V]):
         """Start with `initializer()`, go on with `aggregator(key, value, agg)`; `None` deletes the key.
 
         Never change `agg` in place: give a new one. Natively: `aggregate(sf.sum(sf.value["amount"]), store=...)`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.group_by_key().aggregate(sf.avg(sf.value), store="means").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 6)])
+        [to_stream]: a, 5.0
+        [to_stream]: a, 5.5
         """
         return self._aggregate(initializer, store, key, value, name, on_error, function=aggregator)
 
@@ -116,7 +163,16 @@ class KGroupedStream(Folding, Generic[K, V]):
         self, windows: TimeWindows | SlidingWindows | UnlimitedWindows | CountWindows
     ) -> TimeWindowedKStream[K, V]: ...
     def windowed_by(self, windows: Windows) -> SessionWindowedKStream[K, V] | TimeWindowedKStream[K, V]:
-        """Put each key's records into windows; the kind of windows decides what comes next."""
+        """Put each key's records into windows; the kind of windows decides what comes next.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.group_by_key().windowed_by(sf.UnlimitedWindows()).count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 5), ("a", 6)])
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=9223372036854775807)), 1
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=9223372036854775807)), 2
+        """
         from stoatflow.windowed_stream import SessionWindowedKStream, TimeWindowedKStream
 
         at = self._windowed(windows)
@@ -132,6 +188,16 @@ class KGroupedStream(Folding, Generic[K, V]):
         """Begin an aggregate over several grouped streams; `aggregator(key, value, agg)` is this one's.
 
         Natively: `clicks.cogroup(sf.agg(clicks=sf.count())).cogroup(orders, sf.agg(spent=sf.sum(...)))`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))
+        >>> both = clicks.cogroup(sf.agg(clicks=sf.count())).cogroup(orders, sf.agg(spent=sf.sum(sf.value)))
+        >>> both.aggregate(store="both").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("clicks", str, int).pipe("ann", 1)
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        [to_stream]: ann, {'clicks': 1, 'spent': 0}
+        [to_stream]: ann, {'clicks': 1, 'spent': 30}
         """
         from stoatflow.cogrouped import CogroupedKStream
 
@@ -139,7 +205,16 @@ class KGroupedStream(Folding, Generic[K, V]):
 
 
 class KGroupedTable(Folding, Generic[K, V]):
-    """Rows of a table grouped by another key. An update takes its old row away and adds its new one."""
+    """Rows of a table grouped by another key. An update takes its old row away and adds its new one.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> cities = builder.table("cities", key=str, value=str, store="cities")
+    >>> cities.group_by((sf.value, sf.key), key=str, value=str).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("cities", str, str).pipe_all([("ann", "Oslo"), ("bob", "Oslo")])
+    [to_stream]: Oslo, 1
+    [to_stream]: Oslo, 2
+    """
 
     __slots__ = ()
 
@@ -151,7 +226,19 @@ class KGroupedTable(Folding, Generic[K, V]):
         value: SerdeLike[int] | None = None,
         name: str | None = None,
     ) -> KTable[K, int]:
-        """Count rows per key. A key whose last row left stays, with 0."""
+        """Count rows per key. A key whose last row left stays, with 0.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> cities = builder.table("cities", key=str, value=str, store="cities")
+        >>> by_city = cities.group_by((sf.value, sf.key), key=str, value=str)
+        >>> by_city.count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("cities", str, str).pipe_all([("ann", "Oslo"), ("bob", "Oslo"), ("ann", "Bergen")])
+        [to_stream]: Oslo, 1
+        [to_stream]: Oslo, 2
+        [to_stream]: Oslo, 1
+        [to_stream]: Bergen, 1
+        """
         return self._count(store, key, value, name)
 
     def reduce(
@@ -165,7 +252,18 @@ class KGroupedTable(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V]:
-        """Make one value with `adder(agg, value)`; `subtractor(agg, value)` takes a value away again."""
+        """Make one value with `adder(agg, value)`; `subtractor(agg, value)` takes a value away again.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> totals = table.group_by((sf.lit("all"), sf.value), key=str, value=int)
+        >>> totals.reduce(lambda total, n: total + n, lambda total, n: total - n, store="total").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 5), ("b", 6), ("a", 1)])
+        [to_stream]: all, 5
+        [to_stream]: all, 11
+        [to_stream]: all, 7
+        """
         return self._reduce(adder, store, key, value, name, on_error, subtractor=subtractor)
 
     @overload
@@ -197,6 +295,19 @@ class KGroupedTable(Folding, Generic[K, V]):
     def aggregate(
         self,
         initializer: Expression,
+        adder: Expression,
+        subtractor: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
         adder: Callable[[K, V, A], A | None] | Expression,
         subtractor: Callable[[K, V, A], A | None] | Expression,
         *,
@@ -221,5 +332,15 @@ class KGroupedTable(Folding, Generic[K, V]):
         """Start with `initializer()`; `adder` and `subtractor` take `(key, value, agg)`. Or pass `sf.sum`, `sf.avg`.
 
         The subtractor may see a key that the adder has not seen since it was deleted.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> totals = table.group_by((sf.lit("all"), sf.value), key=str, value=int)
+        >>> totals.aggregate(sf.sum(sf.value), store="total").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 5), ("b", 6), ("a", 1)])
+        [to_stream]: all, 5
+        [to_stream]: all, 11
+        [to_stream]: all, 7
         """
         return self._aggregate(initializer, store, key, value, name, on_error, function=adder, subtractor=subtractor)

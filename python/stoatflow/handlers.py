@@ -31,7 +31,17 @@ _NEXT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorContext:
-    """Where a record failed."""
+    """Where a record failed.
+
+    >>> def tell(context, record, error):
+    ...     print(context.kind, context.topic, context.offset, type(error).__name__)
+    ...     return sf.log_and_continue()
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", value=int).map_values(lambda n: 10 // n, on_error=tell).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", value=int).pipe(0)
+    processing n 0 ZeroDivisionError
+    """
 
     kind: Literal["deserialization", "processing", "production"]
     """What failed: reading it, a function, or writing it."""
@@ -65,6 +75,14 @@ class ErrorContext:
 class ErrorHandler(ABC):
     """What to do with a record that failed: `log_and_fail()`, `log_and_continue()`, `DLQ(...)`, `Retry(...)`,
     `Decide(...)`.
+
+    >>> def leave_out(context: sf.ErrorContext, record: object, error: BaseException) -> sf.ErrorHandler:
+    ...     return sf.log_and_continue()
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", value=int).map_values(lambda n: 10 // n, on_error=leave_out).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", value=int).pipe_all([0, 5])
+    [map_values]: None, 2
     """  # noqa: D205  # the list is the summary
 
     __slots__ = ()
@@ -89,6 +107,15 @@ class _Word(ErrorHandler):
 class DLQ(ErrorHandler):
     """Leave the record out, and write a dead letter to this topic: the input record's bytes, and what happened in
     headers `__stoatflow.errors.*`. It belongs to the transaction.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> numbers = builder.stream("n", key=str, value=int)
+    >>> numbers.map_values(lambda n: 10 // n, on_error=sf.DLQ("dead")).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 0), ("b", 5)])
+    ...     print(driver.output("dead", str, int).read_key_value())
+    [map_values]: b, 2
+    ('a', 0)
     """  # noqa: D205  # one sentence is not enough
 
     topic: str
@@ -109,6 +136,18 @@ class Retry(ErrorHandler):
 
     Other lanes go on meanwhile; records of this lane wait. Of an async function only this record waits, and those
     behind it of its key.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> answers = iter([TimeoutError(), "fine"])
+    >>> def ask(n: int) -> str:
+    ...     answer = next(answers)
+    ...     if isinstance(answer, Exception):
+    ...         raise answer
+    ...     return answer
+    >>> builder.stream("n", value=int).map_values(ask, on_error=sf.Retry(3, then=sf.DLQ("dead"))).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", value=int).pipe(1)
+    [map_values]: None, fine
     """
 
     times: int
@@ -142,6 +181,14 @@ class Decide(ErrorHandler):
 
     `dead_letters` are topics that it may name: whether they exist is looked at when the application starts. It may
     name others, if they exist by then.
+
+    >>> def by_kind(context, record, error):
+    ...     return sf.log_and_continue() if isinstance(error, ZeroDivisionError) else sf.log_and_fail()
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", value=int).map_values(lambda n: 10 // n, on_error=sf.Decide(by_kind)).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", value=int).pipe_all([0, 5])
+    [map_values]: None, 2
     """
 
     fn: Callable[[ErrorContext, Any, BaseException], ErrorHandler | str]
@@ -169,12 +216,28 @@ OnError: TypeAlias = ErrorHandler | str | Callable[[ErrorContext, Any, BaseExcep
 
 
 def log_and_fail() -> ErrorHandler:
-    """Stop the application; nothing of the epoch is committed. This is the default."""
+    """Stop the application; nothing of the epoch is committed. This is the default.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> numbers = builder.stream("n", key=str, value=int)
+    >>> numbers.map_values(lambda n: 10 // n, on_error=sf.log_and_fail()).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe("b", 5)
+    [map_values]: b, 2
+    """
     return _Word("fail")
 
 
 def log_and_continue() -> ErrorHandler:
-    """Leave the record out: it is logged, and counted by reason."""
+    """Leave the record out: it is logged, and counted by reason.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> numbers = builder.stream("n", key=str, value=int)
+    >>> numbers.map_values(lambda n: 10 // n, on_error=sf.log_and_continue()).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe_all([("a", 0), ("b", 5)])
+    [map_values]: b, 2
+    """
     return _Word("continue")
 
 

@@ -24,7 +24,15 @@ _log = logging.getLogger("stoatflow")
 
 
 class Phase(str, Enum):
-    """When a hook is called."""
+    """When a hook is called.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("in").to("out")
+    >>> app = sf.StoatFlow(builder.build(), {"application.id": "app", "bootstrap.servers": "localhost:9092"})
+    >>> app.add_hook(sf.Phase.POST_START, lambda app: print("running"))
+    >>> str(sf.Phase.POST_START)
+    'POST_START'
+    """
 
     PRE_START = "PRE_START"
     """Before anything is started. What it raises comes out of `start()` or `run()`, and nothing is started."""
@@ -45,7 +53,15 @@ Hook = Callable[["StoatFlow"], object]
 
 
 class ExceptionResponse(str, Enum):
-    """What to do after an error that would end the application; Kafka Streams' names."""
+    """What to do after an error that would end the application; Kafka Streams' names.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("in").to("out")
+    >>> app = sf.StoatFlow(builder.build(), {"application.id": "app", "bootstrap.servers": "localhost:9092"})
+    >>> app.set_uncaught_exception_handler(lambda error: sf.ExceptionResponse.REPLACE_THREAD)
+    >>> sf.ExceptionResponse("REPLACE_THREAD")
+    <ExceptionResponse.REPLACE_THREAD: 'REPLACE_THREAD'>
+    """
 
     REPLACE_THREAD = "REPLACE_THREAD"
     """Start again from the last commit, in this process."""

@@ -20,6 +20,17 @@ class Index:
 
     `unique=True` keeps rows apart: one whose value another row has fails. `each=True` takes a list, of which each
     element leads to the row.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> kept = sf.Materialized("users", indexes=[sf.Index("by_name", sf.value)])
+    >>> users = builder.table("users", key=str, value=str, store=kept)
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print(app.store("users").find(sf.value == "Ann"))
+    <1 rows by by_name: [('u1', 'Ann')]>
     """
 
     __slots__ = ("each", "fields", "name", "unique")

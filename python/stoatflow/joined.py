@@ -18,7 +18,15 @@ VO = TypeVar("VO")
 
 @dataclass(frozen=True)
 class Joined(Generic[K, V, VO]):
-    """Of a stream with a table. `grace` (with a versioned table): how long records wait for late table records."""
+    """Of a stream with a table. `grace` (with a versioned table): how long records wait for late table records.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> orders = builder.stream("orders", key=str, value=int)
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> orders.join(users, lambda order, user: user, joined=sf.Joined(name="named")).to("out", value=str)
+    >>> "named" in builder.build().describe()
+    True
+    """
 
     key: SerdeLike[K] | None = None
     value: SerdeLike[V] | None = None
@@ -29,7 +37,15 @@ class Joined(Generic[K, V, VO]):
 
 @dataclass(frozen=True)
 class StreamJoined(Generic[K, V, VO]):
-    """Of two streams. `store_name` is the base of the names of its stores; without one `name` is."""
+    """Of two streams. `store_name` is the base of the names of its stores; without one `name` is.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> left, right = (builder.stream(topic, key=str, value=int) for topic in ("left", "right"))
+    >>> window, how = sf.JoinWindows("5m", grace="1m"), sf.StreamJoined(str, int, int, name="met")
+    >>> left.join(right, lambda one, other: one + other, window, joined=how).to("out", value=int)
+    >>> "met" in builder.build().describe()
+    True
+    """
 
     key: SerdeLike[K] | None = None
     value: SerdeLike[V] | None = None
@@ -41,6 +57,14 @@ class StreamJoined(Generic[K, V, VO]):
 
 @dataclass(frozen=True, slots=True)
 class TableJoined:
-    """Of two tables by foreign key."""
+    """Of two tables by foreign key.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users, cities = (builder.table(topic, key=str, value=str, store=topic) for topic in ("users", "cities"))
+    >>> homes = users.join(cities, sf.right, foreign_key=sf.value, value=str, table_joined=sf.TableJoined("homes"))
+    >>> homes.to_stream().to("out")
+    >>> "homes" in builder.build().describe()
+    True
+    """
 
     name: str | None = None

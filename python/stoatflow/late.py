@@ -37,6 +37,17 @@ class DecideLate:
 
     `dead_letters` are topics that it may name: whether they exist is looked at when the application starts. It may
     name others, if they exist by then.
+
+    >>> policy = sf.DecideLate(lambda record, watermark: sf.DLQ("late"), dead_letters=["late"])
+    >>> builder = sf.StreamsBuilder()
+    >>> watermark = sf.Watermark.monotonic()
+    >>> builder.stream("n", value=int, watermark=watermark, late=policy).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", value=int).pipe(1, timestamp=5_000)
+    ...     driver.input("n", value=int).pipe(2, timestamp=1_000)
+    ...     print(driver.output("late", value=int).read_value())
+    [stream]: None, 1
+    2
     """
 
     fn: Callable[[ConsumedRecord, int], LateVerdict]

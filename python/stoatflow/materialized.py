@@ -17,12 +17,14 @@ from stoatflow.handlers import OnError
 from stoatflow.indexes import Index, index_specs
 from stoatflow.plan.functions import callable_only, given
 from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
+from stoatflow.plan.specs import ExpirySpec
 from stoatflow.serdes import SerdeLike, resolve
 from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
     from stoatflow.consumed_record import ConsumedRecord
     from stoatflow.late import LatePolicy
+    from stoatflow.timers import TimeDomain
     from stoatflow.watermark import Watermark
 
 K = TypeVar("K")
@@ -34,34 +36,64 @@ Reset: TypeAlias = "Literal['earliest', 'latest', 'none'] | OffsetReset"
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """Where a source starts without a committed position: `OffsetReset.by_duration("1h")`."""
+    """Where a source starts without a committed position: `OffsetReset.by_duration("1h")`.
+
+    >>> sf.OffsetReset.by_duration("1h")
+    OffsetReset(where='by_duration', duration_ms=3600000)
+    """
 
     where: Literal["earliest", "latest", "none", "by_duration"]
     duration_ms: int | None = None
 
     @classmethod
     def earliest(cls) -> OffsetReset:
-        """At the beginning (the default)."""
+        """At the beginning (the default).
+
+        >>> sf.OffsetReset.earliest().where
+        'earliest'
+        """
         return cls("earliest")
 
     @classmethod
     def latest(cls) -> OffsetReset:
-        """With what comes from now on."""
+        """With what comes from now on.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.stream("orders", reset=sf.OffsetReset.latest())
+        >>> sf.OffsetReset.latest().where
+        'latest'
+        """
         return cls("latest")
 
     @classmethod
     def none(cls) -> OffsetReset:
-        """Nowhere: starting without a committed position is an error."""
+        """Nowhere: starting without a committed position is an error.
+
+        >>> sf.OffsetReset.none().where
+        'none'
+        """
         return cls("none")
 
     @classmethod
     def by_duration(cls, back: Duration) -> OffsetReset:
-        """At the first record that is not older than this."""
+        """At the first record that is not older than this.
+
+        >>> sf.OffsetReset.by_duration("1h").duration_ms
+        3600000
+        """
         return cls("by_duration", span_ms(back, "OffsetReset.by_duration(back)"))
 
 
 class TimestampExtractors:
-    """Built-in ways to find a record's time, for `timestamp=` of a source."""
+    """Built-in ways to find a record's time, for `timestamp=` of a source.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("in", value=str, timestamp=sf.TimestampExtractors.WALLCLOCK).to("out")
+    >>> with TopologyTestDriver(builder.build(), start=5_000) as driver:
+    ...     driver.input("in", value=str).pipe("stoat", timestamp=1)
+    ...     print(driver.output("out", value=str).read().timestamp)
+    5000
+    """
 
     FAIL_ON_INVALID: Final = "fail_on_invalid"
     """The record's; a negative one is an error (the default)."""
@@ -79,7 +111,15 @@ TimestampLike: TypeAlias = "Callable[[ConsumedRecord, int], int] | Expression | 
 
 @dataclass(frozen=True)
 class Consumed(Generic[K, V]):
-    """How a source topic is read."""
+    """How a source topic is read.
+
+    >>> how = sf.Consumed(str, dict, name="orders", reset="latest")
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("orders", consumed=how).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("orders", str, dict).pipe("ann", {"total": 30})
+    [orders]: ann, {'total': 30}
+    """
 
     key: SerdeLike[K]
     value: SerdeLike[V]
@@ -93,7 +133,14 @@ class Consumed(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Produced(Generic[K, V]):
-    """How a sink topic is written; a serde that is left out is the one the records came with."""
+    """How a sink topic is written; a serde that is left out is the one the records came with.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> stream = builder.stream("in", key=str, value=str)
+    >>> stream.to("out", produced=sf.Produced(key=str, value=str, name="sink"))
+    >>> "Sink: sink" in builder.build().describe()
+    True
+    """
 
     key: SerdeLike[K] | None = None
     value: SerdeLike[V] | None = None
@@ -103,7 +150,14 @@ class Produced(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Generic[K, V]):
-    """How grouped records are written where they must be."""
+    """How grouped records are written where they must be.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> stream = builder.stream("in", key=str, value=int)
+    >>> counts = stream.group_by(sf.value, grouped=sf.Grouped(key=int, value=int, name="by-n")).count(store="n")
+    >>> "by-n" in builder.build().describe()
+    True
+    """
 
     key: SerdeLike[K] | None = None
     value: SerdeLike[V] | None = None
@@ -112,7 +166,14 @@ class Grouped(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Repartitioned(Generic[K, V]):
-    """How a stream walks to the lanes of its keys: in memory, without a topic."""
+    """How a stream walks to the lanes of its keys: in memory, without a topic.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> stream = builder.stream("in", key=str, value=int).select_key(sf.value)
+    >>> stream.repartition(sf.Repartitioned(key=int, value=int, name="by-n")).to("out")
+    >>> "by-n" in builder.build().describe()
+    True
+    """
 
     key: SerdeLike[K] | None = None
     value: SerdeLike[V] | None = None
@@ -126,6 +187,23 @@ class Materialized:
     `logging` may be settings of the changelog topic; `history` makes a versioned table that keeps
     versions this far back; `retention` is how long windows and sessions are kept; `indexes` are orders of its rows that
     `find` of the store uses.
+
+    With `ttl` (a duration, or an expression that gives milliseconds of a row, null for ever) a row is deleted so long
+    after its timestamp: by stream time, or with `ttl_time="processing"` by the machine's clock. `ttl_forward=True`
+    gives a tombstone to what is made of the table.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> kept = sf.Materialized("orders", logging={"retention.ms": "86400000"}, caching=False)
+    >>> orders = builder.table("orders", key=str, value=dict, store=kept)
+    >>> orders.queryable_store_name
+    'orders'
+
+    >>> carts = builder.table("carts", key=str, value=int, store=sf.Materialized("carts", ttl="30m"))
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("carts", key=str, value=int).pipe("ann", 3, timestamp=0)
+    ...     driver.input("carts", key=str, value=int).pipe("bob", 5, timestamp=30 * 60_000)
+    ...     dict(driver.store("carts").all())
+    {'bob': 5}
     """
 
     store: str | None = None
@@ -137,6 +215,9 @@ class Materialized:
     retention: Duration | None = None
     history: Duration | None = None
     indexes: Iterable[Index] = ()
+    ttl: Duration | Expression | None = None
+    ttl_time: TimeDomain | None = None
+    ttl_forward: bool = False
 
 
 def optional_serde(serde: SerdeLike[Any] | None) -> Any:
@@ -186,10 +267,28 @@ def store_spec(
         cached=how.caching,
         retention_ms=None if how.retention is None else span_ms(how.retention, "Materialized(retention=)", least=1),
         history_ms=None if how.history is None else span_ms(how.history, "Materialized(history=)"),
+        expiry=_expiry(how, method, line),
         in_memory=how.type == "memory",
         topic={setting: _setting(content) for setting, content in topic.items()},
         indexes=index_specs(how.indexes, method, line),
     )
+
+
+def _expiry(how: Materialized, method: str, line: str) -> ExpirySpec | None:
+    if how.ttl_time not in (None, "event", "processing"):
+        raise TopologyError(
+            f"{line} {method}: Materialized(ttl_time={how.ttl_time!r}) is not known",
+            next_step='write ttl_time="event" or ttl_time="processing"',
+        )
+    if how.ttl is None:
+        if how.ttl_time is not None or how.ttl_forward:
+            raise TopologyError(
+                f"{line} {method}: Materialized(ttl_time=, ttl_forward=) are given without ttl=",
+                next_step='add ttl="30d", or leave them out',
+            )
+        return None
+    ttl = how.ttl if isinstance(how.ttl, Expression) else {"fixed": span_ms(how.ttl, "Materialized(ttl=)", least=1)}
+    return ExpirySpec(ttl, how.ttl_time or "event", forward=bool(how.ttl_forward))
 
 
 def grouped_how(

@@ -14,6 +14,11 @@ class OAuthToken:
 
     `expires_at` is in seconds since 1970, or a `datetime` with its zone. `principal` names in messages whose token it
     is; `extensions` are those of SASL (KIP-342), such as `{"logicalCluster": "lkc-1"}`.
+
+    >>> def token() -> sf.OAuthToken:
+    ...     return sf.OAuthToken("secret", expires_at=1_900_000_000, principal="orders")
+    >>> token().principal
+    'orders'
     """
 
     token: str = field(repr=False)

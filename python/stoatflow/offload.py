@@ -20,7 +20,16 @@ class WorkerError(Exception):
 
 
 class Parked(NamedTuple):
-    """A record that is parked, as of the last commit."""
+    """A record that is parked, as of the last commit.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("texts", key=str, value=str).offload("ask", "answers", response_value=str, name="score").print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("texts", str, str).pipe("a", "well done")
+    ...     (parked,) = driver.parked("score")
+    ...     print(parked.key, parked.value, parked.state)
+    a well done asked
+    """
 
     key: Any
     value: Any

@@ -14,7 +14,15 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Printed(Generic[K, V]):
-    """One line per record: `[label]: key, value`. To standard output, another stream, or a file's path."""
+    """One line per record: `[label]: key, value`. To standard output, another stream, or a file's path.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> how = sf.Printed(label="orders", format=lambda key, value: f"{key} ordered {value}")
+    >>> builder.stream("orders", key=str, value=int).print(how)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("orders", str, int).pipe("ann", 3)
+    [orders]: ann ordered 3
+    """
 
     to: TextIO | str | PathLike[str] | None = None
     label: str | None = None
@@ -22,16 +30,37 @@ class Printed(Generic[K, V]):
 
     @classmethod
     def to_sys_out(cls, label: str | None = None) -> Printed[Any, Any]:
-        """To standard output."""
+        """To standard output.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("n", key=str, value=int).print(sf.Printed.to_sys_out("numbers"))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 1)
+        [numbers]: a, 1
+        """
         return cls(None, label)
 
     @classmethod
     def to_file(cls, path: str | PathLike[str], label: str | None = None) -> Printed[Any, Any]:
-        """To the end of a file."""
+        """To the end of a file.
+
+        >>> from pathlib import Path
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("n", key=str, value=int).print(sf.Printed.to_file("seen.txt", "numbers"))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 1)
+        >>> Path("seen.txt").read_text().splitlines()
+        ['[numbers]: a, 1']
+        """
         return cls(path, label)
 
     def writer(self, label: str) -> Callable[[K, V], None]:
-        """Give what writes one record. A file is opened for each record: nothing is lost in a buffer."""
+        """Give what writes one record. A file is opened for each record: nothing is lost in a buffer.
+
+        >>> write = sf.Printed().writer("numbers")
+        >>> write("a", 1)
+        [numbers]: a, 1
+        """
         shown = self.label if self.label is not None else label
         shape = self.format or (lambda key, value: f"{key}, {value}")
         to = self.to

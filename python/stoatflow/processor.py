@@ -56,6 +56,17 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
     """Takes records, forwards others, whose keys may differ. One object per lane.
 
     With a store of timers it needs an `on_timer(self, timer)` too.
+
+    >>> class Twice(sf.Processor[str, int, str, int]):
+    ...     def init(self, context):
+    ...         self.context = context
+    ...     def process(self, record):
+    ...         self.context.forward(record.replace(value=record.value * 2))
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", key=str, value=int).process(Twice).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe("a", 4)
+    [process]: a, 8
     """
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
@@ -73,6 +84,17 @@ class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
     """Takes records, forwards others with the same keys. One object per lane.
 
     With a store of timers it needs an `on_timer(self, timer)` too; there it forwards records with the timer's key.
+
+    >>> class Twice(sf.FixedKeyProcessor[str, int, int]):
+    ...     def init(self, context):
+    ...         self.context = context
+    ...     def process(self, record):
+    ...         self.context.forward(record.replace(value=record.value * 2))
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", key=str, value=int).process_values(Twice).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe("a", 4)
+    [process_values]: a, 8
     """
 
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
@@ -87,7 +109,17 @@ class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
 
 
 class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
-    """A processor that keeps its context as `self.context`."""
+    """A processor that keeps its context as `self.context`.
+
+    >>> class Twice(sf.ContextualProcessor[str, int, str, int]):
+    ...     def process(self, record):
+    ...         self.context.forward(record.replace(value=record.value * 2))
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", key=str, value=int).process(Twice).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe("a", 4)
+    [process]: a, 8
+    """
 
     context: ProcessorContext[KOut, VOut]
 
@@ -97,7 +129,17 @@ class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
 
 
 class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
-    """A processor with fixed keys that keeps its context as `self.context`."""
+    """A processor with fixed keys that keeps its context as `self.context`.
+
+    >>> class Twice(sf.ContextualFixedKeyProcessor[str, int, int]):
+    ...     def process(self, record):
+    ...         self.context.forward(record.replace(value=record.value * 2))
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", key=str, value=int).process_values(Twice).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe("a", 4)
+    [process_values]: a, 8
+    """
 
     context: FixedKeyProcessorContext[KIn, VOut]
 
@@ -107,7 +149,18 @@ class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
 
 
 class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
-    """Gives a value for each update of a table. It may read stores; it can't forward."""
+    """Gives a value for each update of a table. It may read stores; it can't forward.
+
+    >>> class Named(sf.ValueTransformer[str, int, str]):
+    ...     def transform(self, key, value):
+    ...         return f"{key}={value}"
+    >>> builder = sf.StreamsBuilder()
+    >>> table = builder.table("n", key=str, value=int, store="n")
+    >>> table.transform_values(Named).to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", str, int).pipe("a", 1)
+    [to_stream]: a, a=1
+    """
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
         """Begin: keep the context and the stores."""
@@ -129,7 +182,17 @@ TransformerSupplier: TypeAlias = Callable[[], ValueTransformer[KIn, VIn, VOut]]
 
 
 def with_stores(*connected: str | StoreBuilder[Any, Any]) -> Callable[[C], C]:
-    """Connect a processor class to stores: `@with_stores("totals")`, or to `StoreBuilder`s that it brings along."""
+    """Connect a processor class to stores: `@with_stores("totals")`, or to `StoreBuilder`s that it brings along.
+
+    >>> @sf.with_stores(sf.Stores.key_value("totals", key=str, value=int))
+    ... class Total(sf.ContextualProcessor[str, int, str, int]):
+    ...     def process(self, record):
+    ...         self.context.state_store("totals").put(record.key, record.value)
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("n", key=str, value=int).process(Total).print()
+    >>> "totals" in builder.build().describe()
+    True
+    """
 
     def connect(cls: C) -> C:
         cls.__stores__ = connected  # type: ignore[attr-defined]

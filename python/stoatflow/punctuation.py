@@ -1,7 +1,7 @@
 """When a processor's schedule is due.
 
-`STREAM_TIME` follows the highest timestamp that the application has read: it fires with the first record,
-then when time passes a multiple of the interval, once however many it passes, and never without records.
+`STREAM_TIME` follows the highest timestamp of each partition, and is called for each: it fires with the first
+record, then when time passes a multiple of the interval, once however many it passes, and never without records.
 `WALL_CLOCK_TIME` follows the machine's clock: it fires after one whole interval, then on a fixed grid, once
 however late it is.
 """
@@ -12,7 +12,14 @@ from enum import Enum
 
 
 class PunctuationType(Enum):
-    """Which clock a schedule follows."""
+    """Which clock a schedule follows.
+
+    >>> from stoatflow.testing import MockProcessorContext
+    >>> context = MockProcessorContext()
+    >>> schedule = context.schedule("1m", sf.PunctuationType.WALL_CLOCK_TIME, lambda now: print("now", now))
+    >>> context.scheduled_punctuators[0].punctuate(60_000)
+    now 60000
+    """
 
     STREAM_TIME = "stream_time"
     WALL_CLOCK_TIME = "wall_clock_time"

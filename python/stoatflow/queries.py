@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stoatflow.durations import Duration, Timestamp, timeout_s, timestamp_ms
-from stoatflow.finding import Found, OrderBy, QueryPlan, Select, query, read_cursor, shown_cursor
+from stoatflow.errors import ConfigError
+from stoatflow.finding import Found, OrderBy, QueryPlan, Select, query, read_cursor, selected_table, shown_cursor
 from stoatflow.restoring import TopicPartition
 from stoatflow.stores import ValueAndTimestamp, VersionedRecord
 from stoatflow.windowed import Windowed
@@ -20,6 +21,8 @@ from stoatflow.windowed import Windowed
 if TYPE_CHECKING:
     from stoatflow._runtime import bridge
     from stoatflow.expressions import Expression
+    from stoatflow.sql import Parameters, SqlResult
+    from stoatflow.sql.known import StoreForm
 
 __all__ = [
     "Entries",
@@ -39,6 +42,9 @@ T = TypeVar("T")
 
 Positions = Mapping["TopicPartition | tuple[str, int]", int]
 """The next offset to read, by topic and partition."""
+
+Forms = Callable[[], Mapping[str, "StoreForm"]]
+"""How stores are made, by their names."""
 
 _LAST = 2**63 - 1
 
@@ -77,11 +83,40 @@ class ReadOnlyStore:
 
     kind = ""
 
-    def __init__(self, name: str, read: Callable[[], bridge.StateReader], timestamps: bool) -> None:
+    def __init__(
+        self, name: str, read: Callable[[], bridge.StateReader], timestamps: bool, forms: Forms = dict
+    ) -> None:
         """Made by `StoatFlow.store` and `Snapshot.store`."""
         self.name = name
         self._read = read
         self._timestamps = timestamps
+        self._forms = forms
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give all rows of one moment as columns, for pyarrow, Polars, pandas, DuckDB: those of `to_arrow`."""
+        return self._table(self._rows()).__arrow_c_stream__(requested_schema)
+
+    def _rows(self) -> Iterable[tuple[Any, Any, int]]:
+        raise ConfigError(
+            f"the {self.kind} store '{self.name}' can't be read as a whole here",
+            next_step="read it by key, or use app.to_arrow: it has the latest versions",
+        )
+
+    def _table(self, rows: Iterable[tuple[Any, Any, int]]) -> Any:
+        from stoatflow import arrow  # only who asks for columns needs them
+        from stoatflow._runtime import columns
+
+        pa = arrow.load(arrow.Caller("__arrow_c_stream__", ConfigError))
+        form = self._forms().get(self.name)
+        made = columns.Columns(
+            pa,
+            self.name,
+            json_keys=form is not None and form.has_json_keys,
+            windows=form is not None and form.has_windows,
+        )
+        for page in columns.pages(columns.row(*each) for each in rows):
+            made.add(page)
+        return made.table()
 
     def _value(self, value: Any, timestamp: int) -> Any:
         return ValueAndTimestamp(value, timestamp) if self._timestamps else value
@@ -102,7 +137,19 @@ class ReadOnlyStore:
 
 
 class ReadOnlyKeyValueStore(ReadOnlyStore, Generic[K, V]):
-    """A value per key: the store of a table, an aggregation without windows, or a processor."""
+    """A value per key: the store of a table, an aggregation without windows, or a processor.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         store = app.store("users")
+    ...         print(store.get("u1"), store.get("u2", "nobody"), store.count())
+    Ann nobody 1
+    """
 
     kind = "key-value"
 
@@ -159,11 +206,12 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, Generic[K, V]):
         """
         asked, show = query(where, order_by, limit, select, allow_scan)
         rows, last, how = self._read().find(asked, read_cursor(cursor))
-        if show is None:
-            found = [(key, self._value(value, time)) for key, value, time in rows]
-        else:
-            found = [show(value) for _, value, _ in rows]
-        return Found(found, shown_cursor(last), QueryPlan(*how))
+        end, plan = shown_cursor(last), QueryPlan(*how)
+        if show is None or select is None:
+            pairs = [(key, self._value(value, time)) for key, value, time in rows]
+            return Found(pairs, end, plan, lambda: self._table(rows))
+        found = [show(value) for _, value, _ in rows]
+        return Found(found, end, plan, lambda: selected_table(select, found))
 
     def explain(
         self,
@@ -194,12 +242,28 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, Generic[K, V]):
         """Give all keys in the order of their bytes."""
         return Entries(self._read().rows(None, None, None, False), lambda key, _value, _time: key)
 
+    def _rows(self) -> Iterable[tuple[Any, Any, int]]:
+        return self._read().rows(None, None, None, False)
+
     def _entries(self, rows: bridge.StateRows) -> Entries[Any]:
         return Entries(rows, lambda key, value, time: (key, self._value(value, time)))
 
 
 class ReadOnlyWindowStore(ReadOnlyStore, Generic[K, V]):
-    """A value per key and window. Bounds of time are inclusive, and mean the starts of windows."""
+    """A value per key and window. Bounds of time are inclusive, and mean the starts of windows.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.stream("users", key=str, value=str)
+    >>> windowed = users.group_by_key().windowed_by(sf.UnlimitedWindows())
+    >>> counts = windowed.count(store=sf.Materialized("counts", key=str))
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print(app.store("counts").fetch_all())
+    [(Windowed(key='u1', window=Window(start=0, end=9223372036854775807)), 1)]
+    """
 
     kind = "window"
 
@@ -240,6 +304,9 @@ class ReadOnlyWindowStore(ReadOnlyStore, Generic[K, V]):
         """Give everything."""
         return self._windows(None, None, None, None, reverse=reverse)
 
+    def _rows(self) -> Iterable[tuple[Any, Any, int]]:
+        return self._read().windows(None, None, 0, _LAST, False)
+
     def _windows(self, lo: Any, hi: Any, frm: Timestamp | None, to: Timestamp | None, *, reverse: bool) -> list[Any]:
         times = (0 if frm is None else timestamp_ms(frm), _LAST if to is None else timestamp_ms(to))
         found = self._read().windows(lo, hi, *times, reverse)
@@ -247,7 +314,20 @@ class ReadOnlyWindowStore(ReadOnlyStore, Generic[K, V]):
 
 
 class ReadOnlySessionStore(ReadOnlyStore, Generic[K, V]):
-    """A value per key and session."""
+    """A value per key and session.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.stream("users", key=str, value=str)
+    >>> windowed = users.group_by_key().windowed_by(sf.SessionWindows("1m", grace="0s"))
+    >>> counts = windowed.count(store=sf.Materialized("counts", key=str))
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print([value for _, value in app.store("counts").fetch("u1")])
+    [1]
+    """
 
     kind = "session"
 
@@ -273,13 +353,27 @@ class ReadOnlySessionStore(ReadOnlyStore, Generic[K, V]):
         """Give everything."""
         return self._sessions(None, None, 0, _LAST, reverse=reverse)
 
+    def _rows(self) -> Iterable[tuple[Any, Any, int]]:
+        return self._read().sessions(None, None, 0, _LAST, False)
+
     def _sessions(self, lo: Any, hi: Any, earliest_end: int, latest_start: int, *, reverse: bool) -> list[Any]:
         found = self._read().sessions(lo, hi, earliest_end, latest_start, reverse)
         return [(windowed, self._value(value, time)) for windowed, value, time in found]
 
 
 class ReadOnlyVersionedStore(ReadOnlyStore, Generic[K, V]):
-    """Values of a key by the time since when they hold."""
+    """Values of a key by the time since when they hold.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store=sf.Materialized("users", history="1h"))
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         print(app.store("users").get("u1").value)
+    Ann
+    """
 
     kind = "versioned"
 
@@ -306,11 +400,29 @@ class Snapshot:
     """One commit of all stores. Opened by its `with`, `async with` or first read; it ends with the application.
 
     `at_least` waits, for `timeout` at most, until input before these positions is committed.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         with app.snapshot() as at:
+    ...             print(list(at.store("users").all()), at.positions)
+    [('u1', 'Ann')] {TopicPartition(topic='users', partition=0): 1}
     """
 
-    def __init__(self, engine: bridge.Engine, at_least: Positions | None, timeout: float | Duration | None) -> None:
-        """Made by `StoatFlow.snapshot`."""
+    def __init__(
+        self,
+        engine: bridge.Engine,
+        at_least: Positions | None,
+        timeout: float | Duration | None,
+        forms: Forms,
+    ) -> None:
+        """Made by `StoatFlow.snapshot`; `forms` says how stores are made."""
         self._engine = engine
+        self._forms = forms
         self._at_least = wanted(at_least)
         self._timeout = timeout_s(timeout) or 0.0
         self._native: bridge.StateSnapshot | None = None
@@ -328,7 +440,22 @@ class Snapshot:
     def store(self, name: str, *, timestamps: bool = False) -> Any:
         """Give a store of it to read; `timestamps` shows values as `ValueAndTimestamp`."""
         reader = self._opened().reader(name)
-        return _KINDS[reader.kind](name, lambda: reader, timestamps)
+        return _KINDS[reader.kind](name, lambda: reader, timestamps, self._forms)
+
+    def sql(
+        self,
+        query: str,
+        parameters: Parameters | None = None,
+        *,
+        schema: Mapping[str, object] | None = None,
+        allow_scan: bool = False,
+    ) -> SqlResult:
+        """Run a SELECT over the stores of this commit: as `StoatFlow.sql`."""
+        from stoatflow.sql.engine import run  # only this method needs it
+        from stoatflow.sql.reading import SnapshotStores
+
+        stores = SnapshotStores(self._opened(), self._forms())
+        return run(stores, query, parameters, schema=schema, allow_scan=allow_scan)
 
     def close(self) -> None:
         """Let it go: later reads are errors. More than once is allowed."""
@@ -373,6 +500,7 @@ def read_only_store(
     at_least: Positions | None,
     timeout: float | Duration | None,
     timestamps: bool,
+    forms: Forms,
 ) -> Any:
     """Give a handle whose reads each show the last commit."""
     given = (wanted(at_least), timeout_s(timeout) or 0.0)
@@ -380,4 +508,4 @@ def read_only_store(
     def read() -> bridge.StateReader:
         return engine.snapshot(name, *given).reader(name)
 
-    return _KINDS[engine.store_kind(name)](name, read, timestamps)
+    return _KINDS[engine.store_kind(name)](name, read, timestamps, forms)

@@ -41,7 +41,12 @@ def _check(record: Record[Any, Any] | FixedKeyRecord[Any, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):
-    """Key, value, timestamp in milliseconds, headers in their order (names may repeat)."""
+    """Key, value, timestamp in milliseconds, headers in their order (names may repeat).
+
+    >>> record = sf.Record("a", 1, timestamp=1000)
+    >>> record.replace(value=2)
+    Record(key='a', value=2, timestamp=1000, headers=())
+    """
 
     key: K | None
     value: V | None
@@ -60,7 +65,12 @@ class Record(Generic[K, V]):
         timestamp: int = _SAME,
         headers: HeadersLike = _SAME,
     ) -> Record[Any, Any]:
-        """Give a record with other contents; what is left out stays."""
+        """Give a record with other contents; what is left out stays.
+
+        >>> record = sf.Record("a", 1, timestamp=1000)
+        >>> record.replace(value=2, headers={"by": "me"})
+        Record(key='a', value=2, timestamp=1000, headers=(('by', b'me'),))
+        """
         return Record(
             self.key if key is _SAME else key,
             self.value if value is _SAME else value,
@@ -71,7 +81,12 @@ class Record(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class FixedKeyRecord(Generic[K, V]):
-    """A record whose key can't change. Only the engine makes them; `replace` gives others with the same key."""
+    """A record whose key can't change. Only the engine makes them; `replace` gives others with the same key.
+
+    >>> record = sf.FixedKeyRecord("a", 1, timestamp=1000)
+    >>> record.replace(value=2).value
+    2
+    """
 
     key: K | None
     value: V | None
@@ -85,7 +100,12 @@ class FixedKeyRecord(Generic[K, V]):
     def replace(
         self, *, value: V2 = _SAME, timestamp: int = _SAME, headers: HeadersLike = _SAME
     ) -> FixedKeyRecord[K, Any]:
-        """Give a record with other contents; what is left out stays."""
+        """Give a record with other contents; what is left out stays.
+
+        >>> record = sf.FixedKeyRecord("a", 1, timestamp=1000)
+        >>> record.replace(value=2).value
+        2
+        """
         return FixedKeyRecord(
             self.key,
             self.value if value is _SAME else value,
@@ -95,7 +115,11 @@ class FixedKeyRecord(Generic[K, V]):
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record that is being processed was read from."""
+    """Where the record that is being processed was read from.
+
+    >>> sf.RecordMetadata(topic="orders", partition=0, offset=7).offset
+    7
+    """
 
     topic: str
     partition: int

@@ -33,7 +33,12 @@ _NOT_THERE = (40401, 40402, 40403)
 
 @dataclass(frozen=True)
 class RegisteredSchema:
-    """A schema as a registry has it."""
+    """A schema as a registry has it.
+
+    >>> schema = sf.RegisteredSchema(id=7, type="AVRO", schema='"string"')
+    >>> schema.id, schema.type
+    (7, 'AVRO')
+    """
 
     id: int
     schema: str
@@ -55,6 +60,10 @@ class SchemaRegistry:
     token, or a function that gives one for each request. `subjects` says how subjects are called, `auto_register`
     whether a schema that is written is registered, `use_latest` that the latest version of the subject must be the
     schema that is written. While the registry is away, a question is asked again for `timeout` in all.
+
+    >>> registry = sf.SchemaRegistry("http://localhost:8081")
+    >>> registry.urls
+    ('http://localhost:8081',)
     """
 
     def __init__(

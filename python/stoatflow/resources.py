@@ -15,7 +15,16 @@ T = TypeVar("T")
 
 
 class Resource(Generic[T]):
-    """A handle of something that lives as long as the application: `client.value`."""
+    """A handle of something that lives as long as the application: `client.value`.
+
+    >>> import contextlib
+    >>> builder = sf.StreamsBuilder()
+    >>> rates = builder.resource(lambda: contextlib.nullcontext({"EUR": 2}))
+    >>> builder.stream("n", value=int).map_values(lambda n: n * rates.value["EUR"]).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("n", value=int).pipe(4)
+    [map_values]: None, 8
+    """
 
     def __init__(self, make: Callable[[], Any], line: str) -> None:
         """Made by `StreamsBuilder.resource`."""

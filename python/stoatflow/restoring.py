@@ -16,7 +16,11 @@ _WIDTH = 28
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic.
+
+    >>> sf.TopicPartition("orders", 0) == ("orders", 0)
+    True
+    """
 
     topic: str
     partition: int
@@ -27,6 +31,12 @@ class RestoreListener:
 
     Only partitions of which something is missing are told of. The calls come from one thread of the engine, in
     order, and restoring does not wait for them; the application runs when all of them have returned.
+
+    >>> class Told(sf.RestoreListener):
+    ...     def on_restore_end(self, partition, store, total):
+    ...         print(f"{store}: {total} records of {partition.topic}")
+    >>> Told().on_restore_end(sf.TopicPartition("users", 0), "users", 7)
+    users: 7 records of users
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:

@@ -36,6 +36,10 @@ class Settings:
     """Settings of one application, with the origin of each.
 
     `Settings({"application.id": "orders"}, bootstrap_servers="localhost:9092")`
+
+    >>> settings = sf.Settings({"application.id": "words"}, environ={})
+    >>> settings.get("application.id"), settings.origin("application.id")
+    ('words', 'argument')
     """
 
     def __init__(

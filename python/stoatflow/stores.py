@@ -69,7 +69,12 @@ class _ValueAndTimestamp(NamedTuple):
 
 
 class ValueAndTimestamp(_ValueAndTimestamp, Generic[V]):
-    """A value of a timestamped store, and the time it is from."""
+    """A value of a timestamped store, and the time it is from.
+
+    >>> total, since = sf.ValueAndTimestamp(42, 1000)
+    >>> total
+    42
+    """
 
     __slots__ = ()
 
@@ -87,6 +92,9 @@ class VersionedRecord(_VersionedRecord, Generic[V]):
     """A version of a key: its value, since when it holds.
 
     `valid_to` is when it ended; `get` leaves it out, as Kafka Streams does.
+
+    >>> sf.VersionedRecord("cheap", 1000).value
+    'cheap'
     """
 
     __slots__ = ()
@@ -102,6 +110,10 @@ class StoreBuilder(Generic[K, V]):
 
     `logging=False` writes no changelog topic: what the store held is lost with the disk. A mapping gives settings of
     that topic: `logging={"min.cleanable.dirty.ratio": "0.1"}`.
+
+    >>> totals = sf.Stores.key_value("totals", key=str, value=int)
+    >>> totals.name, totals.key
+    ('totals', <class 'str'>)
     """
 
     name: str
@@ -130,7 +142,12 @@ class StoreBuilder(Generic[K, V]):
 
 
 class Stores:
-    """The kinds of stores. Serdes that are left out are those of the settings, or bytes as they are."""
+    """The kinds of stores. Serdes that are left out are those of the settings, or bytes as they are.
+
+    >>> totals = sf.Stores.in_memory_key_value("totals", key=str, value=int)
+    >>> totals.name
+    'totals'
+    """
 
     @staticmethod
     def persistent_key_value(
@@ -141,7 +158,12 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
-        """A value per key, on disk."""
+        """A value per key, on disk.
+
+        >>> store = sf.Stores.persistent_key_value("totals", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('totals', 'key_value')
+        """
         return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes)
 
     @staticmethod
@@ -153,7 +175,12 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
-        """A value per key, in memory: rebuilt from the changelog at every start."""
+        """A value per key, in memory: rebuilt from the changelog at every start.
+
+        >>> store = sf.Stores.in_memory_key_value("totals", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('totals', 'key_value')
+        """
         return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes, in_memory=True)
 
     @staticmethod
@@ -165,7 +192,12 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
-        """A value and its time per key, as tables have it: `ValueAndTimestamp`."""
+        """A value and its time per key, as tables have it: `ValueAndTimestamp`.
+
+        >>> store = sf.Stores.persistent_timestamped_key_value("totals", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('totals', 'timestamped_key_value')
+        """
         return _builder(name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging, indexes=indexes)
 
     @staticmethod
@@ -177,7 +209,12 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
-        """A value and its time per key, in memory."""
+        """A value and its time per key, in memory.
+
+        >>> store = sf.Stores.in_memory_timestamped_key_value("totals", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('totals', 'timestamped_key_value')
+        """
         return _builder(
             name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging, indexes=indexes, in_memory=True
         )
@@ -193,7 +230,12 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
-        """A value per key and window start (several with `retain_duplicates`), kept for `retention`."""
+        """A value per key and window start (several with `retain_duplicates`), kept for `retention`.
+
+        >>> store = sf.Stores.persistent_window("per-minute", "1h", "1m", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('per-minute', 'window')
+        """
         kind = _window(name, retention, size, retain_duplicates, timestamped=False)
         return _builder(name, kind, key, value, logging)
 
@@ -208,7 +250,12 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
-        """As `persistent_window`, with a time beside each value: `ValueAndTimestamp`."""
+        """As `persistent_window`, with a time beside each value: `ValueAndTimestamp`.
+
+        >>> store = sf.Stores.persistent_timestamped_window("per-minute", "1h", "1m", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('per-minute', 'window')
+        """
         kind = _window(name, retention, size, retain_duplicates, timestamped=True)
         return _builder(name, kind, key, value, logging)
 
@@ -223,7 +270,12 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
-        """As `persistent_window`, in memory."""
+        """As `persistent_window`, in memory.
+
+        >>> store = sf.Stores.in_memory_window("per-minute", "1h", "1m", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('per-minute', 'window')
+        """
         kind = _window(name, retention, size, retain_duplicates, timestamped=False)
         return _builder(name, kind, key, value, logging, in_memory=True)
 
@@ -236,7 +288,12 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
-        """A value per key and session, kept for `retention`."""
+        """A value per key and session, kept for `retention`.
+
+        >>> store = sf.Stores.persistent_session("visits", "1h", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('visits', 'session')
+        """
         kind = nodes.StoreKindSpec("session", retention_ms=_positive(name, "retention", retention))
         return _builder(name, kind, key, value, logging)
 
@@ -249,7 +306,12 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
-        """As `persistent_session`, in memory."""
+        """As `persistent_session`, in memory.
+
+        >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('visits', 'session')
+        """
         kind = nodes.StoreKindSpec("session", retention_ms=_positive(name, "retention", retention))
         return _builder(name, kind, key, value, logging, in_memory=True)
 
@@ -262,7 +324,12 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
-        """Values of a key by the time since when they hold, back to `history_retention` before the newest."""
+        """Values of a key by the time since when they hold, back to `history_retention` before the newest.
+
+        >>> store = sf.Stores.persistent_versioned("prices", "1h", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('prices', 'versioned')
+        """
         history = span_ms(history_retention, f"history_retention= of the store {name!r}")
         return _builder(name, nodes.StoreKindSpec("versioned", history_ms=history), key, value, logging)
 
@@ -275,7 +342,12 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
-        """As `persistent_versioned`, in memory (Kafka Streams has no such store)."""
+        """As `persistent_versioned`, in memory (Kafka Streams has no such store).
+
+        >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
+        >>> store.name, store.kind.type
+        ('prices', 'versioned')
+        """
         history = span_ms(history_retention, f"history_retention= of the store {name!r}")
         return _builder(name, nodes.StoreKindSpec("versioned", history_ms=history), key, value, logging, in_memory=True)
 
@@ -283,14 +355,24 @@ class Stores:
     def persistent_timers(
         name: str, *, key: SerdeLike[K] | None = None, logging: Logging = True
     ) -> StoreBuilder[K, bytes]:
-        """Timers of one processor, whose `on_timer` is called when they are due. `key` is that of its records."""
+        """Timers of one processor, whose `on_timer` is called when they are due. `key` is that of its records.
+
+        >>> store = sf.Stores.persistent_timers("alarms", key=str)
+        >>> store.name, store.kind.type
+        ('alarms', 'timers')
+        """
         return _builder(name, nodes.StoreKindSpec("timers"), key, None, logging)
 
     @staticmethod
     def in_memory_timers(
         name: str, *, key: SerdeLike[K] | None = None, logging: Logging = True
     ) -> StoreBuilder[K, bytes]:
-        """As `persistent_timers`, in memory: rebuilt from the changelog at every start."""
+        """As `persistent_timers`, in memory: rebuilt from the changelog at every start.
+
+        >>> store = sf.Stores.in_memory_timers("alarms", key=str)
+        >>> store.name, store.kind.type
+        ('alarms', 'timers')
+        """
         return _builder(name, nodes.StoreKindSpec("timers"), key, None, logging, in_memory=True)
 
     key_value = persistent_key_value

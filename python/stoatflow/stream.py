@@ -7,15 +7,15 @@ Takes functions or native expressions, adds nodes, gives new handles. `(key, val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from stoatflow._dsl.stateless import Stateless
 from stoatflow._dsl.stream_joins import StreamJoins
 from stoatflow._dsl.stream_offload import StreamOffload
 from stoatflow.branched import BranchedKStream, _Branches
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
-from stoatflow.expressions.expression import Operand
 from stoatflow.grouped import KGroupedStream
 from stoatflow.handlers import OnError, handler
 from stoatflow.materialized import (
@@ -31,14 +31,12 @@ from stoatflow.materialized import (
 )
 from stoatflow.plan import nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given, pairing, user_line
-from stoatflow.printed import Printed
+from stoatflow.plan.functions import KEY_VALUE, function, given, user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
 from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
-    from stoatflow.arrow import ArrowResult
     from stoatflow.processor import FixedKeySupplier, ProcessorSupplier
     from stoatflow.record_context import RecordContext
 
@@ -46,263 +44,34 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
-VO = TypeVar("VO")
-KO = TypeVar("KO")
-R = TypeVar("R")
 
 
-class KStream(StreamJoins[K, V], StreamOffload[K, V]):
-    """A stream of records: each one stands for itself."""
+class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
+    """A stream of records: each one stands for itself.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> lines = builder.stream("lines", key=str, value=str)
+    >>> lines.flat_map_values(sf.value.str.split()).filter(sf.value.len() > 3).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("lines", str, str).pipe("a", "the stoat runs")
+    [filter]: a, stoat
+    [filter]: a, runs
+    """
 
     __slots__ = ()
 
-    def _then(self, node: nodes.Node) -> KStream[Any, Any]:
-        return KStream(self._plan, self._plan.add(node))
-
-    def filter(
-        self,
-        predicate: Callable[[K, V], object] | Expression,
-        *,
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> KStream[K, V]:
-        """Keep records for which `predicate(key, value)` holds. It gets null values too."""
-        line = user_line()
-        fn = function(predicate, KEY_VALUE, "filter", line)
-        return self._then(
-            nodes.Filter(line=line, name=name, on_error=handler(on_error, "filter", line), parent=self._at, function=fn)
-        )
-
-    def filter_not(
-        self,
-        predicate: Callable[[K, V], object] | Expression,
-        *,
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> KStream[K, V]:
-        """Drop records for which `predicate(key, value)` holds."""
-        line = user_line()
-        fn = function(predicate, KEY_VALUE, "filter_not", line)
-        return self._then(
-            nodes.FilterNot(
-                line=line, name=name, on_error=handler(on_error, "filter_not", line), parent=self._at, function=fn
-            )
-        )
-
-    @overload
-    def map(
-        self, fn: tuple[Expression, Operand] | Expression, *, name: str | None = ..., on_error: OnError | None = ...
-    ) -> KStream[Any, Any]: ...
-    @overload
-    def map(
-        self, fn: Callable[[K, V], tuple[K2, V2]], *, name: str | None = ..., on_error: OnError | None = ...
-    ) -> KStream[K2, V2]: ...
-    def map(
-        self,
-        fn: Callable[[K, V], tuple[K2, V2]] | tuple[Expression, Operand] | Expression,
-        *,
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> KStream[Any, Any]:
-        """Give another `(key, value)` for each `fn(key, value)`. Where the key stays, use `map_values`.
-
-        Two expressions do as well: `map((sf.value["id"], sf.key))`.
-        """
-        line = user_line()
-        udf = pairing(fn, "map", line, "write map((key, value)) or select_key(key).map_values(value)")
-        return self._then(
-            nodes.Map(line=line, name=name, on_error=handler(on_error, "map", line), parent=self._at, function=udf)
-        )
-
-    @overload
-    def map_values(
-        self, fn: Expression, *, name: str | None = ..., on_error: OnError | None = ...
-    ) -> KStream[K, Any]: ...
-    @overload
-    def map_values(
-        self,
-        fn: Callable[[K, V], V2],
-        *,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, V2]: ...
-    @overload
-    def map_values(
-        self,
-        fn: Callable[[V], V2],
-        *,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, V2]: ...
-    def map_values(
-        self,
-        fn: Callable[..., Any] | Expression,
-        *,
-        with_key: bool = False,
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> KStream[Any, Any]:
-        """Give another value for each `fn(value)`, or `fn(key, value)` with `with_key=True`."""
-        line = user_line()
-        checked = function(fn, KEY_VALUE if with_key else VALUE, "map_values", line)
-        return self._then(
-            nodes.MapValues(
-                line=line,
-                name=name,
-                on_error=handler(on_error, "map_values", line),
-                parent=self._at,
-                function=checked,
-                with_key=with_key,
-            )
-        )
-
-    def flat_map(
-        self, fn: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None, on_error: OnError | None = None
-    ) -> KStream[K2, V2]:
-        """Give any number of `(key, value)` pairs for each `fn(key, value)`."""
-        line = user_line()
-        udf = callable_only(
-            fn, KEY_VALUE, "flat_map", line, "write flat_map_values(values).select_key(key) with two expressions"
-        )
-        return self._then(
-            nodes.FlatMap(
-                line=line, name=name, on_error=handler(on_error, "flat_map", line), parent=self._at, function=udf
-            )
-        )
-
-    @overload
-    def flat_map_values(
-        self, fn: Expression, *, name: str | None = ..., on_error: OnError | None = ...
-    ) -> KStream[K, Any]: ...
-    @overload
-    def flat_map_values(
-        self,
-        fn: Callable[[K, V], Iterable[V2]],
-        *,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, V2]: ...
-    @overload
-    def flat_map_values(
-        self,
-        fn: Callable[[V], Iterable[V2]],
-        *,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, V2]: ...
-    def flat_map_values(
-        self,
-        fn: Callable[..., Any] | Expression,
-        *,
-        with_key: bool = False,
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> KStream[Any, Any]:
-        """Give any number of values for each `fn(value)`. A function that returns text is refused."""
-        line = user_line()
-        checked = function(fn, KEY_VALUE if with_key else VALUE, "flat_map_values", line)
-        return self._then(
-            nodes.FlatMapValues(
-                line=line,
-                name=name,
-                on_error=handler(on_error, "flat_map_values", line),
-                parent=self._at,
-                function=checked,
-                with_key=with_key,
-            )
-        )
-
-    def map_batches(
-        self,
-        fn: Callable[[Any], ArrowResult],
-        *,
-        schema: object = None,
-        max_rows: int = 1024,
-        max_wait: Duration = "50ms",
-        by_row: str = "_row",
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> KStream[K, Any]:
-        """Give other values for many records at once: `fn` takes a `pyarrow.RecordBatch` and returns columns.
-
-        A column for each member of the JSON objects (or one column `value`), beside `_key`, `_timestamp` and
-        `by_row`. The result has a row for each row, or the column `by_row` says which one a row comes from.
-        """
-        from stoatflow.arrow import batches  # only this method needs it
-
-        line = user_line()
-        how, failing = (schema, max_rows, max_wait, by_row), handler(on_error, "map_batches", line)
-        return self._then(batches(fn, *how, line=line, name=name, on_error=failing, parent=self._at))
-
-    @overload
-    def select_key(
-        self, fn: Expression, *, name: str | None = ..., on_error: OnError | None = ...
-    ) -> KStream[Any, V]: ...
-    @overload
-    def select_key(
-        self, fn: Callable[[K, V], K2], *, name: str | None = ..., on_error: OnError | None = ...
-    ) -> KStream[K2, V]: ...
-    def select_key(
-        self, fn: Callable[..., Any] | Expression, *, name: str | None = None, on_error: OnError | None = None
-    ) -> KStream[Any, Any]:
-        """Give another key for each `fn(key, value)`."""
-        line = user_line()
-        checked = function(fn, KEY_VALUE, "select_key", line)
-        return self._then(
-            nodes.SelectKey(
-                line=line, name=name, on_error=handler(on_error, "select_key", line), parent=self._at, function=checked
-            )
-        )
-
-    def peek(
-        self, fn: Callable[[K, V], object], *, name: str | None = None, on_error: OnError | None = None
-    ) -> KStream[K, V]:
-        """Call `fn(key, value)` and pass the record on. After a crash it may see a record again."""
-        line = user_line()
-        udf = callable_only(fn, KEY_VALUE, "peek", line, "pass a function: an expression has no effect to peek for")
-        return self._then(
-            nodes.Peek(line=line, name=name, on_error=handler(on_error, "peek", line), parent=self._at, function=udf)
-        )
-
-    def foreach(
-        self, fn: Callable[[K, V], object], *, name: str | None = None, on_error: OnError | None = None
-    ) -> None:
-        """Call `fn(key, value)` at the end of the stream. After a crash it may see a record again."""
-        line = user_line()
-        udf = callable_only(fn, KEY_VALUE, "foreach", line, "pass a function: an expression has no effect")
-        self._plan.add(
-            nodes.Foreach(
-                line=line, name=name, on_error=handler(on_error, "foreach", line), parent=self._at, function=udf
-            )
-        )
-
-    def foreach_batch(
-        self,
-        fn: Callable[[Any], object],
-        *,
-        schema: object = None,
-        max_rows: int = 1024,
-        max_wait: Duration = "50ms",
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> None:
-        """Call `fn` at the end of the stream for many records at once, with a `pyarrow.RecordBatch`.
-
-        Columns, batches and errors are those of `map_batches`; beside them `_topic`, `_partition` and `_offset` say
-        where the record was read that a row comes from. After a crash it may see records again, in other batches.
-        """
-        from stoatflow.arrow import batches_to  # only this method needs it
-
-        line = user_line()
-        how, failing = (schema, max_rows, max_wait), handler(on_error, "foreach_batch", line)
-        self._plan.add(batches_to(fn, *how, line=line, name=name, on_error=failing, parent=self._at))
-
     def merge(self, other: KStream[K, V], *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
-        """Put streams together. No order holds between their records."""
+        """Put streams together. No order holds between their records.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> shop, web = (builder.stream(topic, key=str, value=int) for topic in ("shop", "web"))
+        >>> shop.merge(web).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("shop", str, int).pipe("ann", 1)
+        ...     driver.input("web", str, int).pipe("bob", 2)
+        [merge]: ann, 1
+        [merge]: bob, 2
+        """
         line = user_line()
         if others and name is not None:
             raise TopologyError(f"{line} merge: one name for several merges", next_step="merge one stream at a time")
@@ -325,7 +94,16 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         grouped: Grouped[K, V] | None = None,
     ) -> KGroupedStream[K, V]:
-        """Group by the key there is. Records with a null key or value will not be aggregated."""
+        """Group by the key there is. Records with a null key or value will not be aggregated.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.group_by_key().count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("a", 2)])
+        [to_stream]: a, 1
+        [to_stream]: a, 2
+        """
         line = user_line()
         how = grouped_how(grouped, key, value, name, "group_by_key", line)
         node = nodes.GroupByKey(
@@ -374,7 +152,16 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         on_error: OnError | None = None,
         grouped: Grouped[Any, Any] | None = None,
     ) -> KGroupedStream[Any, Any]:
-        """Group by `fn(key, value)`; `key=` says how the new key is written."""
+        """Group by `fn(key, value)`; `key=` says how the new key is written.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.group_by(sf.value % 2, key=int).count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("b", 3)])
+        [to_stream]: 1, 1
+        [to_stream]: 1, 2
+        """
         line = user_line()
         how = grouped_how(grouped, key, value, name, "group_by", line)
         node = nodes.GroupBy(
@@ -411,6 +198,13 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
 
         `split().branch(p, "late").default_branch("rest")`, or shorter `split({"late": p}, default="rest")`,
         which gives the branches by these names. Without a default the others are dropped.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> branches = builder.stream("n", key=str, value=int).split({"large": sf.value > 1}, default="small")
+        >>> branches["large"].print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("b", 2)])
+        [large]: b, 2
         """
         line = user_line()
         instead = 'write split({"late": predicate}), or split().branch(predicate, "late")'
@@ -435,7 +229,15 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         value: SerdeLike[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Walk to the lane of the key, in memory; records with a null key are dropped, as in Kafka Streams."""
+        """Walk to the lane of the key, in memory; records with a null key are dropped, as in Kafka Streams.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.select_key(sf.value % 2).repartition(key=int).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1)])
+        [repartition]: 1, 1
+        """
         line = user_line()
         how = given(repartitioned, Repartitioned, None, "repartition", line)
         if how is not None:
@@ -455,7 +257,16 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         value: SerdeLike[V] | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Take records as updates of a table: null keys are dropped, null values delete."""
+        """Take records as updates of a table: null keys are dropped, null values delete.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.to_table(store="latest").filter(sf.value > 1).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 2), ("a", 1)])
+        [to_stream]: a, 2
+        [to_stream]: a, None
+        """
         line = user_line()
         kept = store_spec(store, key, value, "to_table", line)
         return KTable(
@@ -470,7 +281,19 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[K2, V2]:
-        """Run a `Processor` of your own, which may give other keys. `stores` are the names of those it uses."""
+        """Run a `Processor` of your own, which may give other keys. `stores` are the names of those it uses.
+
+        >>> class Twice(sf.ContextualProcessor[str, int, str, int]):
+        ...     def process(self, record):
+        ...         for _ in range(2):
+        ...             self.context.forward(record)
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("n", key=str, value=int).process(Twice).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 1)
+        [process]: a, 1
+        [process]: a, 1
+        """
         line = user_line()
         ref, connected = self._supplied(supplier, stores, "process", line)
         node = nodes.Process(
@@ -491,7 +314,17 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[K, V2]:
-        """Run a `FixedKeyProcessor` of your own, which keeps the keys."""
+        """Run a `FixedKeyProcessor` of your own, which keeps the keys.
+
+        >>> class Sizes(sf.ContextualFixedKeyProcessor[str, str, int]):
+        ...     def process(self, record):
+        ...         self.context.forward(record.replace(value=len(record.value)))
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("words", key=str, value=str).process_values(Sizes).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("words", str, str).pipe("a", "stoat")
+        [process_values]: a, 5
+        """
         line = user_line()
         ref, connected = self._supplied(supplier, stores, "process_values", line)
         node = nodes.ProcessValues(
@@ -524,6 +357,14 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
 
         `key(key, value)` says what makes two records of one key the same; without it the key alone does.
         Kafka Streams has no such operator.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> numbers.deduplicate(within="1m", store="seen").print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("a", 2), ("b", 3)])
+        [deduplicate]: a, 1
+        [deduplicate]: b, 3
         """
         line = user_line()
         node = nodes.Deduplicate(
@@ -536,20 +377,6 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
             materialized=store_spec(store, None, None, "deduplicate", line),
         )
         return self._then(node)
-
-    def print(
-        self, printed: Printed[K, V] | None = None, *, name: str | None = None, on_error: OnError | None = None
-    ) -> None:
-        """Write a line per record, to standard output unless `Printed` says otherwise."""
-        line = user_line()
-        how = given(printed, Printed, Printed(), "print", line)
-        node = self._plan.snapshot()[self._at]
-        writer = nodes.Udf(how.writer(node.name or node.op), f"{line} print")
-        self._plan.add(
-            nodes.Foreach(
-                line=line, name=name, on_error=handler(on_error, "print", line), parent=self._at, function=writer
-            )
-        )
 
     def to(
         self,
@@ -566,6 +393,14 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
 
         `partitioner(topic, key, value, partitions)` gives partitions: `None` for the default, none to drop. An
         expression may choose either: it gives a name, or a number (null for the default).
+
+        >>> builder = sf.StreamsBuilder()
+        >>> topic = sf.when(sf.value > 1).then("large").otherwise("small")
+        >>> builder.stream("n", key=str, value=int).to(topic, key=str, value=int)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("b", 2)])
+        ...     print(driver.output("large", str, int).read_key_value())
+        ('b', 2)
         """
         line = user_line()
         how = given(produced, Produced, None, "to(produced=)", line)

@@ -20,7 +20,11 @@ WhenFull: TypeAlias = Literal["emit_early", "shutdown"]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Bounds of a buffer: `Buffer()` has none; `Buffer(max_records=1000)` gives its oldest early when full."""
+    """Bounds of a buffer: `Buffer()` has none; `Buffer(max_records=1000)` gives its oldest early when full.
+
+    >>> sf.Buffer(max_records=1000).emits_early(), sf.Buffer().emits_early()
+    (True, False)
+    """
 
     max_records: int | None = None
     max_bytes: int | None = None
@@ -43,18 +47,33 @@ class Buffer:
 
     @classmethod
     def unbounded(cls) -> Buffer:
-        """No bound."""
+        """No bound.
+
+        >>> sf.Buffer.unbounded().max_records is None
+        True
+        """
         return cls()
 
     def emits_early(self) -> bool:
-        """May it give results before their time?"""
+        """May it give results before their time?
+
+        >>> sf.Buffer(max_records=10).emits_early()
+        True
+        >>> sf.Buffer(max_records=10, when_full="shutdown").emits_early()
+        False
+        """
         bounded = self.max_records is not None or self.max_bytes is not None
         return bounded and self.when_full in (None, "emit_early")
 
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """When held updates are let go; made by the methods below."""
+    """When held updates are let go; made by the methods below.
+
+    >>> limited = sf.Suppressed.until_time_limit("10s", sf.Buffer(max_records=1000))
+    >>> limited.buffer.max_records
+    1000
+    """
 
     until: UntilSpec
     buffer: Buffer
@@ -62,7 +81,11 @@ class Suppressed:
 
     @classmethod
     def until_window_closes(cls, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
-        """Give one final result per window. The buffer must not give results early."""
+        """Give one final result per window. The buffer must not give results early.
+
+        >>> sf.Suppressed.until_window_closes(name="final").name
+        'final'
+        """
         bounds = given(buffer, Buffer, Buffer(), "until_window_closes", user_line())
         if bounds.emits_early():
             raise TopologyError(
@@ -73,12 +96,25 @@ class Suppressed:
 
     @classmethod
     def until_time_limit(cls, limit: Duration, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
-        """Give the newest update of a key once `limit` of event time has passed since its first held update."""
+        """Give the newest update of a key once `limit` of event time has passed since its first held update.
+
+        >>> limited = sf.Suppressed.until_time_limit("10s", sf.Buffer(max_records=1000))
+        >>> limited.buffer.max_records
+        1000
+        """
         limit_ms = span_ms(limit, "until_time_limit(limit)")
         bounds = given(buffer, Buffer, Buffer(), "until_time_limit", user_line())
         return cls(UntilSpec("time_limit", limit_ms=limit_ms), bounds, name)
 
     @classmethod
     def until_barrier(cls, *, name: str | None = None) -> Suppressed:
-        """Give one result per key and commit: all results of a commit fit together. Kafka Streams has none."""
+        """Give one result per key and commit: all results of a commit fit together. Kafka Streams has none.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> table.suppress(sf.Suppressed.until_barrier(name="per-commit")).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver, driver.epoch():
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("a", 2)])
+        [to_stream]: a, 2
+        """
         return cls(UntilSpec("barrier"), Buffer(), name)

@@ -6,16 +6,16 @@ Adds nodes, gives new handles. Updates of a table carry deletions as null values
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from stoatflow._dsl import joins
+from stoatflow._dsl.table_joins import TableJoins
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.expressions.expression import Operand
 from stoatflow.handlers import OnError, handler
-from stoatflow.joined import TableJoined
 from stoatflow.materialized import Grouped, Materialized, grouped_how, optional_serde, store_spec
-from stoatflow.plan import Handle, nodes
+from stoatflow.plan import nodes
 from stoatflow.plan.functions import KEY_VALUE, VALUE, function, pairing, user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.suppressed import Suppressed
@@ -29,19 +29,30 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
-VO = TypeVar("VO")
-KO = TypeVar("KO")
-R = TypeVar("R")
 
 
-class KTable(Handle, Generic[K, V]):
-    """A table: the last value of each key."""
+class KTable(TableJoins[K, V]):
+    """A table: the last value of each key.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> users.map_values(str.upper).to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("users", str, str).pipe_all([("u1", "ann"), ("u1", None)])
+    [to_stream]: u1, ANN
+    [to_stream]: u1, None
+    """
 
     __slots__ = ()
 
     @property
     def queryable_store_name(self) -> str | None:
-        """The name of its store, if it was given one."""
+        """The name of its store, if it was given one.
+
+        >>> table = sf.StreamsBuilder().table("users", key=str, value=str, store="users")
+        >>> table.queryable_store_name
+        'users'
+        """
         kept = getattr(self._plan.snapshot()[self._at], "materialized", None)
         return kept.store if isinstance(kept, nodes.StoreSpec) else None
 
@@ -53,7 +64,16 @@ class KTable(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V]:
-        """Keep rows for which `predicate(key, value)` holds; for the others deletions go on."""
+        """Keep rows for which `predicate(key, value)` holds; for the others deletions go on.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> table.filter(sf.value > 1).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 2), ("a", 1)])
+        [to_stream]: a, 2
+        [to_stream]: a, None
+        """
         line = user_line()
         fn = function(predicate, KEY_VALUE, "filter", line)
         kept = store_spec(store, None, None, "filter", line)
@@ -76,7 +96,16 @@ class KTable(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V]:
-        """Drop rows for which `predicate(key, value)` holds."""
+        """Drop rows for which `predicate(key, value)` holds.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> table.filter_not(sf.value > 1).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("a", 2)])
+        [to_stream]: a, 1
+        [to_stream]: a, None
+        """
         line = user_line()
         fn = function(predicate, KEY_VALUE, "filter_not", line)
         kept = store_spec(store, None, None, "filter_not", line)
@@ -140,6 +169,14 @@ class KTable(Handle, Generic[K, V]):
         """Give another value for each `fn(value)`, or `fn(key, value)`; it is not called for deletions.
 
         Without `store=` nothing is kept: reads of the result call `fn` again.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> table.map_values(lambda n: n * 10).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("a", None)])
+        [to_stream]: a, 10
+        [to_stream]: a, None
         """
         line = user_line()
         node = nodes.MapValues(
@@ -162,7 +199,18 @@ class KTable(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V2]:
-        """Run a `ValueTransformer` of your own, which may read stores. `stores` are their names."""
+        """Run a `ValueTransformer` of your own, which may read stores. `stores` are their names.
+
+        >>> class Named(sf.ValueTransformer[str, int, str]):
+        ...     def transform(self, key, value):
+        ...         return f"{key}={value}"
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> table.transform_values(Named).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 1)
+        [to_stream]: a, a=1
+        """
         from stoatflow.processor import supplied
 
         line = user_line()
@@ -178,19 +226,77 @@ class KTable(Handle, Generic[K, V]):
         )
         return self._then(node)
 
+    @overload
     def group_by(
         self,
-        fn: Callable[[K, V], tuple[K2, V2]] | tuple[Expression, Operand] | Expression,
+        fn: Callable[[K, V], tuple[K2, V2]],
         *,
-        key: SerdeLike[K2] | None = None,
-        value: SerdeLike[V2] | None = None,
+        key: SerdeLike[K2] | None = ...,
+        value: SerdeLike[V2] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+        grouped: Grouped[K2, V2] | None = ...,
+    ) -> KGroupedTable[K2, V2]: ...
+    @overload
+    def group_by(
+        self,
+        fn: tuple[Expression, Operand] | Expression,
+        *,
+        key: SerdeLike[K2],
+        value: SerdeLike[V2],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KGroupedTable[K2, V2]: ...
+    @overload
+    def group_by(
+        self,
+        fn: tuple[Expression, Operand] | Expression,
+        *,
+        key: SerdeLike[K2],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KGroupedTable[K2, Any]: ...
+    @overload
+    def group_by(
+        self,
+        fn: tuple[Expression, Operand] | Expression,
+        *,
+        value: SerdeLike[V2],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KGroupedTable[Any, V2]: ...
+    @overload
+    def group_by(
+        self, fn: tuple[Expression, Operand] | Expression, *, grouped: Grouped[K2, V2], on_error: OnError | None = ...
+    ) -> KGroupedTable[K2, V2]: ...
+    @overload
+    def group_by(
+        self, fn: tuple[Expression, Operand] | Expression, *, name: str | None = ..., on_error: OnError | None = ...
+    ) -> KGroupedTable[Any, Any]: ...
+    def group_by(
+        self,
+        fn: Callable[[K, V], tuple[Any, Any]] | tuple[Expression, Operand] | Expression,
+        *,
+        key: SerdeLike[Any] | None = None,
+        value: SerdeLike[Any] | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
-        grouped: Grouped[K2, V2] | None = None,
-    ) -> KGroupedTable[K2, V2]:
+        grouped: Grouped[Any, Any] | None = None,
+    ) -> KGroupedTable[Any, Any]:
         """Group rows by the key of `fn(key, value) -> (key, value)`, or of two expressions `(key, value)`.
 
         It is called for the old and for the new row of an update, so the same row must always give the same.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> cities = builder.table("cities", key=str, value=str, store="cities")
+        >>> by_city = cities.group_by(lambda user, city: (city, user), key=str, value=str)
+        >>> by_city.count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("cities", str, str).pipe_all([("ann", "Oslo"), ("bob", "Oslo"), ("ann", "Bergen")])
+        [to_stream]: Oslo, 1
+        [to_stream]: Oslo, 2
+        [to_stream]: Oslo, 1
+        [to_stream]: Bergen, 1
         """
         from stoatflow.grouped import KGroupedTable
 
@@ -209,7 +315,17 @@ class KTable(Handle, Generic[K, V]):
         return KGroupedTable(self._plan, self._plan.add(node))
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
-        """Hold updates back, until windows close or for a time: fewer updates, or only final ones."""
+        """Hold updates back, until windows close or for a time: fewer updates, or only final ones.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> windowed = builder.stream("n").group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s"))
+        >>> counts = windowed.count(store="counts").suppress(sf.Suppressed.until_window_closes(), name="final")
+        >>> counts.to_stream(lambda windowed, n: windowed.window).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for seconds in (1, 2, 61):
+        ...         driver.input("n").pipe(b"a", b"1", timestamp=seconds * 1000)
+        [select_key]: Window(start=0, end=60000), 2
+        """
         line = user_line()
         if not isinstance(suppressed, Suppressed):
             raise TopologyError(
@@ -229,318 +345,6 @@ class KTable(Handle, Generic[K, V]):
         )
         return self._then(node)
 
-    @overload
-    def join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[V, VO], R],
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[False] = ...,
-    ) -> KTable[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[K, VO],
-        joiner: Expression,
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[Any] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KTable[K, Any]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[K, V, VO], R],
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[True],
-    ) -> KTable[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[KO, VO],
-        joiner: Callable[[V, VO], R],
-        *,
-        foreign_key: Callable[[V], KO | None] | Expression,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[False] = ...,
-        table_joined: TableJoined | None = ...,
-    ) -> KTable[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[KO, VO],
-        joiner: Expression,
-        *,
-        foreign_key: Callable[..., KO | None] | Expression,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[Any] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: bool = ...,
-        table_joined: TableJoined | None = ...,
-    ) -> KTable[K, Any]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[KO, VO],
-        joiner: Callable[[V, VO], R],
-        *,
-        foreign_key: Callable[[K, V], KO | None] | Expression,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[True],
-        table_joined: TableJoined | None = ...,
-    ) -> KTable[K, R]: ...
-    def join(
-        self,
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any] | Expression,
-        *more: object,
-        foreign_key: Callable[..., Any] | Expression | None = None,
-        store: str | Materialized | None = None,
-        key: SerdeLike[Any] | None = None,
-        value: SerdeLike[Any] | None = None,
-        name: str | None = None,
-        on_error: OnError | None = None,
-        with_key: bool = False,
-        table_joined: TableJoined | None = None,
-    ) -> KTable[Any, Any]:
-        """Give `joiner(left, right)` for keys that both tables have.
-
-        With `foreign_key(value)` (or `(key, value)` with `with_key=True`) rows meet the row of the other
-        table that has this key.
-        """
-        line = user_line()
-        _no_window(more, "join", line)
-        node = joins.of_tables(
-            nodes.Join,
-            self,
-            _table(other, "join", line),
-            joiner,
-            foreign_key,
-            with_key,
-            table_joined,
-            store,
-            key,
-            value,
-            name,
-            line,
-            on_error,
-        )
-        return KTable(self._plan, self._plan.add(node))
-
-    @overload
-    def left_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[V, VO | None], R],
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[False] = ...,
-    ) -> KTable[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Expression,
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[Any] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KTable[K, Any]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[K, V, VO | None], R],
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[True],
-    ) -> KTable[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[KO, VO],
-        joiner: Callable[[V, VO | None], R],
-        *,
-        foreign_key: Callable[[V], KO | None] | Expression,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[False] = ...,
-        table_joined: TableJoined | None = ...,
-    ) -> KTable[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[KO, VO],
-        joiner: Expression,
-        *,
-        foreign_key: Callable[..., KO | None] | Expression,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[Any] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: bool = ...,
-        table_joined: TableJoined | None = ...,
-    ) -> KTable[K, Any]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[KO, VO],
-        joiner: Callable[[V, VO | None], R],
-        *,
-        foreign_key: Callable[[K, V], KO | None] | Expression,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[True],
-        table_joined: TableJoined | None = ...,
-    ) -> KTable[K, R]: ...
-    def left_join(
-        self,
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any] | Expression,
-        *more: object,
-        foreign_key: Callable[..., Any] | Expression | None = None,
-        store: str | Materialized | None = None,
-        key: SerdeLike[Any] | None = None,
-        value: SerdeLike[Any] | None = None,
-        name: str | None = None,
-        on_error: OnError | None = None,
-        with_key: bool = False,
-        table_joined: TableJoined | None = None,
-    ) -> KTable[Any, Any]:
-        """As `join`, and for keys of this table alone, with `None` on the right.
-
-        With `foreign_key(value)` (or `(key, value)` with `with_key=True`) rows meet the row of the other
-        table that has this key.
-        """
-        line = user_line()
-        _no_window(more, "left_join", line)
-        node = joins.of_tables(
-            nodes.LeftJoin,
-            self,
-            _table(other, "left_join", line),
-            joiner,
-            foreign_key,
-            with_key,
-            table_joined,
-            store,
-            key,
-            value,
-            name,
-            line,
-            on_error,
-        )
-        return KTable(self._plan, self._plan.add(node))
-
-    @overload
-    def outer_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[V | None, VO | None], R],
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[False] = ...,
-    ) -> KTable[K, R]: ...
-    @overload
-    def outer_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Expression,
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[Any] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KTable[K, Any]: ...
-    @overload
-    def outer_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[K, V | None, VO | None], R],
-        *,
-        store: str | Materialized | None = ...,
-        key: SerdeLike[K] | None = ...,
-        value: SerdeLike[R] | None = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-        with_key: Literal[True],
-    ) -> KTable[K, R]: ...
-    def outer_join(
-        self,
-        other: KTable[Any, Any],
-        joiner: Callable[..., Any] | Expression,
-        *more: object,
-        store: str | Materialized | None = None,
-        key: SerdeLike[Any] | None = None,
-        value: SerdeLike[Any] | None = None,
-        name: str | None = None,
-        on_error: OnError | None = None,
-        with_key: bool = False,
-    ) -> KTable[Any, Any]:
-        """As `left_join`, and for keys of the other table alone, with `None` on the left."""
-        line = user_line()
-        _no_window(more, "outer_join", line)
-        node = joins.of_tables(
-            nodes.OuterJoin,
-            self,
-            _table(other, "outer_join", line),
-            joiner,
-            None,
-            with_key,
-            None,
-            store,
-            key,
-            value,
-            name,
-            line,
-            on_error,
-        )
-        return KTable(self._plan, self._plan.add(node))
-
     def _then(self, node: nodes.Node) -> KTable[Any, Any]:
         return KTable(self._plan, self._plan.add(node))
 
@@ -553,7 +357,16 @@ class KTable(Handle, Generic[K, V]):
     def to_stream(
         self, key_fn: Callable[..., Any] | Expression | None = None, *, name: str | None = None
     ) -> KStream[Any, Any]:
-        """Give its updates; deletions are null values. `key_fn(key, value)` gives them another key."""
+        """Give its updates; deletions are null values. `key_fn(key, value)` gives them another key.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> table = builder.table("n", key=str, value=int, store="n")
+        >>> table.to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 1), ("a", None)])
+        [to_stream]: a, 1
+        [to_stream]: a, None
+        """
         # The stream's module needs this one for `count`, so it can't be imported above.
         from stoatflow.stream import KStream
 
@@ -563,26 +376,3 @@ class KTable(Handle, Generic[K, V]):
         if fn is not None:
             at = self._plan.add(nodes.SelectKey(line=line, parent=at, function=fn))
         return KStream(self._plan, at)
-
-
-def _table(other: object, method: str, line: str) -> KTable[Any, Any]:
-    if not isinstance(other, KTable):
-        raise TopologyError(
-            f"{line} {method} of a table needs another table, not {type(other).__name__}",
-            next_step="turn a stream into a table with .to_table(), or begin the join with the stream",
-        )
-    return other
-
-
-def _no_window(more: tuple[object, ...], method: str, line: str) -> None:
-    if not more:
-        return
-    window = any(type(one).__name__ == "JoinWindows" for one in more)
-    raise TopologyError(
-        f"{line} {method}: a table meets a table, which has no window"
-        if window
-        else f"{line} {method} takes a table and a joiner, and was given {len(more)} more without a name",
-        next_step="leave the window out, or join streams: table.to_stream()"
-        if window
-        else "name the others: store=, key=, value=, name=",
-    )

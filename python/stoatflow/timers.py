@@ -33,7 +33,12 @@ class _Timer(NamedTuple):
 
 
 class Timer(_Timer, Generic[K]):
-    """A timer that fires: its store, its key, the time it was registered for, its clock."""
+    """A timer that fires: its store, its key, the time it was registered for, its clock.
+
+    >>> timer = sf.Timer("alarms", "ann", 60_000, "event")
+    >>> timer.key, timer.at
+    ('ann', 60000)
+    """
 
     __slots__ = ()
 

@@ -42,6 +42,14 @@ class Topology:
 
     `Topology()` is empty: sources, processors and sinks are added by name, parents first. No record changes its lane
     between them, as in Kafka Streams: a store is reached from wherever its processor runs.
+
+    >>> topology = sf.Topology()
+    >>> topology = topology.add_source("Source", "in", key=str, value=str)
+    >>> topology = topology.add_sink("Sink", "out", "Source", key=str, value=str)
+    >>> with TopologyTestDriver(topology) as driver:
+    ...     driver.input("in", str, str).pipe("a", "stoat")
+    ...     print(driver.output("out", str, str).read_key_value())
+    ('a', 'stoat')
     """
 
     def __init__(

@@ -26,7 +26,11 @@ WatermarkFunction: TypeAlias = "Callable[[ConsumedRecord, int], int | None]"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Watermark:
-    """When event time is complete: `Watermark.bounded("10s").idle("5m")`."""
+    """When event time is complete: `Watermark.bounded("10s").idle("5m")`.
+
+    >>> sf.Watermark.bounded("10s").idle("5m")
+    Watermark.bounded("10s").idle("5m")
+    """
 
     _strategy: str
     _delay_ms: int = 0
@@ -37,12 +41,24 @@ class Watermark:
 
     @classmethod
     def monotonic(cls) -> Watermark:
-        """Timestamps of a partition never go back: its watermark is the highest one."""
+        """Timestamps of a partition never go back: its watermark is the highest one.
+
+        >>> sf.Watermark.monotonic()
+        Watermark.monotonic()
+        """
         return cls("monotonic")
 
     @classmethod
     def bounded(cls, delay: Duration) -> Watermark:
-        """Records are late by at most `delay`: the watermark is the partition's highest timestamp less that."""
+        """Records are late by at most `delay`: the watermark is the partition's highest timestamp less that.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("n", watermark=sf.Watermark.bounded("10s")).to("out")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n").pipe(b"", timestamp=60_000)
+        ...     print(driver.watermark)
+        50000
+        """
         return cls("bounded", span_ms(delay, "Watermark.bounded(delay)"))
 
     @classmethod
@@ -50,17 +66,33 @@ class Watermark:
         """The watermark is what `function(record, current)` gives; `None`, or less than `current`, changes nothing.
 
         `current` is that of the partition, -1 as long as it has none.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> watermark = sf.Watermark.custom(lambda record, current: record.timestamp - 5_000)
+        >>> builder.stream("n", watermark=watermark).to("out")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n").pipe(b"", timestamp=60_000)
+        ...     print(driver.watermark)
+        55000
         """
         made = callable_only(function, ("record", "current"), "Watermark.custom", user_line(), "pass a function")
         return cls("custom", _function=made)
 
     @classmethod
     def none(cls) -> Watermark:
-        """The source says nothing about event time, and holds no other back."""
+        """The source says nothing about event time, and holds no other back.
+
+        >>> sf.Watermark.none()
+        Watermark.none()
+        """
         return cls("none")
 
     def idle(self, after: Duration) -> Watermark:
-        """A partition without records for so long (of wall time) holds no other back until it has one again."""
+        """A partition without records for so long (of wall time) holds no other back until it has one again.
+
+        >>> sf.Watermark.bounded("10s").idle("5m")
+        Watermark.bounded("10s").idle("5m")
+        """
         self._some("idle")
         return replace(self, _idle_ms=span_ms(after, "Watermark.idle(after)", least=1))
 
@@ -68,6 +100,9 @@ class Watermark:
         """Partitions that are more than `max_drift` ahead of the group's last one wait for it.
 
         The group is all sources with this name. One that is idle, or has had no record yet, holds no other up.
+
+        >>> sf.Watermark.bounded("10s").aligned("orders", "1m")
+        Watermark.bounded("10s").aligned('orders', "1m")
         """
         self._some("aligned")
         if not isinstance(group, str) or not group:

@@ -49,7 +49,19 @@ class _WindowedKStream(Folding, Generic[K, V]):
         value: SerdeLike[int] | None = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], int]:
-        """Count records per key and window; records without a value count too."""
+        """Count records per key and window; records without a value count too.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> windowed = numbers.group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s"))
+        >>> windowed.count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for second in (1, 2, 61):
+        ...         driver.input("n", str, int).pipe("a", 5, timestamp=second * 1000)
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 1
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 2
+        [to_stream]: Windowed(key='a', window=Window(start=60000, end=120000)), 1
+        """
         return self._count(store, key, value, name)
 
     def reduce(
@@ -62,17 +74,50 @@ class _WindowedKStream(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], V]:
-        """Make one value with `fn(agg, value)`; the first value of a window is taken as it is."""
+        """Make one value with `fn(agg, value)`; the first value of a window is taken as it is.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> windowed = numbers.group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s"))
+        >>> windowed.reduce(max, store="most").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for second in (1, 2, 61):
+        ...         driver.input("n", str, int).pipe("a", second, timestamp=second * 1000)
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 1
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 2
+        [to_stream]: Windowed(key='a', window=Window(start=60000, end=120000)), 61
+        """
         return self._reduce(fn, store, key, value, name, on_error)
 
 
 class TimeWindowedKStream(_WindowedKStream[K, V]):
-    """Records by key and time window."""
+    """Records by key and time window.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str).group_by_key()
+    >>> grouped.windowed_by(sf.TimeWindows("1m", grace="0s")).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for second in (1, 2, 61):
+    ...         driver.input("n", str, bytes).pipe("a", b"", timestamp=second * 1000)
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 1
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 2
+    [to_stream]: Windowed(key='a', window=Window(start=60000, end=120000)), 1
+    """
 
     __slots__ = ()
 
     def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """Say when windows give results: after each record, or once when they close."""
+        """Say when windows give results: after each record, or once when they close.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> windowed = numbers.group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s"))
+        >>> windowed.emit_strategy(sf.EmitStrategy.on_window_close()).count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for second in (1, 2, 61):
+        ...         driver.input("n", str, int).pipe("a", 5, timestamp=second * 1000)
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 2
+        """
         return TimeWindowedKStream(self._plan, self._emit(strategy))
 
     @overload
@@ -103,6 +148,18 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
     def aggregate(
         self,
         initializer: Expression,
+        aggregator: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[Windowed[K], Any]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
         aggregator: Callable[[K, V, A], A | None] | Expression,
         *,
         store: str | Materialized | None = ...,
@@ -122,17 +179,50 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Start each window with `initializer()`, go on with `aggregator(key, value, agg)`."""
+        """Start each window with `initializer()`, go on with `aggregator(key, value, agg)`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> windowed = numbers.group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s"))
+        >>> windowed.aggregate(sf.sum(sf.value), store="sums").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for second in (1, 2, 61):
+        ...         driver.input("n", str, int).pipe("a", 5, timestamp=second * 1000)
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 5
+        [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 10
+        [to_stream]: Windowed(key='a', window=Window(start=60000, end=120000)), 5
+        """
         return self._aggregate(initializer, store, key, value, name, on_error, function=aggregator)
 
 
 class SessionWindowedKStream(_WindowedKStream[K, V]):
-    """Records by key and session."""
+    """Records by key and session.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str).group_by_key()
+    >>> grouped.windowed_by(sf.SessionWindows("30s", grace="0s")).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for second in (1, 2):
+    ...         driver.input("n", str, bytes).pipe("a", b"", timestamp=second * 1000)
+    [to_stream]: Windowed(key='a', window=Window(start=1000, end=1000)), 1
+    [to_stream]: Windowed(key='a', window=Window(start=1000, end=1000)), None
+    [to_stream]: Windowed(key='a', window=Window(start=1000, end=2000)), 2
+    """
 
     __slots__ = ()
 
     def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """Say when sessions give results: after each record, or once when they close."""
+        """Say when sessions give results: after each record, or once when they close.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> windowed = numbers.group_by_key().windowed_by(sf.SessionWindows("30s", grace="0s"))
+        >>> windowed.emit_strategy(sf.EmitStrategy.on_window_close()).count(store="counts").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for second in (1, 2, 61):
+        ...         driver.input("n", str, int).pipe("a", 5, timestamp=second * 1000)
+        [to_stream]: Windowed(key='a', window=Window(start=1000, end=2000)), 2
+        """
         return SessionWindowedKStream(self._plan, self._emit(strategy))
 
     @overload
@@ -164,6 +254,19 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
     def aggregate(
         self,
         initializer: Expression,
+        aggregator: Expression,
+        merger: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[Windowed[K], Any]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
         aggregator: Callable[[K, V, A], A | None] | Expression,
         merger: Callable[[K, A, A], A | None] | Expression,
         *,
@@ -185,5 +288,16 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """As with time windows; `merger(key, one, two)` puts sessions together that a record connects."""
+        """As with time windows; `merger(key, one, two)` puts sessions together that a record connects.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.stream("n", key=str, value=int)
+        >>> windowed = numbers.group_by_key().windowed_by(sf.SessionWindows("30s", grace="0s"))
+        >>> windowed.aggregate(sf.sum(sf.value), store="sums").to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     for second in (1, 61):
+        ...         driver.input("n", str, int).pipe("a", 5, timestamp=second * 1000)
+        [to_stream]: Windowed(key='a', window=Window(start=1000, end=1000)), 5
+        [to_stream]: Windowed(key='a', window=Window(start=61000, end=61000)), 5
+        """
         return self._aggregate(initializer, store, key, value, name, on_error, function=aggregator, merger=merger)

@@ -76,12 +76,20 @@ class Windows:
 
     @property
     def grace_ms(self) -> int:
-        """How long after its end a window takes late records."""
+        """How long after its end a window takes late records.
+
+        >>> sf.TimeWindows("1m", grace="5s").grace_ms
+        5000
+        """
         return self._spec.grace_ms or 0
 
     @property
     def close_when_idle_ms(self) -> int | None:
-        """After how long without a record its windows close by the wall clock, if they do."""
+        """After how long without a record its windows close by the wall clock, if they do.
+
+        >>> sf.TimeWindows("1m", grace="0s", close_when_idle="30s").close_when_idle_ms
+        30000
+        """
         return self._idle_ms
 
     def __repr__(self) -> str:
@@ -105,6 +113,15 @@ class TimeWindows(Windows):
 
     `TimeWindows("5m", grace="30s")` stand next to each other; with `advance="1m"` they overlap. With
     `close_when_idle="1m"` time goes on by the wall clock when no record has come for a minute.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str).group_by_key()
+    >>> grouped.windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for second in (59, 60):
+    ...         driver.input("n", str, bytes).pipe("a", b"", timestamp=second * 1000)
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=60000)), 1
+    [to_stream]: Windowed(key='a', window=Window(start=60000, end=120000)), 1
     """
 
     __slots__ = ()
@@ -137,39 +154,74 @@ class TimeWindows(Windows):
     @classmethod
     @says_grace
     def tumbling(cls, size: Duration, *, grace: Duration) -> TimeWindows:
-        """Windows next to each other."""
+        """Windows next to each other.
+
+        >>> sf.TimeWindows.tumbling("1m", grace="5s").size_ms
+        60000
+        """
         return cls(size, grace=grace)
 
     @classmethod
     @says_grace
     def hopping(cls, size: Duration, advance: Duration, *, grace: Duration) -> TimeWindows:
-        """Overlapping windows."""
+        """Overlapping windows.
+
+        >>> sf.TimeWindows.hopping("1m", "10s", grace="5s").size_ms
+        60000
+        """
         return cls(size, advance=advance, grace=grace)
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
-        """As `ofSizeWithNoGrace`: late records are dropped as soon as the window has ended."""
+        """As `ofSizeWithNoGrace`: late records are dropped as soon as the window has ended.
+
+        >>> sf.TimeWindows.of_size_with_no_grace("1m").grace_ms
+        0
+        """
         return cls(size, grace=NO_GRACE)
 
     @classmethod
     def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
-        """As `ofSizeAndGrace`."""
+        """As `ofSizeAndGrace`.
+
+        >>> sf.TimeWindows.of_size_and_grace("1m", "5s").grace_ms
+        5000
+        """
         return cls(size, grace=grace)
 
     def advance_by(self, advance: Duration) -> TimeWindows:
-        """As `advanceBy`: the same windows, overlapping."""
+        """As `advanceBy`: the same windows, overlapping.
+
+        >>> sf.TimeWindows("1m", grace="0s").advance_by("10s") == sf.TimeWindows("1m", advance="10s", grace="0s")
+        True
+        """
         size, grace = timedelta(milliseconds=self.size_ms), timedelta(milliseconds=self.grace_ms)
         idle = None if self._idle_ms is None else timedelta(milliseconds=self._idle_ms)
         return type(self)(size, advance=advance, grace=grace, close_when_idle=idle)
 
     @property
     def size_ms(self) -> int:
-        """From start to end."""
+        """From start to end.
+
+        >>> sf.TimeWindows("1m", grace="0s").size_ms
+        60000
+        """
         return self._spec.size_ms or 0
 
 
 class SlidingWindows(Windows):
-    """A window around each record: all records at most `difference` apart, both ends inclusive."""
+    """A window around each record: all records at most `difference` apart, both ends inclusive.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str).group_by_key()
+    >>> grouped.windowed_by(sf.SlidingWindows("10s", grace="0s")).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for second in (0, 10):
+    ...         driver.input("n", str, bytes).pipe("a", b"", timestamp=second * 1000)
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=10000)), 1
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=10000)), 2
+    [to_stream]: Windowed(key='a', window=Window(start=1, end=10001)), 1
+    """
 
     __slots__ = ()
 
@@ -182,17 +234,37 @@ class SlidingWindows(Windows):
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
-        """As `ofTimeDifferenceWithNoGrace`."""
+        """As `ofTimeDifferenceWithNoGrace`.
+
+        >>> sf.SlidingWindows.of_time_difference_with_no_grace("30s").grace_ms
+        0
+        """
         return cls(difference, grace=NO_GRACE)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
-        """As `ofTimeDifferenceAndGrace`."""
+        """As `ofTimeDifferenceAndGrace`.
+
+        >>> sf.SlidingWindows.of_time_difference_and_grace("30s", "5s").grace_ms
+        5000
+        """
         return cls(difference, grace=grace)
 
 
 class SessionWindows(Windows):
-    """Sessions: records of a key that follow each other within `gap` belong together."""
+    """Sessions: records of a key that follow each other within `gap` belong together.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str).group_by_key()
+    >>> grouped.windowed_by(sf.SessionWindows("30s", grace="0s")).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for second in (1, 31, 90):
+    ...         driver.input("n", str, bytes).pipe("a", b"", timestamp=second * 1000)
+    [to_stream]: Windowed(key='a', window=Window(start=1000, end=1000)), 1
+    [to_stream]: Windowed(key='a', window=Window(start=1000, end=1000)), None
+    [to_stream]: Windowed(key='a', window=Window(start=1000, end=31000)), 2
+    [to_stream]: Windowed(key='a', window=Window(start=90000, end=90000)), 1
+    """
 
     __slots__ = ()
 
@@ -205,17 +277,35 @@ class SessionWindows(Windows):
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:
-        """As `ofInactivityGapWithNoGrace`."""
+        """As `ofInactivityGapWithNoGrace`.
+
+        >>> sf.SessionWindows.of_inactivity_gap_with_no_grace("30s").grace_ms
+        0
+        """
         return cls(gap, grace=NO_GRACE)
 
     @classmethod
     def of_inactivity_gap_and_grace(cls, gap: Duration, grace: Duration) -> SessionWindows:
-        """As `ofInactivityGapAndGrace`."""
+        """As `ofInactivityGapAndGrace`.
+
+        >>> sf.SessionWindows.of_inactivity_gap_and_grace("30s", "5s").grace_ms
+        5000
+        """
         return cls(gap, grace=grace)
 
 
 class UnlimitedWindows(Windows):
-    """One window per key from `start` on, never closed; records before it are dropped."""
+    """One window per key from `start` on, never closed; records before it are dropped.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str).group_by_key()
+    >>> grouped.windowed_by(sf.UnlimitedWindows()).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for second in (1, 1000):
+    ...         driver.input("n", str, bytes).pipe("a", b"", timestamp=second * 1000)
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=9223372036854775807)), 1
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=9223372036854775807)), 2
+    """
 
     __slots__ = ()
 
@@ -235,11 +325,19 @@ class UnlimitedWindows(Windows):
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
-        """As `of`: from 1970 on."""
+        """As `of`: from 1970 on.
+
+        >>> sf.UnlimitedWindows.of() == sf.UnlimitedWindows()
+        True
+        """
         return cls()
 
     def start_on(self, start: Timestamp) -> UnlimitedWindows:
-        """As `startOn`."""
+        """As `startOn`.
+
+        >>> sf.UnlimitedWindows.of().start_on(60_000) == sf.UnlimitedWindows(60_000)
+        True
+        """
         return type(self)(start)
 
 
@@ -247,6 +345,16 @@ class CountWindows(Windows):
     """So many records of a key, then the next window. Start and end count the key's records, from 0.
 
     Kafka Streams has none; null values count as records.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("n", key=str).group_by_key()
+    >>> grouped.windowed_by(sf.CountWindows(2)).count(store="counts").to_stream().print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     for second in (1, 2, 3):
+    ...         driver.input("n", str, bytes).pipe("a", b"", timestamp=second * 1000)
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=2)), 1
+    [to_stream]: Windowed(key='a', window=Window(start=0, end=2)), 2
+    [to_stream]: Windowed(key='a', window=Window(start=2, end=4)), 1
     """
 
     __slots__ = ()
@@ -267,6 +375,10 @@ class JoinWindows:
 
     `JoinWindows("5m", grace="1m")` looks both ways; `before=` and `after=` say each on its own. One of them may be
     negative: `JoinWindows(before="-1m", after="5m", grace="2m")` meets what comes one to five minutes later.
+
+    >>> window = sf.JoinWindows(before="1m", after="5m", grace="2m")
+    >>> window.before_ms, window.after_ms, window.grace_ms
+    (60000, 300000, 120000)
     """
 
     before_ms: int
@@ -315,20 +427,38 @@ class JoinWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
-        """As `ofTimeDifferenceWithNoGrace`."""
+        """As `ofTimeDifferenceWithNoGrace`.
+
+        >>> sf.JoinWindows.of_time_difference_with_no_grace("5m").grace_ms
+        0
+        """
         return cls(difference, grace=NO_GRACE)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
-        """As `ofTimeDifferenceAndGrace`."""
+        """As `ofTimeDifferenceAndGrace`.
+
+        >>> sf.JoinWindows.of_time_difference_and_grace("5m", "1m").grace_ms
+        60000
+        """
         return cls(difference, grace=grace)
 
     def before(self, before: Duration) -> JoinWindows:
-        """As `before`: the same window with another reach back."""
+        """As `before`: the same window with another reach back.
+
+        >>> window = sf.JoinWindows("5m", grace="1m").before("0s")
+        >>> window.before_ms, window.after_ms
+        (0, 300000)
+        """
         return self._with(before, timedelta(milliseconds=self.after_ms))
 
     def after(self, after: Duration) -> JoinWindows:
-        """As `after`: the same window with another reach forward."""
+        """As `after`: the same window with another reach forward.
+
+        >>> window = sf.JoinWindows("5m", grace="1m").after("0s")
+        >>> window.before_ms, window.after_ms
+        (300000, 0)
+        """
         return self._with(timedelta(milliseconds=self.before_ms), after)
 
     def _with(self, before: Duration, after: Duration) -> JoinWindows:
@@ -341,17 +471,29 @@ class JoinWindows:
 
 
 class EmitStrategy(enum.Enum):
-    """When a windowed aggregation gives results."""
+    """When a windowed aggregation gives results.
+
+    >>> sf.EmitStrategy.on_window_close()
+    <EmitStrategy.ON_WINDOW_CLOSE: 'on_window_close'>
+    """
 
     ON_WINDOW_UPDATE = "on_window_update"
     ON_WINDOW_CLOSE = "on_window_close"
 
     @classmethod
     def on_window_update(cls) -> EmitStrategy:
-        """After each record (the default)."""
+        """After each record (the default).
+
+        >>> sf.EmitStrategy.on_window_update().value
+        'on_window_update'
+        """
         return cls.ON_WINDOW_UPDATE
 
     @classmethod
     def on_window_close(cls) -> EmitStrategy:
-        """Once per window, when its end plus grace has passed."""
+        """Once per window, when its end plus grace has passed.
+
+        >>> sf.EmitStrategy.on_window_close().value
+        'on_window_close'
+        """
         return cls.ON_WINDOW_CLOSE

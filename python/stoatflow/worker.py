@@ -45,6 +45,15 @@ class Worker:
     """Answers the requests of an `offload`.
 
     `Worker(score, requests="score-requests", responses="score-responses", bootstrap_servers="localhost:9092").run()`
+
+    >>> def score(text: str) -> float:
+    ...     return len(text) / 10
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("ask")
+    ...     broker.create_topic("answers")
+    ...     with sf.Worker(score, requests="ask", responses="answers", broker=broker) as worker:
+    ...         print(worker.answered)
+    0
     """
 
     def __init__(
@@ -95,7 +104,7 @@ class Worker:
         self._timeout_s = None if timeout is None else duration_ms(timeout) / 1000
         self._topics = (requests, responses)
         # An application's settings may be at hand, whose group is not this one's.
-        self.settings = as_settings(config, settings).with_values(
+        self.settings: Settings = as_settings(config, settings).with_values(
             {"application.id": f"{requests}-worker" if group is None else group}
         )
         if broker is not None:

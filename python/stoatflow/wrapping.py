@@ -21,6 +21,15 @@ class NodeInfo:
     aggregator or joiner); others are `"initializer"`, `"subtractor"`, `"merger"`, `"key_function"`, `"foreign_key"`,
     `"topic_function"`, `"partitioner"`, `"timestamp"`, `"watermark"` and `"late"`. Of processors it is `"process"`
     or `"transform"`.
+
+    >>> def timed(node, next):
+    ...     print("wraps", node.name, node.function)
+    ...     return next
+    >>> builder = sf.StreamsBuilder(wrapper=timed)
+    >>> builder.stream("n", value=int).map_values(lambda n: n + 1, name="plus-one").print()
+    >>> topology = builder.build()
+    wraps plus-one function
+    wraps KSTREAM-FOREACH-0000000002 function
     """
 
     name: str

@@ -1,7 +1,8 @@
-"""What functions take, also while other threads ask.
+"""What functions take, also while other threads ask; and what `help()` shows of those that take anything.
 
-Takes a callable, gives its parameters or None. CPython 3.11.7 reads the text of a builtin's parameters with a counter
-that all threads share, and fails if a garbage collection lets another thread in between (python/cpython#106905).
+`signature_of` takes a callable, gives its parameters or None. CPython 3.11.7 reads the text of a builtin's parameters
+with a counter that all threads share, and fails if a garbage collection lets another thread in between
+(python/cpython#106905).
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 _TRIES = 100
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
@@ -27,3 +29,25 @@ def _told(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None
+
+
+def shown_as(shown: Callable[..., Any]) -> Callable[[F], F]:
+    """Have `help()` and `inspect.signature` show the parameters of `shown`, whatever the function itself takes."""
+
+    def put(function: F) -> F:
+        function.__signature__ = inspect.signature(shown)  # type: ignore[attr-defined]
+        return function
+
+    return put
+
+
+def shown_without(*names: str) -> Callable[[F], F]:
+    """Have `help()` leave out parameters that are there only to be refused with a good message."""
+
+    def put(function: F) -> F:
+        signature = inspect.signature(function)
+        kept = [each for name, each in signature.parameters.items() if name not in names]
+        function.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return function
+
+    return put

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from stoatflow._dsl import joins
+from stoatflow._dsl.signatures import shown_as
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.global_table import GlobalKTable
@@ -28,6 +29,35 @@ V = TypeVar("V")
 VO = TypeVar("VO")
 KO = TypeVar("KO")
 R = TypeVar("R")
+
+
+def _shown(  # type: ignore[empty-body]  # never called
+    self: KStream[K, V],
+    other: KStream[K, VO] | KTable[K, VO] | GlobalKTable[KO, VO],
+    joiner: Callable[..., R] | Expression,
+    window: JoinWindows | None = None,
+    *,
+    key_fn: Callable[[K, V], KO] | Expression | None = None,
+    joined: StreamJoined[K, V, VO] | Joined[K, V, VO] | None = None,
+    with_key: bool = False,
+    name: str | None = None,
+    on_error: OnError | None = None,
+) -> KStream[K, R]:
+    """Give `help()` the signature of joins: the kind of `other` decides which parameters there are, and their order."""
+
+
+def _shown_outer(  # type: ignore[empty-body]  # never called
+    self: KStream[K, V],
+    other: KStream[K, VO],
+    joiner: Callable[..., R] | Expression,
+    window: JoinWindows,
+    *,
+    joined: StreamJoined[K, V, VO] | None = None,
+    with_key: bool = False,
+    name: str | None = None,
+    on_error: OnError | None = None,
+) -> KStream[K, R]:
+    """Give `help()` the signature of outer joins."""
 
 
 class StreamJoins(Handle, Generic[K, V]):
@@ -134,11 +164,21 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
+    @shown_as(_shown)
     def join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
         """Give `joiner(left, right)` for records that meet.
 
         With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
         global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.stream("orders", key=str, value=int)
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> orders.join(users, lambda order, name: f"{name} ordered {order}").print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("users", str, str).pipe("u1", "Ann")
+        ...     driver.input("orders", str, int).pipe_all([("u1", 30), ("u2", 40)])
+        [join]: u1, Ann ordered 30
         """
         return self._joined(nodes.Join, other, arguments, options)
 
@@ -241,11 +281,22 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
+    @shown_as(_shown)
     def left_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
         """As `join`, and records of this stream without a partner, with `None` on the right.
 
         With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
         global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.stream("orders", key=str, value=int)
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> orders.left_join(users, lambda order, name: f"{name or 'nobody'} ordered {order}").print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("users", str, str).pipe("u1", "Ann")
+        ...     driver.input("orders", str, int).pipe_all([("u1", 30), ("u2", 40)])
+        [left_join]: u1, Ann ordered 30
+        [left_join]: u2, nobody ordered 40
         """
         return self._joined(nodes.LeftJoin, other, arguments, options)
 
@@ -284,8 +335,19 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
+    @shown_as(_shown_outer)
     def outer_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
-        """As `left_join`, and records of the other stream without a partner, with `None` on the left."""
+        """As `left_join`, and records of the other stream without a partner, with `None` on the left.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> left, right = (builder.stream(topic, key=str, value=int) for topic in ("left", "right"))
+        >>> window = sf.JoinWindows("5s", grace="0s")
+        >>> left.outer_join(right, lambda one, other: (one, other), window, name="both").print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("right", str, int).pipe("a", 1, timestamp=0)
+        ...     driver.input("left", str, int).pipe("b", 2, timestamp=60_000)
+        [both]: a, (None, 1)
+        """
         return self._joined(nodes.OuterJoin, other, arguments, options)
 
     def _joined(

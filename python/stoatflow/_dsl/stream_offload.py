@@ -155,6 +155,16 @@ class StreamOffload(Handle, Generic[K, V]):
         in the order of its records. `timeout` holds for each request, `retry` says how often another one is sent; what
         is left of that is replaced by `on_timeout(value)` or `on_error(value, error)`, or decided by a handler in
         their place. While `max_parked` records are parked, no more are read. Kafka Streams has no such operator.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> texts = builder.stream("texts", key=str, value=str)
+        >>> scores = texts.offload("requests", "scores", request_value=str, response_value=float, name="score")
+        >>> scores.print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("texts", str, str).pipe("a", "well done")
+        ...     request = driver.output("requests", str, str).read()
+        ...     driver.input("scores", str, float).pipe("a", 0.9, headers=request.headers)
+        [score]: a, 0.9
         """
         from stoatflow.stream import KStream  # what this class is a part of
 

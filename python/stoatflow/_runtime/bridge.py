@@ -6,6 +6,7 @@ Takes the package's data, gives the engine's handles. Checks that both halves ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from stoatflow._version import __version__
 from stoatflow.plan import EncodedPlan
@@ -53,7 +54,7 @@ StoreIterator = _native.StoreIterator
 TimerStore = _native.TimerStore
 JsonObject = _native.JsonObject
 JsonArray = _native.JsonArray
-to_python = _native.to_python
+to_python: Callable[[Any], Any] = _native.to_python
 built_with = _native.built_with
 check_settings = _native.check_settings
 settings_schema = _native.settings_schema
@@ -64,6 +65,9 @@ error_kinds = _native.error_kinds
 evaluate = _native.evaluate
 open_transactions = _native.open_transactions
 reset = _native.reset
+log_to = _native.log_to
+take_log_lines = _native.take_log_lines
+remove_orphans = _native.remove_orphans
 
 Pairs = list[tuple[str, object]]
 Listener = Callable[[str, str], None]

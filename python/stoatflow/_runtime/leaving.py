@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from stoatflow._runtime import bridge
+from stoatflow.embedded import remove_temporary_directories
 from stoatflow.errors import FencedError, StalledError
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("stoatflow")
 _started: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
 _heard: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
+_asked = threading.Event()
+_last_acts: list[Callable[[], None]] = []
 
 
 def started(app: StoatFlow) -> None:
@@ -39,26 +43,46 @@ def started(app: StoatFlow) -> None:
     _started.add(app)
 
 
+def at_last(act: Callable[[], None]) -> None:
+    """Do it when the process ends and its applications have ended."""
+    _last_acts.append(act)
+
+
+def running() -> list[StoatFlow]:
+    """Give the applications of this process that run."""
+    return [app for app in _started if app.is_alive()]
+
+
+def was_asked() -> bool:
+    """Has a signal asked this process to stop?"""
+    return _asked.is_set()
+
+
 def end_process(code: int) -> None:
-    """End it now, without finalizing anything but logs and streams."""
+    """End it now, without finalizing anything but logs, streams and temporary directories."""
     bridge.exit_after(code, _FLUSH_S)
-    with suppress(BaseException):
-        logging.shutdown()
+    for act in (*_last_acts, logging.shutdown):
+        with suppress(BaseException):
+            act()
     for stream in (sys.stdout, sys.stderr):
         with suppress(BaseException):
             stream.flush()
+    remove_temporary_directories()
     os._exit(code)
 
 
 @atexit.register
 def _before_the_interpreter_ends() -> None:
-    apps = [app for app in _started if app.is_alive()]
+    apps = running()
     for app in apps:
         app.abandon()
     left = [app for app in apps if not app.has_ended(ABORT_S) or app.has_left_behind()]
     if left:
         names = ", ".join(str(app.settings.get("application.id")) for app in left)
         _log.error("a function of %s doesn't come back; the process ends without it", names)
+    else:
+        for act in _last_acts:
+            act()
     last = getattr(sys, "last_value", None)
     if left or isinstance(last, StalledError):
         end_process(StalledError.exit_code)
@@ -82,6 +106,7 @@ def signals(app: StoatFlow, stop: Callable[[], None]) -> Iterator[None]:
         name = signal.Signals(number).name
         if asked == 1:
             _log.info("%s: draining and committing; a second one aborts", name)
+            _asked.set()
             stop()
             return
         if asked == 2:

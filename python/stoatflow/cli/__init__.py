@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from stoatflow._version import __version__
 
-__all__ = ["main"]
+__all__ = ["call", "main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,30 +30,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     from stoatflow.cli import (
         acls,
+        bundle,
         demo,
         describe,
+        diff,
         dlq,
         doctor,
+        explain,
+        import_offsets,
         load,
         new,
+        prove,
         query,
         reconcile,
+        record,
         reset,
         run,
+        sql,
+        top,
         word_count,
         worker,
     )
 
-    for command in (run, new, acls, demo, describe, dlq, doctor, load, query, reconcile, reset, word_count, worker):
+    for command in (
+        run, new, acls, bundle, demo, describe, diff, dlq, doctor, explain, import_offsets, load, prove, query,
+        reconcile, record, reset, sql, top, word_count, worker,
+    ):  # fmt: skip
         command.add_to(commands)
-    given = parser.parse_args(argv)
+    return call(parser.parse_args(argv))
+
+
+def call(given: argparse.Namespace) -> int:
+    """Run the command that was parsed; say on stderr what it raises."""
     from stoatflow.cli.loading import UserFileError
+    from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError
 
     try:
         return int(given.run(given))
     except StoatFlowError as error:
-        print(f"stoatflow: {error}", file=sys.stderr)
+        say_error(error)
         return error.exit_code
     except UserFileError as error:
         print(error.text, end="", file=sys.stderr)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
     from stoatflow.topology import Topology
+
+_SINK = re.compile(r"^    Sink: .* \(topic: (.*)\)$", re.MULTILINE)
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -35,18 +40,42 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Load the file, print."""
     topology = target(given)
-    print(_on_spark(topology) if given.engine == "spark" else topology.describe(), end="")
+    if given.engine == "spark":
+        print(_on_spark(topology), end="")
+        return 0
+    print(topology.describe(), end="", flush=True)
+    if walked := topics_not_made(topology):
+        # Not between the lines that Kafka Streams would print.
+        print(
+            f"note: Kafka Streams would make these topics, here records walk in memory instead: {', '.join(walked)}",
+            file=sys.stderr,
+        )
     return 0
+
+
+def topics_not_made(topology: Topology) -> list[str]:
+    """List the repartition and subscription topics that `describe()` names, as Kafka Streams does."""
+    plan = json.loads(topology.plan.physical_json)
+    real = {sink.get("topic") for sink in plan["sinks"]}
+    return [topic for topic in dict.fromkeys(_SINK.findall(topology.describe())) if topic not in real]
 
 
 def _on_spark(topology: Topology) -> str:
     """Give the parts that Spark runs, and what differs; raise `TopologyError` for what is refused."""
+    from stoatflow.errors import TopologyError
     from stoatflow.spark.twin import faithful
     from stoatflow.spark.twin.cutting import cut
 
     differs = faithful.check(topology)
     lines = [part.describe() for part in cut(topology)]
     lines += [f"{node.line} {node.op} differs: {verdict.text}" for node, verdict in differs]
+    try:
+        streaming = faithful.check(topology, streaming=True)
+    except TopologyError as error:
+        lines.append(str(error))
+    else:
+        also = [(node, verdict) for node, verdict in streaming if (node, verdict) not in differs]
+        lines += [f"{node.line} {node.op} differs as a stream: {verdict.text}" for node, verdict in also]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -181,10 +181,10 @@ def _is_in(replayed: Replayed | None, letter: Letter) -> bool | None:
 
 
 def _replay(given: argparse.Namespace) -> int:
+    from stoatflow.cli.confirming import confirmed
     from stoatflow.dlq import text
     from stoatflow.dlq.replay import Replay, Verdict
     from stoatflow.dlq.topic import DeadLetterTopic, connect
-    from stoatflow.errors import ConfigError
 
     client = connect(_settings(given))
     topic = DeadLetterTopic(client, given.topic)
@@ -199,15 +199,9 @@ def _replay(given: argparse.Namespace) -> int:
     if given.dry_run or total == 0:
         _say(given, "nothing was changed (--dry-run)" if given.dry_run else "there is nothing to replay")
         return 0
-    if not given.yes:
-        if sys.stdin is None or not sys.stdin.isatty():
-            raise ConfigError(
-                "nothing was replayed: a replay must be confirmed, and nobody can be asked here (no terminal)",
-                next_step="add --yes to do it, or --dry-run to look only",
-            )
-        if not _confirmed(total):
-            _say(given, "nothing was changed")
-            return 1
+    if not given.yes and not confirmed(f"\nSend {total:,} back?"):
+        _say(given, "nothing was changed")
+        return 1
     return _make(given, replay, total)
 
 
@@ -231,14 +225,6 @@ def _make(given: argparse.Namespace, replay: Replay, total: int) -> int:
 def _say(given: argparse.Namespace, text: str) -> None:
     """Say what became of it; beside JSON, where it doesn't mix with it."""
     print(text if given.json else f"\n{text}", file=sys.stderr if given.json else sys.stdout)
-
-
-def _confirmed(total: int) -> bool:
-    try:
-        return input(f"\nSend {total:,} back? Type yes to do it: ").strip().lower() == "yes"
-    except EOFError:
-        print()
-        return False
 
 
 def _open(given: argparse.Namespace) -> DeadLetterTopic:

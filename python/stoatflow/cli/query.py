@@ -10,17 +10,17 @@ import argparse
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from stoatflow.errors import ConfigError
+from stoatflow.cli.admin_port import RefusedError, add_access, admin_port
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterator
     from typing import Any
 
+    from stoatflow.cli.admin_port import AdminPort
+
 _PAGE = 1000
-_TOKEN = "STOATFLOW_ADMIN_TOKEN"  # noqa: S105  # the variable's name, that of the setting
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -45,15 +45,14 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--limit", type=int, default=100, help="most entries (default: 100; 0: all of them)")
     parser.add_argument("--key-format", choices=["text", "base64"])
     parser.add_argument("--at-least", metavar="TOPIC:PARTITION:OFFSET,...", help="wait until this input is committed")
-    parser.add_argument("--token", help=f"admin.token, or file:PATH (default: the variable {_TOKEN})")
-    parser.add_argument("--ca", metavar="FILE", help="PEM file with the certificates to trust")
+    add_access(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object per line")
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Ask, print."""
-    port = _Port(given.url.rstrip("/"), _token(given.token), _trust(given.ca))
+    port = admin_port(given.url, given)
     try:
         if given.store is None:
             for store in port.get("/stores")["stores"]:
@@ -61,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
             return 0
         for entry in _entries(port, given):
             print(json.dumps(entry, ensure_ascii=False) if given.json else _line(entry))
-    except _RefusedError as refused:
+    except RefusedError as refused:
         print(f"stoatflow: {refused}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `| head` has what it wants
@@ -69,51 +68,7 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-class _RefusedError(Exception):
-    """The port says no, or nothing."""
-
-
-class _Port(NamedTuple):
-    url: str
-    token: str | None
-    trust: ssl.SSLContext | None
-
-    def get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
-        """Ask for JSON."""
-        # Only this command needs them.
-        from urllib.error import HTTPError, URLError
-        from urllib.parse import quote, urlencode
-        from urllib.request import Request, urlopen
-
-        if not self.url.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"{self.url} is no address of an admin port", next_step="write http://HOST:PORT, see app.admin_url"
-            )
-        text = self.url + path + ("?" + urlencode(query, quote_via=quote) if query else "")
-        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-        request = Request(text, headers=headers)  # noqa: S310  # checked above
-        try:
-            with urlopen(request, timeout=120, context=self.trust) as answer:  # noqa: S310
-                found: dict[str, Any] = json.load(answer)
-                return found
-        except HTTPError as error:
-            raise _RefusedError(_problem(error.code, error.read())) from None
-        except (URLError, OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise _RefusedError(
-                f"{self.url} doesn't answer: {reason}. Next: check the address and that it runs"
-            ) from None
-
-
-def _problem(code: int, body: bytes) -> str:
-    try:
-        problem = json.loads(body)
-        return f"{problem['detail']}. Next: {problem['next_step']}"
-    except (ValueError, KeyError, TypeError):
-        return f"the answer has the status {code}. Next: check that this is an admin port"
-
-
-def _entries(port: _Port, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _entries(port: AdminPort, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     from urllib.parse import quote
 
     path = f"/stores/{quote(given.store, safe='')}"
@@ -169,26 +124,3 @@ def _listed(store: dict[str, Any]) -> str:
     if not store["readable"]:
         return f"{store['name']}\t{store['kind']}\tnot readable: {store['why']}"
     return f"{store['name']}\t{store['kind']}\t{store['key']['serde']} -> {store['value']['serde']}"
-
-
-def _token(given: str | None) -> str | None:
-    token = os.environ.get(_TOKEN) if given is None else given
-    if token is None or not token.startswith("file:"):
-        return token
-    path = token.removeprefix("file:")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().rstrip("\r\n")
-    except OSError as cause:
-        raise ConfigError(f"the token can't be read: {cause}", next_step="check the path behind file:") from cause
-
-
-def _trust(ca: str | None) -> ssl.SSLContext | None:
-    if ca is None:
-        return None
-    import ssl  # only for TLS
-
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except OSError as cause:
-        raise ConfigError(f"--ca {ca}: {cause}", next_step="give a PEM file with certificates") from cause

@@ -45,6 +45,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Reconcile, report."""
+    from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError
     from stoatflow.spark.audit import page
     from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
@@ -52,7 +53,7 @@ def run(given: argparse.Namespace) -> int:
     try:
         audit = _audit(given)
     except StoatFlowError as error:
-        print(f"stoatflow: {error}", file=sys.stderr)
+        say_error(error)
         return 2
     except (SparkUnavailableError, TopicError, TwinError) as error:
         print(f"stoatflow: {error}", file=sys.stderr)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,13 +22,14 @@ if TYPE_CHECKING:
 
 _BACK = re.compile(r"^-\d+(\.\d+)?(ms|s|m|h|d)?$")
 _OFFSET = re.compile(r"offset[ :=](\d+)")
+_GROUP = re.compile(r"group:(.+)")
 
 
 class Target(NamedTuple):
-    """Where to go on: a word of the engine, and the number that belongs to it."""
+    """Where to go on: a word of the engine, and the number or the name that belongs to it."""
 
     word: str
-    number: int = 0
+    of: int | str = 0
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -42,21 +42,14 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     # `--to -2h` is a value, as `--shift-by -5` is: argparse knows numbers only.
     parser._negative_number_matcher = _BACK
-    parser.add_argument(
-        "app", metavar="APP.py[:topology]", help="a Python file with a Topology in a variable, or a module"
-    )
-    parser.add_argument("--config", metavar="FILE", help="the application's settings, TOML or JSON")
-    parser.add_argument("--application-id", metavar="ID", help="instead of the file's")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="instead of the file's")
-    parser.add_argument("--state-dir", metavar="DIR", help="instead of the file's")
+    add_application(parser)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--to",
         type=target,
-        default=Target("earliest"),
         metavar="WHERE",
         help="earliest (the default), latest, a time with its zone (2026-01-31T12:00:00Z), "
-        "a duration back from now (-2h), or offset:N",
+        "a duration back from now (-2h), offset:N, or group:NAME (where that consumer group is)",
     )
     where.add_argument("--shift-by", type=int, metavar="N", help="so many records behind (or before) what is committed")
     parser.add_argument(
@@ -66,9 +59,37 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="TOPIC",
         help="rewind this topic only (may be given again); the state is thrown away all the same",
     )
+    parser.add_argument(
+        "--orphans",
+        action="store_true",
+        help="rewind nothing; only remove changelogs and local rows of stores that the topology no longer has",
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="with --orphans: delete this topic too, which only its name says is a changelog (may be given again)",
+    )
+    add_consent(parser)
+    parser.set_defaults(run=run)
+
+
+def add_application(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which application, and where."""
+    parser.add_argument(
+        "app", metavar="APP.py[:topology]", help="a Python file with a Topology in a variable, or a module"
+    )
+    parser.add_argument("--config", metavar="FILE", help="the application's settings, TOML or JSON")
+    parser.add_argument("--application-id", metavar="ID", help="instead of the file's")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="instead of the file's")
+    parser.add_argument("--state-dir", metavar="DIR", help="instead of the file's")
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say whether it is to be done."""
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, and change nothing")
     parser.add_argument("--yes", action="store_true", help="don't ask")
-    parser.set_defaults(run=run)
 
 
 def target(text: str) -> Target:
@@ -77,7 +98,9 @@ def target(text: str) -> Target:
 
     if text in {"earliest", "latest"}:
         return Target(text)
-    offset = _OFFSET.fullmatch(text)
+    offset, group = _OFFSET.fullmatch(text), _GROUP.fullmatch(text)
+    if group is not None:
+        return Target("group", group[1])
     try:
         if offset is not None:
             return Target("offset", int(offset[1]))
@@ -88,43 +111,54 @@ def target(text: str) -> Target:
     except ValueError as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no place to go to ({error}); write earliest, latest, a time with its zone "
-            "such as 2026-01-31T12:00:00Z, a duration back such as -2h, or offset:N"
+            "such as 2026-01-31T12:00:00Z, a duration back such as -2h, offset:N or group:NAME"
         ) from None
 
 
 def run(given: argparse.Namespace) -> int:
     """Show, ask, do."""
-    from stoatflow.errors import ConfigError
+    if given.topic and not given.orphans:
+        from stoatflow.errors import ConfigError
 
-    to = given.to if given.shift_by is None else Target("shift", given.shift_by)
-    request = _Request(load_topology(given.app), _settings(given), to, given.input_topic)
+        raise ConfigError("--topic belongs to --orphans; to rewind one topic: --input-topic TOPIC")
+    if given.orphans:
+        from stoatflow.cli import orphans
+
+        return orphans.run(given)
+    to = given.to or Target("earliest") if given.shift_by is None else Target("shift", given.shift_by)
+    request = ResetRequest(load_topology(given.app), settings(given), to, given.input_topic)
     if given.yes and not given.dry_run:
         request.make(lambda plan: print(render(plan), flush=True))
         print("done: it may be started")
         return 0
     shown = request.look()
     print(render(shown))
-    if given.dry_run:
-        print("nothing was changed (--dry-run)")
-        return 0
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError(
-            "nothing was changed: a reset must be confirmed, and nobody can be asked here (no terminal)",
-            next_step="add --yes to do it, or --dry-run to look only",
-        )
-    if not _confirmed(shown["application"]):
-        print("nothing was changed")
-        return 1
+    if not consents(given, f"Reset '{shown['application']}'?"):
+        return 0 if given.dry_run else 1
     request.make(lambda plan: _tell_what_moved(shown, plan))
     print("done: it may be started")
     return 0
 
 
-class _Request:
+def consents(given: argparse.Namespace, question: str) -> bool:
+    """Ask, unless only to look; say why nothing is changed."""
+    from stoatflow.cli.confirming import confirmed
+
+    if given.dry_run:
+        print("nothing was changed (--dry-run)")
+        return False
+    if not confirmed(question):
+        print("nothing was changed")
+        return False
+    return True
+
+
+class ResetRequest:
     """One reset of one application."""
 
     def __init__(self, topology: Topology, settings: Settings, to: Target, topics: list[str]) -> None:
-        self._arguments = (topology.plan, settings.pairs(), to.word, to.number, topics)
+        """Keep what is asked for; `topics` are all that are read if empty."""
+        self._arguments = (topology.plan, settings.pairs(), to.word, to.of, topics)
 
     def look(self) -> dict[str, Any]:
         """Tell what it would do."""
@@ -150,7 +184,8 @@ def load_topology(app: str) -> Topology:
     return load(app, "topology", "FILE:NAME")
 
 
-def _settings(given: argparse.Namespace) -> Settings:
+def settings(given: argparse.Namespace) -> Settings:
+    """Read the settings that the arguments name."""
     from stoatflow.settings import Settings
 
     named = {
@@ -159,24 +194,16 @@ def _settings(given: argparse.Namespace) -> Settings:
         "state.dir": given.state_dir,
     }
     arguments = {name: value for name, value in named.items() if value is not None}
-    settings = Settings(arguments) if given.config is None else Settings.from_file(given.config, arguments)
-    settings.check()
-    return settings
-
-
-def _confirmed(application: str) -> bool:
-    try:
-        return input(f"Reset '{application}'? Type yes to do it: ").strip().lower() == "yes"
-    except EOFError:
-        print()
-        return False
+    made = Settings(arguments) if given.config is None else Settings.from_file(given.config, arguments)
+    made.check()
+    return made
 
 
 def _tell_what_moved(shown: dict[str, Any], plan: dict[str, Any]) -> None:
     """An instance that was running may have gone on while the question stood there."""
     if plan["partitions"] != shown["partitions"]:
         print("positions have moved meanwhile:")
-        print("\n".join(_positions(plan["partitions"])), flush=True)
+        print("\n".join(positions(plan["partitions"])), flush=True)
 
 
 def render(plan: dict[str, Any]) -> str:
@@ -184,7 +211,7 @@ def render(plan: dict[str, Any]) -> str:
     lines = [f"reset of '{plan['application']}' at {plan['address']}"]
     if plan["begun"]:
         lines.append("a reset was begun before and has not ended: this one ends it")
-    lines += ["", *_positions(plan["partitions"]), ""]
+    lines += ["", *positions(plan["partitions"]), ""]
     if plan["changelogs"]:
         lines.append("changelog topics that are deleted:")
         lines += [f"  {one['topic']}  (at most {one['records']:,} records)" for one in plan["changelogs"]]
@@ -200,7 +227,8 @@ def render(plan: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _positions(partitions: list[dict[str, Any]]) -> list[str]:
+def positions(partitions: list[dict[str, Any]]) -> list[str]:
+    """Write the offsets of before and after as a table."""
     rows = [("topic", "partition", "committed", "", "new", "")]
     rows += [
         (one["topic"], str(one["partition"]), _place(one["from"]), "->", _place(one["to"]), one["why"])

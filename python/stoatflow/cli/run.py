@@ -1,7 +1,8 @@
 """`stoatflow run app.py`: runs what a file defines, with settings from a file, variables and flags.
 
 Takes: a file or module with a `StoatFlow`, a `Topology` or a `StreamsBuilder` in a variable. Gives: the exit code of
-the run. With `--check` it builds and starts nothing; with `--engine spark --batch` it goes to `run_spark`.
+the run. With `--check` it builds and starts nothing; with `--reload` it goes to `reloading`, with `--engine spark`
+to `run_spark`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="refuse settings that have no effect (config.strict)")
     parser.add_argument("--check", action="store_true", help="build the topology, check the settings, start nothing")
-    parser.add_argument("--engine", choices=["spark"], help="with --batch: what shares out the work")
+    parser.add_argument(
+        "--reload", action="store_true", help="for development: start anew when a file of the application changes"
+    )
+    parser.add_argument(
+        "--engine", choices=["spark"], help="what shares out the work: Spark, and the engine runs in its tasks"
+    )
     parser.add_argument("--batch", action="store_true", help="with --engine: to the end of the input, then stop")
     from stoatflow.cli import run_spark
 
@@ -57,9 +63,15 @@ def run(given: argparse.Namespace) -> int:
     from stoatflow.app import StoatFlow
     from stoatflow.errors import ConfigError
 
+    if given.reload:
+        if given.check or given.batch or given.engine is not None:
+            raise ConfigError("--reload is for an application that runs on", next_step="leave --reload out")
+        from stoatflow.cli import reloading
+
+        return reloading.run(given)
     if given.batch or given.engine is not None:
-        if not given.batch or given.engine is None:
-            raise ConfigError("--engine and --batch belong together", next_step="write --engine spark --batch")
+        if given.engine is None:
+            raise ConfigError("--batch is of another engine", next_step="write --engine spark --batch")
         from stoatflow.cli import run_spark
 
         given.file, given.variable = given.app, "topology"

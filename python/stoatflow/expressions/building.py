@@ -14,19 +14,19 @@ from stoatflow.expressions.expression import Expression, Literal, Operand, named
 
 _Text: TypeAlias = str
 
-key = Expression("key")
+key: Expression = Expression("key")
 """The record's key."""
-value = Expression("value")
+value: Expression = Expression("value")
 """The record's value."""
-timestamp = Expression("timestamp")
+timestamp: Expression = Expression("timestamp")
 """The record's timestamp, in milliseconds."""
-left = Expression("left")
+left: Expression = Expression("left")
 """Of a joiner: the left value. Of a merger: the earlier session's aggregate."""
-right = Expression("right")
+right: Expression = Expression("right")
 """Of a joiner: the right value, null if there is none. Of a merger: the later session's aggregate."""
-old = Expression("old")
+old: Expression = Expression("old")
 """Of a reducer or an aggregator: the aggregate so far."""
-new = Expression("new")
+new: Expression = Expression("new")
 """Of a reducer: the value that comes in."""
 
 
@@ -69,54 +69,90 @@ class Then:
 
 
 def lit(constant: Operand) -> Expression:
-    """Give a constant; of an aware `datetime` and a `timedelta`, its milliseconds."""
+    """Give a constant; of an aware `datetime` and a `timedelta`, its milliseconds.
+
+    >>> sf.lit(5).evaluate()
+    5
+    """
     return wrap(constant)
 
 
 def duration(length: Duration) -> Expression:
-    """Give the milliseconds of a duration: `sf.timestamp + sf.duration("5m")`."""
+    """Give the milliseconds of a duration: `sf.timestamp + sf.duration("5m")`.
+
+    >>> (sf.timestamp + sf.duration("5m")).evaluate(timestamp=1000)
+    301000
+    """
     return wrap(duration_ms(length, signed=True))
 
 
 def when(condition: Expression) -> When:
-    """Choose: `sf.when(sf.value["n"] > 9).then("many").otherwise("few")`."""
+    """Choose: `sf.when(sf.value["n"] > 9).then("many").otherwise("few")`.
+
+    >>> sf.when(sf.value > 9).then("many").when(sf.value > 0).then("few").otherwise("none").evaluate(5)
+    'few'
+    """
     return When(condition)
 
 
 def coalesce(*options: Operand) -> Expression:
-    """Give the first that is not null."""
+    """Give the first that is not null.
+
+    >>> sf.coalesce(sf.value["nick"], sf.value["name"], "?").evaluate({"name": "Ann"})
+    'Ann'
+    """
     if not options:
         raise TypeError("sf.coalesce needs at least one argument")
     return Expression("coalesce", *(wrap(option) for option in options))
 
 
 def least(*options: Operand) -> Expression:
-    """Give the smallest that is not null."""
+    """Give the smallest that is not null.
+
+    >>> sf.least(sf.value["a"], sf.value["b"], 9).evaluate({"a": 3, "b": None})
+    3
+    """
     if not options:
         raise TypeError("sf.least needs at least one argument")
     return wrap(options[0])._call("least", *options[1:])
 
 
 def greatest(*options: Operand) -> Expression:
-    """Give the largest that is not null."""
+    """Give the largest that is not null.
+
+    >>> sf.greatest(sf.value["a"], sf.value["b"], 0).evaluate({"a": 3, "b": None})
+    3
+    """
     if not options:
         raise TypeError("sf.greatest needs at least one argument")
     return wrap(options[0])._call("greatest", *options[1:])
 
 
 def array(*items: Operand) -> Expression:
-    """Build a list: `sf.array(sf.key, sf.value["n"])`."""
+    """Build a list: `sf.array(sf.key, sf.value["n"])`.
+
+    >>> sf.array(sf.key, sf.value["n"]).evaluate({"n": 2}, key="a")
+    ['a', 2]
+    """
     return Expression("array", *(wrap(item) for item in items))
 
 
 def obj(members: Mapping[str, Operand] | None = None, /, **fields: Operand) -> Expression:
-    """Build a JSON object: `sf.obj(user=sf.key, total=sf.value["sum"])`."""
+    """Build a JSON object: `sf.obj(user=sf.key, total=sf.value["sum"])`.
+
+    >>> sf.obj(user=sf.key, total=sf.value["sum"]).evaluate({"sum": 30}, key="ann")
+    {'user': 'ann', 'total': 30}
+    """
     names, contents = named("obj", members, fields)
     return Expression("object", *contents, names=names)
 
 
 def concat(*parts: Operand) -> Expression:
-    """Put the texts of all parts together; null if one is null."""
+    """Put the texts of all parts together; null if one is null.
+
+    >>> sf.concat(sf.key, "-", sf.value["n"]).evaluate({"n": 2}, key="a")
+    'a-2'
+    """
     return _texts([wrap(part) for part in parts])
 
 
@@ -124,6 +160,9 @@ def format(template: _Text, /, *args: Operand, **fields: Operand) -> Expression:
     """Fill a template, as `str.format`: `sf.format("{}-{total:.2f}", sf.key, total=sf.value["sum"])`.
 
     Numbers take the forms `.2f`, `08.2f`, `5d` and `05d`. Null if one part is null.
+
+    >>> sf.format("{}: {total:.2f}", sf.key, total=sf.value["sum"]).evaluate({"sum": 2.5}, key="a")
+    'a: 2.50'
     """
     if not isinstance(template, str):
         raise TypeError(f"sf.format takes a template first, not {type(template).__name__}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 
 from stoatflow.durations import duration_ms, timestamp_ms
 from stoatflow.expressions.lists import ListMethods
@@ -30,7 +30,13 @@ _DEEPEST = 100
 
 
 class Expression:
-    """A function of a record's key, value and timestamp. Build one from `sf.value`."""
+    """A function of a record's key, value and timestamp. Build one from `sf.value`.
+
+    >>> order = sf.value
+    >>> large = (order["amount"] > 100) & (order["status"] == "paid")
+    >>> large.evaluate({"amount": 250, "status": "paid"})
+    True
+    """
 
     __slots__ = ("_args", "_depth", "_fields", "_op", "_place")
 
@@ -58,7 +64,11 @@ class Expression:
         return Expression("call", self, *(wrap(arg) for arg in args), function=function)
 
     def to_json(self) -> dict[str, object]:
-        """The tree alone, without lines."""
+        """The tree alone, without lines.
+
+        >>> (sf.value + 1).to_json()
+        {'op': 'add', 'args': [{'op': 'value'}, {'op': 'lit', 'value': 1}]}
+        """
         data: dict[str, object] = {"op": self._op}
         if self._args or self._op in ("coalesce", "object", "array"):
             data["args"] = [arg.to_json() for arg in self._args]
@@ -73,11 +83,19 @@ class Expression:
         return data if self._place == above else {"op": "located", "args": [data], "line": shown(self._place)}
 
     def reads(self, leaf: Expression) -> bool:
-        """Does it read this: `sf.key`, `sf.left`?"""
+        """Does it read this: `sf.key`, `sf.left`?
+
+        >>> (sf.value["n"] + sf.timestamp).reads(sf.key)
+        False
+        """
         return self._op == leaf._op or any(arg.reads(leaf) for arg in self._args)
 
-    def evaluate(self, value: object = None, *, key: object = None, timestamp: int = 0) -> object:
-        """Have the engine try it on one record: `(sf.value["n"] + 1).evaluate({"n": 2})` is 3."""
+    def evaluate(self, value: object = None, *, key: object = None, timestamp: int = 0) -> Any:
+        """Have the engine try it on one record: `(sf.value["n"] + 1).evaluate({"n": 2})` is 3.
+
+        >>> (sf.value["n"] + sf.key).evaluate({"n": 2}, key=1)
+        3
+        """
         import json
 
         from stoatflow._runtime.bridge import evaluate
@@ -86,12 +104,20 @@ class Expression:
 
     @property
     def is_literal(self) -> bool:
-        """Is it a constant?"""
+        """Is it a constant?
+
+        >>> sf.lit(5).is_literal
+        True
+        """
         return self._op == "lit"
 
     @property
     def is_pair(self) -> bool:
-        """Is it a list of two (`sf.array(key, value)`)?"""
+        """Is it a list of two (`sf.array(key, value)`)?
+
+        >>> sf.array(sf.key, sf.value).is_pair
+        True
+        """
         return self._op == "array" and len(self._args) == 2
 
     # Members ---------------------------------------------------------------------------------
@@ -131,7 +157,7 @@ class Expression:
         """Compare; null equals null."""
         return Expression("ne", self, wrap(other))
 
-    __hash__ = None  # type: ignore[assignment]  # `==` builds an expression, so sets can't work
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # `==` builds an expression, so sets can't work
 
     def __lt__(self, other: Expression | Literal) -> Expression:
         """Compare; null on either side gives null, which a filter drops."""
@@ -150,25 +176,45 @@ class Expression:
         return Expression("ge", self, wrap(other))
 
     def is_null(self) -> Expression:
-        """Is it null?"""
+        """Is it null?
+
+        >>> sf.value["n"].is_null().evaluate({})
+        True
+        """
         return Expression("is_null", self)
 
     def is_not_null(self) -> Expression:
-        """Is it anything but null?"""
+        """Is it anything but null?
+
+        >>> sf.value["n"].is_not_null().evaluate({})
+        False
+        """
         return ~self.is_null()
 
     def fill_null(self, other: Operand) -> Expression:
-        """Give this, or the other where it is null."""
+        """Give this, or the other where it is null.
+
+        >>> sf.value["n"].fill_null(0).evaluate({})
+        0
+        """
         return Expression("coalesce", self, wrap(other))
 
     def is_in(self, options: Iterable[Operand]) -> Expression:
-        """Does it equal one of these? Null equals null."""
+        """Does it equal one of these? Null equals null.
+
+        >>> sf.value.is_in(["open", "paid"]).evaluate("paid")
+        True
+        """
         if isinstance(options, str | Expression):
             raise TypeError("is_in takes several values: .is_in([...]); else write .list.contains or .str.contains")
         return self._call("is_in", *options)
 
     def between(self, low: Operand, high: Operand) -> Expression:
-        """Is it from `low` to `high`, both included? Null if one of the three is null."""
+        """Is it from `low` to `high`, both included? Null if one of the three is null.
+
+        >>> sf.value.between(1, 10).evaluate(10)
+        True
+        """
         return self._call("between", low, high)
 
     # Logic -----------------------------------------------------------------------------------
@@ -281,66 +327,113 @@ class Expression:
         return wrap(other)._call("pow", self)
 
     def pow(self, exponent: Expression | Literal) -> Expression:
-        """Raise to a power."""
+        """Raise to a power.
+
+        >>> sf.value.pow(2).evaluate(5)
+        25
+        """
         return self**exponent
 
     def abs(self) -> Expression:
-        """Give it without its sign."""
+        """Give it without its sign.
+
+        >>> sf.value.abs().evaluate(-3)
+        3
+        """
         return self._call("abs")
 
     __abs__ = abs  # noqa: A003  # Python's own names are the best known
 
     def round(self, digits: int | None = None) -> Expression:
-        """Round as Python does, halves to the even neighbour; without digits it gives a whole number."""
+        """Round as Python does, halves to the even neighbour; without digits it gives a whole number.
+
+        >>> sf.value.round(1).evaluate(2.345)
+        2.3
+        """
         return self._call("round", *(() if digits is None else (digits,)))
 
     __round__ = round  # noqa: A003
 
     def floor(self) -> Expression:
-        """Give the whole number below."""
+        """Give the whole number below.
+
+        >>> sf.value.floor().evaluate(2.7)
+        2
+        """
         return self._call("floor")
 
     __floor__ = floor
 
     def ceil(self) -> Expression:
-        """Give the whole number above."""
+        """Give the whole number above.
+
+        >>> sf.value.ceil().evaluate(2.1)
+        3
+        """
         return self._call("ceil")
 
     __ceil__ = ceil
 
     def sqrt(self) -> Expression:
-        """Give the square root."""
+        """Give the square root.
+
+        >>> sf.value.sqrt().evaluate(9)
+        3.0
+        """
         return self._call("sqrt")
 
     def clip(self, low: Operand = None, high: Operand = None) -> Expression:
-        """Give it, or the bound that it is beyond."""
+        """Give it, or the bound that it is beyond.
+
+        >>> sf.value.clip(0, 100).evaluate(250)
+        100
+        """
         return self._call("clip", low, high)
 
     # Texts, lists, types ---------------------------------------------------------------------
 
     @property
     def str(self) -> TextMethods:
-        """Methods for texts."""
+        """Methods for texts.
+
+        >>> sf.value.str.lower().str.split(",").evaluate("A,B")
+        ['a', 'b']
+        """
         return TextMethods(self)
 
     @property
     def list(self) -> ListMethods:
-        """Methods for lists."""
+        """Methods for lists.
+
+        >>> sf.value["prices"].list.sum().evaluate({"prices": [1, 2]})
+        3
+        """
         return ListMethods(self)
 
     @property
     def dt(self) -> TimeMethods:
-        """Methods for times: milliseconds since 1970."""
+        """Methods for times: milliseconds since 1970.
+
+        >>> sf.timestamp.dt.hour().evaluate(timestamp=3_600_000)
+        1
+        """
         return TimeMethods(self)
 
     def len(self) -> Expression:
-        """Give the number of characters of a text, or of elements of a list."""
+        """Give the number of characters of a text, or of elements of a list.
+
+        >>> sf.value.len().evaluate("stoat")
+        5
+        """
         return Expression("len", self)
 
     def cast(self, to: _CastTarget, *, strict: bool = True) -> Expression:
         """Convert to "int", "float", "str", "bool" or "json" (or the Python type of that name).
 
         What can't be converted is an error; not strict, it is null.
+
+        >>> sf.value["n"].cast(int).evaluate({"n": "12"})
+        12
         """
         name = _CASTS.get(to) if isinstance(to, type) else to
         if name not in _CAST_NAMES:
@@ -352,6 +445,9 @@ class Expression:
 
         `"xxh3"` takes everything. `"murmur2"` is what Kafka's producers take the partition of a key from, modulo the
         number of partitions.
+
+        >>> (sf.key.hash("murmur2") % 8).evaluate(key="ann")
+        2
         """
         if method not in _HASHES:
             raise ValueError(f"hash({method!r}): the method must be one of {', '.join(_HASHES)}")
@@ -360,7 +456,11 @@ class Expression:
     # Objects ---------------------------------------------------------------------------------
 
     def with_fields(self, members: Mapping[_Text, Operand] | None = None, /, **fields: Operand) -> Expression:
-        """Give the object with other values for these members; those it doesn't have come last."""
+        """Give the object with other values for these members; those it doesn't have come last.
+
+        >>> sf.value.with_fields(total=sf.value["n"] * 2).evaluate({"n": 2})
+        {'n': 2, 'total': 4}
+        """
         names, contents = named("with_fields", members, fields)
         pairs = [part for pair in zip(names, contents, strict=True) for part in pair]
         return self._call("with_fields", *pairs)
@@ -370,6 +470,9 @@ class Expression:
 
         Null is an object without members, so that a side of an outer join without a partner changes nothing; of two
         nulls the result is null.
+
+        >>> sf.value["a"].merge(sf.value["b"]).evaluate({"a": {"x": 1}, "b": {"y": 2}})
+        {'x': 1, 'y': 2}
         """
         if not isinstance(other, Expression):
             raise TypeError(
@@ -378,19 +481,35 @@ class Expression:
         return self._call("merge", other)
 
     def drop(self, *names: _Text) -> Expression:
-        """Give the object without these members."""
+        """Give the object without these members.
+
+        >>> sf.value.drop("secret").evaluate({"n": 1, "secret": "s"})
+        {'n': 1}
+        """
         return self._call("drop", *(text("drop", name) for name in names))
 
     def keys(self) -> Expression:
-        """Give the names of the members, as a list."""
+        """Give the names of the members, as a list.
+
+        >>> sf.value.keys().evaluate({"a": 1, "b": 2})
+        ['a', 'b']
+        """
         return self._call("keys")
 
     def values(self) -> Expression:
-        """Give the values of the members, as a list."""
+        """Give the values of the members, as a list.
+
+        >>> sf.value.values().evaluate({"a": 1, "b": 2})
+        [1, 2]
+        """
         return self._call("values")
 
     def has(self, name: Expression | _Text) -> Expression:
-        """Does the object have this member (null or not)?"""
+        """Does the object have this member (null or not)?
+
+        >>> sf.value.has("n").evaluate({"n": None})
+        True
+        """
         return self._call("has", name)
 
     def __repr__(self) -> _Text:

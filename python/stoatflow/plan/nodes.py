@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
-from stoatflow.plan.specs import IndexSpec, JoinWindowSpec, PatienceSpec, Spec, UntilSpec, WindowSpec
+from stoatflow.plan.specs import ExpirySpec, IndexSpec, JoinWindowSpec, PatienceSpec, Spec, UntilSpec, WindowSpec
 from stoatflow.serdes import Serde
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class StoreSpec(Spec):
     cached: bool = True
     retention_ms: int | None = None
     history_ms: int | None = None
+    expiry: ExpirySpec | None = None
     in_memory: bool = False
     topic: Mapping[str, str] = field(default_factory=dict)
     indexes: tuple[IndexSpec, ...] = ()

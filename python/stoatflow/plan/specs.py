@@ -5,6 +5,7 @@ Nodes hold them, and `encode` writes them: what equals its default is left out. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,15 @@ class IndexSpec(Spec):
     fields: tuple[Expression, ...]
     unique: bool = False
     each: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExpirySpec(Spec):
+    """When rows of a table expire."""
+
+    ttl: Mapping[str, int] | Expression
+    clock: str
+    forward: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,10 +9,11 @@ from stoatflow.serdes.base import Serde
 from stoatflow.serdes.builtin import BuiltinSerde, Serdes, builtin_by_name
 from stoatflow.serdes.json_schema import JsonSchema, JsonSchemaSerde
 from stoatflow.serdes.protobuf import ProtobufSchema, ProtobufSerde
-from stoatflow.serdes.resolve import SerdeLike, resolve
+from stoatflow.serdes.resolve import BareDict, SerdeLike, resolve
 from stoatflow.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
 
 __all__ = [
-    "AvroSchema", "AvroSerde", "BuiltinSerde", "JsonSchema", "JsonSchemaSerde", "ProtobufSchema", "ProtobufSerde",
-    "Serde", "SerdeLike", "Serdes", "SessionWindowedSerde", "TimeWindowedSerde", "builtin_by_name", "resolve",
+    "AvroSchema", "AvroSerde", "BareDict", "BuiltinSerde", "JsonSchema", "JsonSchemaSerde", "ProtobufSchema",
+    "ProtobufSerde", "Serde", "SerdeLike", "Serdes", "SessionWindowedSerde", "TimeWindowedSerde", "builtin_by_name",
+    "resolve",
 ]  # fmt: skip

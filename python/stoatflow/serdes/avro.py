@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from stoatflow.errors import TopologyError
 from stoatflow.serdes.base import Serde
 from stoatflow.serdes.framing import check_framing, check_registry, checked_id
-from stoatflow.serdes.registered import AvroSchemas, RegisteredSerde, avro_text
+from stoatflow.serdes.registered import AvroSchemas, RegisteredSerde, Schemas, avro_text
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import AvroFormat
@@ -58,9 +58,9 @@ class AvroSerde(Serde[Any], RegisteredSerde):
         if schema is None and given is not None and subject is not None:
             pinned = given.latest(subject)
             schema = avro_text(given, pinned)
-        self.schema = _text(schema, place)
+        self.schema: str = _text(schema, place)
         self.schema_id = schema_id
-        self.writer_schemas = {
+        self.writer_schemas: dict[int, str] = {
             checked_id(number, place): _text(one, place) for number, one in (writer_schemas or {}).items()
         }
         self._made: AvroFormat | None = None
@@ -71,7 +71,9 @@ class AvroSerde(Serde[Any], RegisteredSerde):
 
         if given is not None:
             number = None if pinned is None else pinned.id
-            self.schemas = AvroSchemas(self._plain.writes_as, given, self.schema, self._title, subject, number)
+            self.schemas: Schemas | None = AvroSchemas(
+                self._plain.writes_as, given, self.schema, self._title, subject, number
+            )
             self._made = None
 
     @property

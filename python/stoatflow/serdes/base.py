@@ -13,6 +13,15 @@ class Serde(ABC, Generic[T]):
 
     Null never reaches it: a null key or value stays null. Equal values must give equal bytes if
     the serde is used for keys, because the bytes choose the lane and the place in the store.
+
+    >>> class Point(sf.Serde[tuple[int, int]]):
+    ...     def serialize(self, value):
+    ...         return "{},{}".format(*value).encode()
+    ...     def deserialize(self, data):
+    ...         x, y = data.decode().split(",")
+    ...         return int(x), int(y)
+    >>> Point().deserialize(Point().serialize((3, 4)))
+    (3, 4)
     """
 
     @property

@@ -106,31 +106,61 @@ def _deserialize(name: str, data: bytes) -> Any:
 
 
 class Serdes:
-    """The built-in serdes."""
+    """The built-in serdes.
+
+    >>> text = sf.Serdes.string()
+    >>> text.deserialize(text.serialize("stoat"))
+    'stoat'
+    """
 
     @staticmethod
     def bytes() -> Serde[builtins.bytes]:
-        """Bytes as they are."""
+        """Bytes as they are.
+
+        >>> serde = sf.Serdes.bytes()
+        >>> serde.serialize(b"stoat")
+        b'stoat'
+        """
         return _BYTES
 
     @staticmethod
     def string() -> Serde[str]:
-        """UTF-8 text."""
+        """UTF-8 text.
+
+        >>> serde = sf.Serdes.string()
+        >>> serde.serialize("stoat")
+        b'stoat'
+        """
         return _STRING
 
     @staticmethod
     def int32() -> Serde[int]:
-        """4 bytes, big-endian: Java's `Integer`."""
+        """4 bytes, big-endian: Java's `Integer`.
+
+        >>> serde = sf.Serdes.int32()
+        >>> serde.serialize(7).hex()
+        '00000007'
+        """
         return _INT32
 
     @staticmethod
     def int64() -> Serde[int]:
-        """8 bytes, big-endian: Java's `Long`. The type `int` stands for it."""
+        """8 bytes, big-endian: Java's `Long`. The type `int` stands for it.
+
+        >>> serde = sf.Serdes.int64()
+        >>> serde.serialize(7).hex()
+        '0000000000000007'
+        """
         return _INT64
 
     @staticmethod
     def double() -> Serde[float]:
-        """8 bytes, IEEE 754: Java's `Double`. The type `float` stands for it."""
+        """8 bytes, IEEE 754: Java's `Double`. The type `float` stands for it.
+
+        >>> serde = sf.Serdes.double()
+        >>> serde.serialize(0.5).hex()
+        '3fe0000000000000'
+        """
         return _DOUBLE
 
     @staticmethod
@@ -139,6 +169,10 @@ class Serdes:
 
         Functions get views that decode what they read (`JsonObject`, `JsonArray`). With `decode="dict"` they get
         dicts and lists of their own, which they may change; that costs several times as much.
+
+        >>> serde = sf.Serdes.json(decode="dict")
+        >>> serde.deserialize(serde.serialize({"n": 7}))
+        {'n': 7}
         """
         if decode == "lazy":
             return _JSON
@@ -172,6 +206,11 @@ class Serdes:
         With a `registry` they begin so too: any id is read whose schema this one can read, and the id that is written
         is that of this schema under the subject of the topic, or under `subject`. Without a schema, it is the latest
         of the subject, asked for at once.
+
+        >>> schema = '{"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}]}'
+        >>> serde = sf.Serdes.avro(schema, decode="dict")
+        >>> serde.deserialize(serde.serialize({"n": 7}))
+        {'n': 7}
         """
         from stoatflow.serdes.avro import AvroSerde
 
@@ -200,6 +239,10 @@ class Serdes:
         read, those of `schema_ids` are read too. With a `registry` any id of a JSON Schema is read, and the id that is
         written is that of this schema under the subject of the topic, or under `subject`. Without a schema, it is the
         latest of the subject, asked for at once.
+
+        >>> serde = sf.Serdes.json_schema({"type": "object", "required": ["n"]}, decode="dict")
+        >>> serde.deserialize(serde.serialize({"n": 7}))
+        {'n': 7}
         """
         from stoatflow.serdes.json_schema import JsonSchemaSerde
 
@@ -231,6 +274,12 @@ class Serdes:
         With a `registry` they begin so too: any id is read whose schema has this message, by its full name, at the
         place that the record names, and the id that is written is that of this message's file under the subject of the
         topic, or under `subject`. Without a schema, it is the latest of the subject, asked for at once.
+
+        >>> from pathlib import Path
+        >>> _ = Path("order.proto").write_text('syntax = "proto3"; message Order { int32 n = 1; }')
+        >>> serde = sf.Serdes.protobuf(Path("order.proto"), message="Order", decode="dict")
+        >>> serde.deserialize(serde.serialize({"n": 7}))
+        {'n': 7}
         """
         from stoatflow.serdes.protobuf import ProtobufSerde
 
@@ -240,7 +289,12 @@ class Serdes:
 
     @staticmethod
     def time_windowed(inner: SerdeLike[T], size: Duration) -> Serde[Windowed[T]]:
-        """Keys in time windows, as Kafka Streams' `TimeWindowedSerde`; the size is not in the bytes."""
+        """Keys in time windows, as Kafka Streams' `TimeWindowedSerde`; the size is not in the bytes.
+
+        >>> serde = sf.Serdes.time_windowed(str, "1m")
+        >>> serde.deserialize(serde.serialize(sf.Windowed("ann", sf.Window(0, 60_000))))
+        Windowed(key='ann', window=Window(start=0, end=60000))
+        """
         from stoatflow.serdes.resolve import resolve
         from stoatflow.serdes.windowed import TimeWindowedSerde
         from stoatflow.windows import span_ms  # made of plan nodes, which hold serdes
@@ -249,7 +303,12 @@ class Serdes:
 
     @staticmethod
     def session_windowed(inner: SerdeLike[T]) -> Serde[Windowed[T]]:
-        """Keys in sessions, as Kafka Streams' `SessionWindowedSerde`."""
+        """Keys in sessions, as Kafka Streams' `SessionWindowedSerde`.
+
+        >>> serde = sf.Serdes.session_windowed(str)
+        >>> serde.deserialize(serde.serialize(sf.Windowed("ann", sf.Window(5, 70))))
+        Windowed(key='ann', window=Window(start=5, end=70))
+        """
         from stoatflow.serdes.resolve import resolve
         from stoatflow.serdes.windowed import SessionWindowedSerde
 

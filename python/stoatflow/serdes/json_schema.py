@@ -46,7 +46,7 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
         from stoatflow.plan.functions import user_line  # the plan is made of serdes
 
         place = f"{user_line()} Serdes.json_schema(...)"
-        self.schema_ids = [checked_id(number, place) for number in schema_ids]
+        self.schema_ids: list[int] = [checked_id(number, place) for number in schema_ids]
         given = check_registry(place, registry, subject, schema, schema_id=schema_id, schema_ids=self.schema_ids)
         if given is None:
             check_framing(place, "JSON", framing, schema_id, schema_ids=self.schema_ids or None)
@@ -55,20 +55,22 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
                 f"{place}: decode={decode!r}: there are views and dicts",
                 next_step='write decode="lazy" or decode="dict"',
             )
-        self.decode, self.validate, self.schema_id = decode, validate, schema_id
-        self.references = dict(references or {})
+        self.decode: Literal["lazy", "dict"] = decode
+        self.validate: bool = validate
+        self.schema_id: int | None = schema_id
+        self.references: dict[str, str] = dict(references or {})
         pinned: RegisteredSchema | None = None
         if schema is None and given is not None and subject is not None:
             pinned = given.latest(subject)
             schema, self.references = _of_registered(given, pinned, place)
-        self.schema = _text(schema, place)
+        self.schema: str = _text(schema, place)
         try:
             self._made: JsonSchemaFormat | None = self._plain
         except TopologyError as wrong:
             raise TopologyError(f"{place}: {wrong.message}", next_step=wrong.next_step) from None
         if given is not None:
             number = None if pinned is None else pinned.id
-            self.schemas = JsonSchemas(given, "JSON", self.schema, self._title, subject, number)
+            self.schemas: Schemas | None = JsonSchemas(given, "JSON", self.schema, self._title, subject, number)
             self._made = None
 
     @property

@@ -17,7 +17,7 @@ from stoatflow.errors import SerdeError, TopologyError
 from stoatflow.serdes.base import Serde
 from stoatflow.serdes.framing import check_framing, check_registry, checked_id
 from stoatflow.serdes.proto_files import TEXT, ProtobufSchemas, imported, proto_files
-from stoatflow.serdes.registered import RegisteredSerde
+from stoatflow.serdes.registered import RegisteredSerde, Schemas
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import ProtobufFormat
@@ -54,7 +54,7 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         from stoatflow.plan.functions import user_line  # the plan is made of serdes
 
         place = f"{user_line()} Serdes.protobuf(...)"
-        self.schema_ids = [checked_id(number, place) for number in schema_ids]
+        self.schema_ids: list[int] = [checked_id(number, place) for number in schema_ids]
         given = check_registry(place, registry, subject, schema, schema_id=schema_id, schema_ids=self.schema_ids)
         if given is None:
             check_framing(place, "Protobuf", framing, schema_id, schema_ids=self.schema_ids or None)
@@ -73,8 +73,8 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         except TopologyError as wrong:
             said = wrong.message if wrong.message.startswith(place) else f"{place}: {wrong.message}"
             raise TopologyError(said, next_step=wrong.next_step) from None
-        self.descriptors = self._made.descriptors
-        self.message = self._made.message
+        self.descriptors: bytes = self._made.descriptors
+        self.message: str = self._made.message
         if given is not None:
             self._register(given, subject, pinned, schema)
 
@@ -94,7 +94,9 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
                 next_step="name a message of that file, or the subject of the file that has the message",
             )
         number = None if pinned is None else pinned.id
-        self.schemas = ProtobufSchemas(plain.writes_as, own, files, registry, self.message, subject, number)
+        self.schemas: Schemas | None = ProtobufSchemas(
+            plain.writes_as, own, files, registry, self.message, subject, number
+        )
         self._made = None
 
     @property

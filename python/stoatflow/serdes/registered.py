@@ -63,7 +63,8 @@ class Schemas(ABC):
         pinned: int | None = None,
     ) -> None:
         """`pinned` is the id of a schema that came from the registry."""
-        self.registry, self.subject = registry, subject
+        self.registry: SchemaRegistry = registry
+        self.subject: str | None = subject
         self._type, self._schema, self._record, self._pinned = schema_type, schema, record, pinned
 
     def schema(self, schema_id: int) -> str:

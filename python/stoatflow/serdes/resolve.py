@@ -12,6 +12,16 @@ T = TypeVar("T")
 SerdeLike: TypeAlias = Serde[T] | type[T]
 """A serde, or a type that stands for one."""
 
+
+class Untold:
+    """Nothing is of this type. Only what a type checker knows nothing of fits it: `dict` without its types fits
+    `dict[Untold, Untold]`, a function that gives `Any` fits `Callable[..., Untold]`.
+    """  # noqa: D205  # one sentence is not enough
+
+
+BareDict: TypeAlias = type[dict[Untold, Untold]]
+"""`dict` alone, of which strict type checkers would know nothing: overloads take it as `dict[str, Any]`."""
+
 _BY_TYPE: dict[type, Serde[Any]] = {
     str: Serdes.string(),
     int: Serdes.int64(),

@@ -17,4 +17,4 @@ class OpenTransactionError(TopicError):
 
 
 class TwinError(RuntimeError):
-    """The batch twin of a topology can't be computed as asked."""
+    """A twin of a topology can't be computed as asked."""

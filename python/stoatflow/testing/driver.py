@@ -20,7 +20,7 @@ from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.offload import Parked
-from stoatflow.serdes import Serde, SerdeLike, Serdes, resolve
+from stoatflow.serdes import BareDict, Serde, SerdeLike, Serdes, resolve
 from stoatflow.serdes.planned import planned
 from stoatflow.serdes.registered import RegisteredSerde
 from stoatflow.settings import Settings
@@ -83,6 +83,20 @@ class TopologyTestDriver:
         self,
         topic: str,
         key: SerdeLike[K],
+        value: BareDict,
+        *,
+        start: Timestamp | None = ...,
+        advance: Duration | None = ...,
+    ) -> TestInputTopic[K, dict[str, Any]]: ...
+    @overload
+    def input(
+        self, topic: str, *, value: BareDict, start: Timestamp | None = ..., advance: Duration | None = ...
+    ) -> TestInputTopic[bytes, dict[str, Any]]: ...
+    @overload
+    def input(
+        self,
+        topic: str,
+        key: SerdeLike[K],
         value: SerdeLike[V],
         *,
         start: Timestamp | None = ...,
@@ -113,6 +127,10 @@ class TopologyTestDriver:
         key, value = _of_topic(topic, key, value)
         return TestInputTopic(pipe, lambda: self._now, key, value, start, advance)
 
+    @overload
+    def output(self, topic: str, key: SerdeLike[K], value: BareDict) -> TestOutputTopic[K, dict[str, Any]]: ...
+    @overload
+    def output(self, topic: str, *, value: BareDict) -> TestOutputTopic[bytes, dict[str, Any]]: ...
     @overload
     def output(self, topic: str, key: SerdeLike[K], value: SerdeLike[V]) -> TestOutputTopic[K, V]: ...
     @overload

@@ -49,7 +49,7 @@ class CapturedPunctuator:
         self.type = type
         self.callback = callback
         self.start_ms: int | None = None
-        self.cancelled = False
+        self.cancelled: bool = False
 
     def punctuate(self, timestamp: Timestamp) -> None:
         """Call it, as if this time had come; after `cancel()` it is called all the same."""

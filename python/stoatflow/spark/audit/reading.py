@@ -60,7 +60,7 @@ def topics(
         for name in names:
             begins = kafka.begins(name)
             if name in inputs and not removed:
-                _whole(name, begins)
+                whole(name, begins)
             partitions[name] = len(begins)
             frames[name] = kafka.read_committed(name, wait, headers=True)
         yield Readable(frames, partitions, kafka)
@@ -74,7 +74,8 @@ def topics(
         yield Readable({name: embedded.read_dump(spark, files[name]) for name in names}, partitions, None)
 
 
-def _whole(name: str, begins: Mapping[int, int]) -> None:
+def whole(name: str, begins: Mapping[int, int]) -> None:
+    """Raise `TopicError` if retention has removed the beginning of a topic."""
     gone = {partition: offset for partition, offset in begins.items() if offset > 0}
     if gone:
         partition, offset = next(iter(gone.items()))

@@ -1,18 +1,19 @@
-"""What of a topology the twin does the same, what with a difference, and what it refuses.
+"""What of a topology the twins do the same, what with a difference, and what they refuse.
 
 Takes: nodes of a topology. Gives: verdicts, or a `TopologyError` that names everything refused with the reason and
-what to do instead. Owns: the table, which docs/reference/spark.md is written from.
+what to do instead. Owns: the tables, which docs/reference/spark.md is written from.
 Never: lets something through that the table doesn't have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.plan import Node, nodes
+from stoatflow.spark.twin.schedules import by_wall_clock
 from stoatflow.spark.twin.shape import Shape
 from stoatflow.topology import Topology
 
@@ -95,6 +96,7 @@ OTHERS: dict[str, Verdict] = {
     "late=": Verdict(
         REFUSED, "a late policy goes by the application's watermark, which no task of Spark sees: leave it out"
     ),
+    "ttl=": Verdict(REFUSED, "a row expires with a commit of the engine, and no task of Spark commits: leave it out"),
     "watermark=": Verdict(DIFFERS, "is not looked at: time is stream time"),
     "time.semantics=watermark": Verdict(
         REFUSED, "the watermark is the least of all partitions, which no task of Spark sees: use stream-time"
@@ -116,47 +118,124 @@ OTHERS: dict[str, Verdict] = {
     "order of records of different partitions": Verdict(
         DIFFERS, "by time and then by topic, partition and offset, as one run of the engine might take them"
     ),
+    "a key in two partitions": Verdict(REFUSED, "where something goes by time: write .repartition() behind the source"),
+    "schedules by the wall clock": Verdict(DIFFERS, "are never due: the wall clock stands still"),
+    "timestamp= with a function, or of the partition": _SAME,
+    "logging=False": _SAME,
+    "a topic that is both written and read": Verdict(DIFFERS, "what others write there is read only if it is given"),
 }
 
 
-def check(topology: Topology) -> list[tuple[Node, Verdict]]:
+_RESTORED = Verdict(
+    REFUSED,
+    "the time of a partition is in no changelog, so it would begin again with a restart: use a time of the record",
+)
+_WHOLE = Verdict(
+    REFUSED, "which of its rows a record meets would depend on the trigger: join a table by the same key instead"
+)
+
+STREAMING: dict[str, Verdict] = {
+    "global_table": _WHOLE,
+    "global_store": _WHOLE,
+    "scheduled": Verdict(
+        REFUSED, "a task runs when records come, not when a clock ticks: write the ticks into a topic and read that"
+    ),
+    "offload": Verdict(
+        REFUSED, "another process answers while the trigger doesn't wait: run the topology behind it alone"
+    ),
+    "to": Verdict(
+        DIFFERS,
+        "at least once into Kafka, with headers that say what made a record; Kafka stamps it when it arrives, its own "
+        "time is in a header; a partitioner is not asked",
+    ),
+    "async functions": Verdict(
+        REFUSED, "what a service answers may be another thing when a trigger runs again: put the answers into a topic"
+    ),
+    "TimestampExtractors.WALLCLOCK": Verdict(
+        REFUSED, "a trigger that runs again would give other times: use a time of the record"
+    ),
+    "timestamp= with a function, or of the partition": _RESTORED,
+    "schedules by the wall clock": Verdict(
+        REFUSED, "a task runs when records come, not when a clock ticks: schedule by stream time"
+    ),
+    "logging=False": Verdict(
+        REFUSED, "what a store keeps goes into Spark's state by way of its changelog: leave logging= out"
+    ),
+    "exactly-once": Verdict(
+        DIFFERS, "state is exact; what goes out is at least once into Kafka, and exact into files, trigger by trigger"
+    ),
+    "interactive queries": Verdict(DIFFERS, "stores are read from the checkpoint: read_store"),
+    "a key in two partitions": Verdict(
+        DIFFERS, "where something goes by time, it has a state in each, as in Kafka Streams"
+    ),
+    "order of records of different partitions": Verdict(
+        DIFFERS, "by time within a trigger; what comes with a later trigger is later, whatever its time"
+    ),
+    "a topic that is both written and read": Verdict(DIFFERS, "what others write there is not read"),
+}
+"""Where the streaming twin has another verdict than the batch twin, by the same names."""
+
+
+def check(topology: Topology, *, streaming: bool = False) -> list[tuple[Node, Verdict]]:
     """Give what differs, node by node; raise `TopologyError` with everything that is refused."""
-    refused = list(_refused(topology))
+    verdicts = {**OPERATORS, **OTHERS, **(STREAMING if streaming else {})}
+    refused = list(_refused(topology, verdicts))
+    if streaming:
+        refused += _only_streaming(topology)
     if refused:
         listed = "\n".join(f"  - {problem}" for problem in refused)
         raise TopologyError(
-            f"this topology has no batch twin:\n{listed}",
+            f"this topology has no {'streaming' if streaming else 'batch'} twin:\n{listed}",
             next_step="change what is listed, or run it with the engine; docs/reference/spark.md has the whole table",
         )
     shape = Shape(topology.nodes)
-    return [(node, OPERATORS[node.op]) for at, node in enumerate(topology.nodes) if _differs(shape, at)]
+    return [(node, verdicts[node.op]) for at, node in enumerate(topology.nodes) if _differs(shape, at, verdicts)]
 
 
-def _differs(shape: Shape, at: int) -> bool:
+def _differs(shape: Shape, at: int, verdicts: Mapping[str, Verdict]) -> bool:
     node = shape.nodes[at]
-    if OPERATORS[node.op].what != DIFFERS or isinstance(node, nodes.To):
+    if verdicts[node.op].what != DIFFERS or isinstance(node, nodes.To):
         return False
     if isinstance(node, nodes.Join | nodes.LeftJoin):
         return shape.foreign_key(at)
     return not isinstance(node, nodes.GroupBy) or shape.kinds[at] == "grouped table"
 
 
-def _refused(topology: Topology) -> Iterator[str]:
+def _refused(topology: Topology, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
     for node in topology.nodes:
-        verdict = OPERATORS.get(node.op, Verdict(REFUSED, "the twin doesn't know it"))
+        verdict = verdicts.get(node.op, Verdict(REFUSED, "the twin doesn't know it"))
         if verdict.what == REFUSED:
             yield f"{node.line} {node.op}: {verdict.text}"
         if isinstance(node, nodes.Stream) and node.pattern is not None:
-            yield f"{node.line} topics by a pattern: {OTHERS['topics by a pattern'].text}"
+            yield f"{node.line} topics by a pattern: {verdicts['topics by a pattern'].text}"
         if getattr(node, "late", None) is not None:
-            yield f"{node.line} late=: {OTHERS['late='].text}"
+            yield f"{node.line} late=: {verdicts['late='].text}"
+        kept = getattr(node, "materialized", None)
+        if kept is not None and kept.expiry is not None:
+            yield f"{node.line} ttl=: {verdicts['ttl='].text}"
         if getattr(node, "timestamp", None) == "wallclock":
-            yield f"{node.line} wall-clock timestamps: {OTHERS['TimestampExtractors.WALLCLOCK'].text}"
+            yield f"{node.line} wall-clock timestamps: {verdicts['TimestampExtractors.WALLCLOCK'].text}"
     awaiting = [node for node in topology.nodes if any(_awaits(getattr(node, field.name)) for field in fields(node))]
     for node in awaiting:
-        yield f"{node.line} async functions: {OTHERS['async functions'].text}"
+        yield f"{node.line} async functions: {verdicts['async functions'].text}"
     if topology.event_loop is not None and not awaiting:
-        yield f"resources: {OTHERS['resources'].text}"
+        yield f"resources: {verdicts['resources'].text}"
+
+
+def _only_streaming(topology: Topology) -> Iterator[str]:
+    """Give what a batch does and a query that goes on after a restart can't."""
+    for node in topology.nodes:
+        time = getattr(node, "timestamp", None)
+        if isinstance(time, nodes.TimestampFunction) or time == "use_partition_time":
+            name = "timestamp= with a function, or of the partition"
+            yield f"{node.line} {name}: {STREAMING[name].text}"
+        kept = getattr(node, "materialized", None)
+        if not getattr(node, "logged", True) or not (kept is None or kept.logged):
+            yield f"{node.line} logging=False: {STREAMING['logging=False'].text}"
+        made = getattr(node, "processor", None)
+        if isinstance(made, nodes.ProcessorRef) and by_wall_clock(made.supplier):
+            name = "schedules by the wall clock"
+            yield f"{made.display} {name}: {STREAMING[name].text}"
 
 
 def _awaits(content: object) -> bool:

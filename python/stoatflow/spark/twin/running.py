@@ -118,9 +118,9 @@ def run_batch(
     """
     require_arrow()
     faithful.check(topology)
-    _known(topology, inputs)
+    known(topology, inputs)
     parts = cut(topology, only)
-    pairs = _pairs(config)
+    pairs = pairs_of(config)
     spark = _session(inputs, parts)
     workers.check_pickles(topology.nodes)
     workers.check_workers(spark)
@@ -134,7 +134,8 @@ def run_batch(
     return TwinResult(topology, parts, made)
 
 
-def _pairs(config: Mapping[str, object] | None) -> tuple[tuple[str, object], ...]:
+def pairs_of(config: Mapping[str, object] | None) -> tuple[tuple[str, object], ...]:
+    """Give the settings of the engines in the tasks."""
     settings = Settings(config, environ={}).with_defaults(_DEFAULTS)
     settings.check()
     given = dict(settings.pairs())
@@ -143,7 +144,8 @@ def _pairs(config: Mapping[str, object] | None) -> tuple[tuple[str, object], ...
     return tuple((given | _EXACT).items())
 
 
-def _known(topology: Topology, inputs: Mapping[str, DataFrame]) -> None:
+def known(topology: Topology, inputs: Mapping[str, DataFrame]) -> None:
+    """Raise `ConfigError` for an input that the topology doesn't read."""
     read = sorted({topic for node in topology.nodes for topic in topics_of(node)})
     unknown = sorted(set(inputs) - set(read))
     if unknown:
@@ -189,7 +191,7 @@ def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
 
     placed = {}
     for rank, (topic, frame) in enumerate(sorted(inputs.items())):
-        rows = _complete(topic, frame)
+        rows = complete(topic, frame)
         if "order" in frame.columns:
             first = f.col("order").cast("long")
         else:
@@ -203,7 +205,8 @@ def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     return placed
 
 
-def _complete(topic: str, frame: DataFrame) -> DataFrame:
+def complete(topic: str, frame: DataFrame) -> DataFrame:
+    """Give an input with all columns, of the right types; raise `ConfigError` for what can't be made up."""
     from pyspark.sql import functions as f
 
     lacking = [name for name in ("key", "value", "timestamp") if name not in frame.columns]

@@ -68,7 +68,7 @@ def runner(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.Recor
     """Give the function that a worker runs."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from _batches(outputs(work, _records(batches)))
+        yield from batches_of(outputs(work, _records(batches)))
 
     return run
 
@@ -78,7 +78,8 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(batch.column(name).to_pylist() for name in INPUT), strict=True)
 
 
-def _batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+def batches_of(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    """Give rows as batches of Arrow."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -98,25 +99,37 @@ def outputs(work: Work, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
 
     topology = Topology(work.nodes)
     for task, group in itertools.groupby(records, key=lambda record: record[0]):
-        yield from _Task(work, topology, task).run(group)
+        yield from Task(work, topology, task).run(group)
 
 
-class _Task:
+class Task:
+    """One task of a part: what is piped into its engine, and what comes out."""
+
     def __init__(self, work: Work, topology: Any, task: int) -> None:
+        """Know the part, its topology and the number of the task."""
         self.work = work
         self.topology = topology
         self.task = task
         self.topics = (*work.sinks, *work.keep_null)
 
     def run(self, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
-        from stoatflow._runtime import bridge
-
-        driver = bridge.Driver(self.topology.plan, list(self.work.pairs), 1, 0)
+        """Run an engine over all records, and give what its stores hold at the end."""
+        driver = self.start()
         try:
-            yield from self._batched(driver, records) if self.work.batched else self._each(driver, records)
-            yield from self._stores(driver)
+            yield from self.process(driver, records)
+            yield from self.store_rows(driver)
         finally:
             driver.close()
+
+    def start(self) -> Driver:
+        """Start an engine with empty stores."""
+        from stoatflow._runtime import bridge
+
+        return bridge.Driver(self.topology.plan, list(self.work.pairs), 1, 0)
+
+    def process(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
+        """Pipe records, and give what comes out."""
+        return self._batched(driver, records) if self.work.batched else self._each(driver, records)
 
     def _each(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
         for _, name, key, value, timestamp, headers, place, hashed in records:
@@ -150,7 +163,8 @@ class _Task:
                 kind = HOP if hop else RECORD
                 yield Row(kind, topic, self.task, hashed, key, value, timestamp, headers or None, None, None, at)
 
-    def _stores(self, driver: Driver) -> Iterator[Row]:
+    def store_rows(self, driver: Driver) -> Iterator[Row]:
+        """Give what the part's stores hold."""
         for name in self.work.stores:
             for key, window, value, timestamp in driver.store_rows(name):
                 start, end = window or (None, None)

@@ -105,8 +105,8 @@ def _shown(node: Any) -> str:
     return f"{getattr(function, 'display', None) or node.line} ({node.op})"
 
 
-def meant(error: BaseException) -> TwinError | SparkUnavailableError:
-    """Give what an exception of a job means, in a sentence."""
+def meant(error: BaseException, what: str = "the batch") -> TwinError | SparkUnavailableError:
+    """Give what an exception of a job means, in a sentence; `what` has failed."""
     text = str(error)
     if "ModuleNotFoundError" in text:
         found = re.search(r"ModuleNotFoundError: (No module named '([\w.]+)')", text)
@@ -118,5 +118,5 @@ def meant(error: BaseException) -> TwinError | SparkUnavailableError:
     raised = [line for line in text.splitlines() if _LAST.match(line.strip())]
     last = _LAST.match(raised[-1].strip()) if raised else None
     if last is None:
-        return TwinError(f"the batch failed: {text.splitlines()[0] if text else type(error).__name__}")
-    return TwinError(f"the batch failed in a worker: {last[1]}: {last[2]}")
+        return TwinError(f"{what} failed: {text.splitlines()[0] if text else type(error).__name__}")
+    return TwinError(f"{what} failed in a worker: {last[1]}: {last[2]}")

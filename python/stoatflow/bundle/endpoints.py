@@ -1,0 +1,132 @@
+"""Asks the admin port for everything that it tells.
+
+Takes a function that asks; gives parts, without secrets and, unless they are wanted, without data of records. Each
+question has its own time: one that hangs is given up, and holds up no other.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from stoatflow.bundle.part import READ_MOST, Missing, Part, of_data
+from stoatflow.bundle.record_data import metrics_without_data, without_data
+
+if TYPE_CHECKING:
+    from stoatflow.bundle.secrets import Secrets
+
+T = TypeVar("T")
+Ask = Callable[[str], bytes]
+"""Gives the answer of a path; raises what says why there is none."""
+
+# By the name of the part. Whatever else the port has is not known to be free of data.
+PATHS = {
+    "info": "/info", "state": "/state", "health-live": "/health/live", "health-ready": "/health/ready",
+    "threads": "/debug/threads", "barriers": "/debug/barriers", "offsets": "/offsets", "errors": "/errors",
+    "watermarks": "/watermarks", "config": "/config", "top": "/top", "topology": "/topology", "stores": "/stores",
+}  # fmt: skip
+METRICS = "/metrics"
+_DESCRIPTION = "/openapi.json"
+_AT_ONCE = 8
+_NAMES = ("metrics-1", *PATHS)
+
+
+class Port(NamedTuple):
+    """How it is asked, and what may leave."""
+
+    ask: Ask
+    secrets: Secrets
+    with_data: bool
+    seconds: float
+
+
+def take(port: Port) -> list[Part | Missing]:
+    """Give everything, the numbers as they were first, and what the port has beside it."""
+    parts = all_of(lambda name: _take(port, name, PATHS[name]) if name in PATHS else take_metrics(port, name), _NAMES)
+    return [*parts, *_others(port)]
+
+
+def take_metrics(port: Port, name: str) -> Part | Missing:
+    """Give all numbers as they are now."""
+    return _taken(port, METRICS, lambda answer: Part(f"{name}.txt", METRICS, _metrics(port, answer)))
+
+
+def all_of(call: Callable[[str], T], of: Iterable[str]) -> list[T]:
+    """Call for each, some at a time."""
+    threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoatflow-bundle")
+    try:
+        return list(threads.map(call, of))
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Call; raise `TimeoutError` if it takes longer, and leave it behind."""
+    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            done.put((call(), None))
+        except BaseException as error:  # raised by who waits
+            done.put((None, error))
+
+    threading.Thread(target=work, daemon=True, name="stoatflow-bundle-ask").start()
+    try:
+        result, error = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]  # there was no error
+
+
+def _take(port: Port, name: str, path: str) -> Part | Missing:
+    def show(answer: bytes) -> Part:
+        data = json.loads(answer)
+        if not port.with_data:
+            data = without_data(name, data)
+        return of_data(f"{name}.json", path, port.secrets.data(data))
+
+    return _taken(port, path, show)
+
+
+def _taken(port: Port, path: str, show: Callable[[bytes], Part]) -> Part | Missing:
+    try:
+        answer = within(port.seconds, lambda: port.ask(path))
+        if len(answer) > READ_MOST:
+            return Missing(path, f"the answer has more than {READ_MOST} bytes")
+        return show(answer)
+    except TimeoutError:
+        return Missing(path, f"no whole answer within {port.seconds:g} s")
+    except Exception as error:  # whatever one part has, the others are taken
+        return Missing(path, port.secrets.text(str(error) or type(error).__name__))
+
+
+def _metrics(port: Port, answer: bytes) -> str:
+    text = answer.decode("utf-8", "replace")
+    return port.secrets.text(text if port.with_data else metrics_without_data(text))
+
+
+def _others(port: Port) -> list[Part | Missing]:
+    """Give what a later version answers too. Only with data: nobody knows what is in it."""
+    try:
+        described = json.loads(within(port.seconds, lambda: port.ask(_DESCRIPTION)))
+        others = _paths(described)
+    except TimeoutError:
+        return [Missing(_DESCRIPTION, f"no whole answer within {port.seconds:g} s")]
+    except Exception as error:  # as above
+        return [Missing(_DESCRIPTION, port.secrets.text(str(error) or type(error).__name__))]
+    if not port.with_data:
+        reason = "this version of the command doesn't know it: it may hold data of records; --with-data takes it"
+        return [Missing(path, reason, is_failure=False) for path in others]
+    return all_of(lambda path: _take(port, path.strip("/").replace("/", "-"), path), others)
+
+
+def _paths(described: Any) -> list[str]:
+    known = {"/", METRICS, _DESCRIPTION, *PATHS.values()}
+    found = described["paths"].items()
+    return sorted(path for path, methods in found if "get" in methods and "{" not in path and path not in known)

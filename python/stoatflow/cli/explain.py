@@ -1,0 +1,52 @@
+"""`stoatflow explain NAME`: what an error, a setting, a metric or the reason of a drop means.
+
+Takes a name. Gives what the engine's own tables say of it, and the page with more. Never connects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_UNKNOWN = 2
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "explain",
+        help="say what an error, a setting, a metric or the reason of a drop means",
+        description="Say what a name means, without a network: the class or kind of an error (FencedError, fenced), a "
+        "setting (commit.interval.ms), why records are dropped (null_key), a metric "
+        "(stoatflow_last_commit_timestamp_seconds), or a name of Kafka Streams' configuration. Without a name: list "
+        "all of them. Exit code 2: nothing has this name.",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="what to explain")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Look it up, print."""
+    from stoatflow.explain.known import entries, find, nearest
+    from stoatflow.explain.text import listed, shown
+
+    known = entries()
+    found = known if given.name is None else find(given.name, known)
+    if not found:
+        near = nearest(given.name, known)
+        hint = f"the nearest: {', '.join(near)}" if near else "`stoatflow explain` lists all that is known"
+        print(f"stoatflow: nothing is called '{given.name}'. Next: {hint}", file=sys.stderr)
+        return _UNKNOWN
+    if given.json:
+        print(json.dumps([entry.to_json() for entry in found], ensure_ascii=False, indent=2))
+    elif given.name is None:
+        print(listed(known))
+    else:
+        print("\n\n".join(map(shown, found)))
+    return 0

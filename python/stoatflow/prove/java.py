@@ -1,0 +1,255 @@
+"""Java, and the class path on which a topology runs beside Kafka Streams' test utilities.
+
+Takes jars, folders and class paths of the user; gives the command's parts. Knows what is missing before Java is
+started, and says how to get it. With a version it fetches Kafka Streams with Maven, once, into the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from stoatflow.errors import ConfigError
+
+OLDEST_JAVA = 11
+_STREAMS = "org/apache/kafka/streams/Topology.class"
+_DRIVER = "org/apache/kafka/streams/TopologyTestDriver.class"
+_VERSION = re.compile(r"kafka-streams-(\d+\.\d+\.\d+[\w.-]*?)\.jar")
+_VERSION_FILE = "kafka/kafka-streams-version.properties"
+_BOOT = ("BOOT-INF/classes/", "BOOT-INF/lib/")
+_GET_JAVA = (
+    "install a JDK (Debian, Ubuntu: apt-get install openjdk-17-jdk-headless; Fedora: dnf install "
+    "java-17-openjdk-devel; macOS: brew install openjdk@17), or set JAVA_HOME to one"
+)
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>stoatflow.prove</groupId><artifactId>kafka-streams</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>{0}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams-test-utils</artifactId>
+      <version>{0}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+  <build><plugins><plugin>
+    <groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId><version>3.8.1</version>
+  </plugin></plugins></build>
+</project>
+"""
+
+
+def find_java() -> str:
+    """Give the `java` of JAVA_HOME or PATH that can run a source file; raise `ConfigError`."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not os.access(java, os.X_OK):
+        where = f"JAVA_HOME={home} has no bin/java" if home else "no java is on the PATH"
+        raise ConfigError(f"the Java topology needs Java, and {where}", next_step=_GET_JAVA)
+    said = _said([java, "-version"])
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        raise ConfigError(f"{java} is no Java {OLDEST_JAVA} or newer: {said.strip()[:200]!r}", next_step=_GET_JAVA)
+    if "jdk.compiler" not in _said([java, "--list-modules"]):
+        raise ConfigError(f"{java} has no compiler: it is a runtime only, a JDK is needed", next_step=_GET_JAVA)
+    return java
+
+
+def compiled(java: str, source: Path, path: ClassPath) -> Path | None:
+    """Give a folder with the classes of a source file, compiled once for this Java and Kafka Streams.
+
+    None where that can't be had, such as without a folder to keep them in: Java runs the source as well, only later.
+    """
+    text = "\0".join([_said([java, "-version"]), path.version() or str(path), source.read_text("utf-8")])
+    folder = cache() / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if folder.is_dir():
+        return folder
+    javac = Path(java).with_name("javac")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as parent:
+            partial = Path(parent) / "classes"
+            options = ["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-nowarn", "-proc:none", "-cp", str(path)]
+            command = [str(javac), *options, "-d", str(partial), str(source)]
+            done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  # beside the java of the user
+            if done.returncode == 0:
+                partial.rename(folder)
+    except OSError:
+        # Not there, or not to be written; or another process was quicker.
+        pass
+    return folder if folder.is_dir() else None
+
+
+def _said(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"{command[0]} does not run: {error}", next_step=_GET_JAVA) from error
+    return done.stderr + done.stdout
+
+
+class ClassPath:
+    """What the user named, looked through."""
+
+    def __init__(self, given: Iterable[str], unpacked: Path, version: str | None = None) -> None:
+        """Take `--java` (jars, folders, class paths); `unpacked` is a folder for jars of Spring Boot."""
+        self._unpacked = unpacked
+        self.parts = [part for one in given for part in self._parts(one)]
+        if version is not None:
+            self.parts += sorted(fetched(version).glob("*.jar"))
+
+    def __str__(self) -> str:
+        """Give it as java takes it."""
+        return os.pathsep.join(map(str, self.parts))
+
+    def check(self) -> None:
+        """Raise `ConfigError` if Kafka Streams or its test utilities are missing."""
+        version = self.version()
+        fetch = f"--kafka-streams {version or 'VERSION'}"
+        if not self.has(_STREAMS):
+            raise ConfigError(
+                "Kafka Streams is not on the class path of --java: no jar has org.apache.kafka.streams.Topology",
+                next_step="add the application's libraries with --java (a folder of jars will do, such as what "
+                "`mvn dependency:copy-dependencies` or Gradle's installDist make), or its version with "
+                "--kafka-streams 4.1.1, which fetches it with Maven",
+            )
+        if not self.has(_DRIVER):
+            raise ConfigError(
+                f"the class path has Kafka Streams {version or ''}".rstrip() + ", but not its test utilities",
+                next_step=f"add {fetch}, which fetches them with Maven, or name the jar of "
+                f"org.apache.kafka:kafka-streams-test-utils:{version or 'VERSION'} with --java too",
+            )
+
+    def version(self) -> str | None:
+        """Tell which Kafka Streams it has, if a jar says so."""
+        for part in self.parts:
+            found = _VERSION.fullmatch(part.name)
+            if found is not None:
+                return found[1]
+            said = _read(part, _VERSION_FILE)
+            version = re.search(r"^version=(\S+)", said.decode("utf-8", "replace"), re.MULTILINE) if said else None
+            if version is not None:
+                return version[1]
+        return None
+
+    def has(self, name: str) -> bool:
+        """Is there a file of this name?"""
+        return any((part / name).is_file() if part.is_dir() else name in _names(part) for part in self.parts)
+
+    def classes(self, simple: str) -> list[str]:
+        """Give the full names of classes that are called so."""
+        found: set[str] = set()
+        for part in self.parts:
+            names: Iterable[str] = _names(part)
+            if part.is_dir():
+                names = (str(file.relative_to(part)) for file in part.rglob(f"{simple}.class"))
+            for name in names:
+                if name == f"{simple}.class" or name.endswith(f"/{simple}.class"):
+                    found.add(name.removesuffix(".class").replace("/", "."))
+        return sorted(found)
+
+    def _parts(self, given: str) -> Iterator[Path]:
+        for text in given.split(os.pathsep):
+            if text.endswith("*"):
+                yield from self._jars(Path(text[:-1] or "."), text)
+                continue
+            path = Path(text)
+            if path.is_dir():
+                yield path
+                yield from sorted(path.glob("*.jar"))
+            elif path.is_file() and zipfile.is_zipfile(path):
+                yield from self._jar(path)
+            else:
+                raise ConfigError(
+                    f"--java {text} is no jar and no folder",
+                    next_step="name the application's jar, a folder of classes or jars, or a class path of them",
+                )
+
+    def _jars(self, folder: Path, text: str) -> list[Path]:
+        found = sorted(folder.glob("*.jar"))
+        if not found:
+            raise ConfigError(f"--java {text}: there is no jar", next_step="name a folder that has jars")
+        return found
+
+    def _jar(self, path: Path) -> Iterator[Path]:
+        """Give the jar; one of Spring Boot, which Java can't look into, is unpacked."""
+        if not any(name.startswith(_BOOT) for name in _names(path)):
+            yield path
+            return
+        folder = self._unpacked / path.name
+        with zipfile.ZipFile(path) as jar:
+            jar.extractall(folder, [name for name in jar.namelist() if name.startswith(_BOOT)])
+        yield folder / _BOOT[0]
+        yield from sorted((folder / _BOOT[1]).glob("*.jar"))
+
+
+def _names(part: Path) -> frozenset[str]:
+    if part.is_dir():
+        return frozenset()
+    try:
+        with zipfile.ZipFile(part) as jar:
+            return frozenset(jar.namelist())
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ConfigError(f"--java {part} can't be read: {error}", next_step="build or fetch the jar again") from error
+
+
+def _read(part: Path, name: str) -> bytes | None:
+    if part.is_dir() or name not in _names(part):
+        return None
+    with zipfile.ZipFile(part) as jar:
+        return jar.read(name)
+
+
+def cache() -> Path:
+    """Name the folder that keeps what was fetched."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stoatflow" / "prove"
+
+
+def fetched(version: str) -> Path:
+    """Give the folder with Kafka Streams of a version and its test utilities; Maven fills it the first time."""
+    if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", version) is None:
+        raise ConfigError(f"--kafka-streams {version} is no version", next_step="write one such as 4.1.1")
+    folder = cache() / f"kafka-streams-{version}"
+    if folder.is_dir():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ConfigError(
+            f"Kafka Streams {version} is not in the cache, and there is no mvn to fetch it",
+            next_step="install Maven (apt-get install maven, dnf install maven, brew install maven), or name the jars "
+            f"of org.apache.kafka:kafka-streams:{version} and org.apache.kafka:kafka-streams-test-utils:{version} and "
+            "what they need with --java",
+        )
+    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        _fetch(maven, version, partial)
+        (partial / "pom.xml").unlink()
+        try:
+            partial.rename(folder)
+        except OSError:
+            # Another process was quicker: what it fetched is the same.
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _fetch(maven: str, version: str, folder: Path) -> None:
+    pom = folder / "pom.xml"
+    pom.write_text(_POM.format(version), "utf-8")
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    done = subprocess.run([maven, "-B", "-q", "-f", str(pom), *goal], capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0 or not any(folder.glob("kafka-streams-test-utils-*.jar")):
+        lines = [each for each in (done.stdout + done.stderr).splitlines() if "ERROR" in each][:3]
+        raise ConfigError(
+            f"Maven could not fetch Kafka Streams {version}: {' / '.join(lines) or f'it ended with {done.returncode}'}",
+            next_step="check the version and that Maven Central is reachable (behind a proxy: ~/.m2/settings.xml)",
+        )

@@ -1,0 +1,71 @@
+"""Records of topics as inputs of a proof.
+
+Takes a broker (Kafka or embedded) and topics; gives the first or the last records of each, what is committed of them,
+those of all topics and partitions put together by time: each partition keeps its order. Never writes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from stoatflow.errors import MissingTopicError
+from stoatflow.prove.inputs import InputRecord
+
+if TYPE_CHECKING:
+    from stoatflow._runtime import bridge
+
+_PAGE = 1000
+
+
+def record(client: bridge.TopicsClient, topics: Sequence[str], most: int, *, last: bool = False) -> list[InputRecord]:
+    """Give up to `most` records of each topic."""
+    found: list[list[InputRecord]] = []
+    for topic in topics:
+        partitions = _partitions(client, topic, most, last=last)
+        merged = heapq.merge(*partitions, key=lambda one: one.timestamp)
+        # Of all partitions together, the newest or the oldest.
+        whole = list(merged) if last else list(islice(merged, most))
+        found.append(whole[-most:] if last else whole)
+    return list(heapq.merge(*found, key=lambda one: one.timestamp))
+
+
+def _partitions(
+    client: bridge.TopicsClient, topic: str, most: int, *, last: bool
+) -> list[Iterator[InputRecord] | list[InputRecord]]:
+    there = client.topic(topic)
+    if there is None:
+        raise MissingTopicError(
+            f"the topic '{topic}' does not exist at {client.address}", next_step="check --topic and --bootstrap"
+        )
+    found: list[Iterator[InputRecord] | list[InputRecord]] = []
+    for partition, (begin, end) in enumerate(client.ranges(topic, there[0])):
+        if begin < end:
+            found.append(
+                _last(client, topic, partition, begin, end, most)
+                if last
+                else islice(_read(client, topic, partition, begin, end), most)
+            )
+    return found
+
+
+def _last(
+    client: bridge.TopicsClient, topic: str, partition: int, begin: int, end: int, most: int
+) -> list[InputRecord]:
+    """Give the last records: where compaction or transactions have left gaps, it looks further back."""
+    back = most
+    while True:
+        start = max(begin, end - back)
+        found = list(_read(client, topic, partition, start, end))
+        if len(found) >= most or start == begin:
+            return found[-most:]
+        back *= 4
+
+
+def _read(client: bridge.TopicsClient, topic: str, partition: int, begin: int, end: int) -> Iterator[InputRecord]:
+    reader = client.read(topic, partition, begin, end)
+    while page := reader.next(_PAGE):
+        for _, timestamp, key, value, headers in page:
+            yield InputRecord(topic, key, value, timestamp, tuple(headers))

@@ -1,0 +1,125 @@
+"""What a streaming query reads: the topics of a broker, or streaming DataFrames.
+
+Takes: the address of a broker, or DataFrames by topic. Gives: one streaming DataFrame of all records, and how many
+partitions each topic has. Never: reads a topic that the topology itself writes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stoatflow.errors import ConfigError
+from stoatflow.spark import embedded
+from stoatflow.spark.audit.reading import whole
+from stoatflow.spark.audit.reconciling import topics_read
+from stoatflow.spark.errors import TwinError
+from stoatflow.spark.kafka import KafkaTopics
+from stoatflow.spark.twin.running import complete, known
+from stoatflow.spark.twin.stages import SOURCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stoatflow.topology import Topology
+
+
+@dataclass(frozen=True)
+class Source:
+    """All records of the inputs, and how many partitions they have."""
+
+    rows: DataFrame
+    partitions: Mapping[str, int]
+
+
+def source(
+    spark: SparkSession,
+    topology: Topology,
+    inputs: str | Mapping[str, DataFrame],
+    client: Mapping[str, str] | None,
+    partitions: Mapping[str, int] | None,
+    *,
+    at_most: int,
+    removed: bool,
+) -> Source:
+    """Give what the topology reads."""
+    topics = topics_read(topology)
+    if isinstance(inputs, str):
+        if partitions is not None:
+            raise ConfigError("partitions= is of DataFrames", next_step="leave it out: the broker says it")
+        return _kafka(spark, topics, inputs, client or {}, at_most=at_most, removed=removed)
+    known(topology, inputs)
+    missing = sorted(set(topics) - set(inputs))
+    if missing:
+        raise ConfigError(
+            f"the topology reads {', '.join(missing)}, of which no input is given",
+            next_step="give a streaming DataFrame for each source topic",
+        )
+    return _frames({topic: inputs[topic] for topic in topics}, partitions or {})
+
+
+def refuse_embedded(bootstrap: str) -> None:
+    """Raise `TwinError` for a folder: its topics belong to one process, and Spark's workers are others."""
+    if embedded.path_of(bootstrap) is not None:
+        raise TwinError(
+            f"{bootstrap} is an embedded broker, whose topics one process may open, and Spark's workers are others: "
+            "give the address of a Kafka broker, or run the batch twin (--batch), which reads a copy"
+        )
+
+
+def _kafka(
+    spark: SparkSession,
+    topics: Sequence[str],
+    bootstrap: str,
+    client: Mapping[str, str],
+    *,
+    at_most: int,
+    removed: bool,
+) -> Source:
+    from pyspark.sql import functions as f
+
+    refuse_embedded(bootstrap)
+    broker = KafkaTopics(spark, bootstrap, client)
+    partitions = {}
+    for topic in topics:
+        begins = broker.begins(topic)
+        if not removed:
+            whole(topic, begins)
+        partitions[topic] = len(begins)
+    # All topics in one source: so a trigger has one range of offsets, whatever reads them.
+    rows = (
+        spark.readStream.format("kafka")
+        .options(**{f"kafka.{name}": value for name, value in client.items()})
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("kafka.isolation.level", "read_committed")
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(at_most))
+        .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
+        .load()
+    )
+    millis = f.unix_millis("timestamp").alias("timestamp")
+    order = f.lit(None).cast("long").alias("order")
+    named = f.col("topic").alias("name")
+    return Source(rows.select(named, "partition", "offset", "key", "value", millis, "headers", order), partitions)
+
+
+def _frames(inputs: Mapping[str, DataFrame], partitions: Mapping[str, int]) -> Source:
+    from pyspark.sql import functions as f
+
+    frames = []
+    for topic, frame in inputs.items():
+        if not frame.isStreaming:
+            raise ConfigError(
+                f"the input of {topic} is no streaming DataFrame",
+                next_step="read it with spark.readStream, or run the batch twin over it: run_batch",
+            )
+        rows = complete(topic, frame).withColumn("name", f.lit(topic))
+        if "order" not in rows.columns:
+            rows = rows.withColumn("order", f.lit(None))
+        frames.append(rows.withColumn("order", f.col("order").cast("long")).select(*SOURCE))
+    rows = functools.reduce(lambda one, other: one.unionByName(other), frames)
+    return Source(rows, {topic: partitions.get(topic, 1) for topic in inputs})

@@ -1,0 +1,38 @@
+"""For readers of topics that a streaming twin writes: is this record one that was written already?
+
+Takes: the headers of records, in the order in which they stand in one partition. Gives: yes or no.
+Owns: nothing but memory: what is remembered is one trigger's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stoatflow.spark.twin.outgoing import PREFIX
+
+_MADE_BY = ("topic", "partition", "offset", "ordinal")
+
+
+class Once:
+    """Tells the records of one partition apart: `is_new` is true of each once.
+
+    A trigger that failed is written again as a whole, before the next one. So only the last trigger must be remembered.
+    """
+
+    def __init__(self) -> None:
+        """Know no record yet; make one for each partition that is read, from its beginning."""
+        self._trigger = -1
+        self._seen: set[tuple[bytes | None, ...]] = set()
+
+    def is_new(self, headers: Iterable[tuple[str, bytes | None]] | None) -> bool:
+        """Look at the headers of the next record."""
+        said = {name[len(PREFIX) :]: value for name, value in headers or () if name.startswith(PREFIX)}
+        if "trigger" not in said:
+            raise ValueError("this record has no headers of a streaming twin: it was written by something else")
+        trigger, made_by = int(said["trigger"] or b""), tuple(said[name] for name in _MADE_BY)
+        if trigger > self._trigger:
+            self._trigger, self._seen = trigger, set()
+        if trigger < self._trigger or made_by in self._seen:
+            return False
+        self._seen.add(made_by)
+        return True

@@ -1,0 +1,106 @@
+"""What the stores of a streaming twin hold, read from its checkpoint.
+
+Takes: a checkpoint, the topology that it belongs to, the name of a store. Gives: a DataFrame as `TwinResult.store`.
+Owns: the way back from the state of a part to its stores: the engine restores them, task by task.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoatflow.spark.errors import TwinError
+from stoatflow.spark.twin import checkpoint as checkpoints
+from stoatflow.spark.twin import task
+from stoatflow.spark.twin.cutting import cut
+from stoatflow.spark.twin.kept import Kept
+from stoatflow.spark.twin.resumed import Resumed
+from stoatflow.spark.twin.running import pairs_of
+from stoatflow.spark.twin.stages import state_name
+from stoatflow.spark.twin.task import Row, Work, batches_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stoatflow.topology import Topology
+
+
+def read_store(
+    spark: SparkSession,
+    topology: Topology,
+    checkpoint: str | Path,
+    store: str,
+    *,
+    config: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """Give what a store holds after the last trigger: key, start and end of the window, value, timestamp.
+
+    The query may run meanwhile.
+
+    Raises:
+        TwinError: the topology has no such store, or the checkpoint belongs to another one.
+
+    """
+    parts = cut(topology)
+    folder = str(checkpoint)
+    begun = checkpoints.read(spark, folder)
+    if begun is None:
+        raise TwinError(f"nothing has begun in {folder}: give the checkpoint of a streaming twin")
+    checkpoints.compare(folder, begun, checkpoints.plan(parts, begun.partitions, begun.tasks, begun.shuffle))
+    part = next((part for part in parts if store in part.stores), None)
+    if part is None:
+        names = sorted({name for part in parts for name in part.stores})
+        raise TwinError(f"the topology keeps no store '{store}'; it keeps {', '.join(names) or 'none'}")
+    work = Work(part.number, part.nodes, pairs_of(config), {}, (), False, (store,), False, None)
+    cells = _cells(spark, folder, part.number).repartition("task").sortWithinPartitions("task")
+    return cells.mapInArrow(_restored(work), task.SPARK_SCHEMA).select("key", "start", "end", "value", "timestamp")
+
+
+def _cells(spark: SparkSession, folder: str, part: int) -> DataFrame:
+    """Give the cells of all tasks of a part."""
+    wanted = f'"{state_name(part)}"'
+    operators = spark.read.format("state-metadata").load(folder).select("operatorId", "operatorProperties")
+    found = next((row[0] for row in operators.distinct().collect() if wanted in row[1]), None)
+    if found is None:
+        raise TwinError(f"the checkpoint {folder} holds no state yet: let a trigger end first")
+    rows = (
+        spark.read.format("statestore")
+        .option("path", folder)
+        .option("operatorId", found)
+        .option("stateVarName", state_name(part))
+        .load()
+    )
+    return rows.selectExpr("key.group AS task", "user_map_key.number AS number", "user_map_value.data AS data")
+
+
+class _Read:
+    """Cells that were read."""
+
+    def __init__(self, cells: dict[int, bytes]) -> None:
+        self.get = cells.get
+
+    def put(self, *_: object) -> None:
+        raise AssertionError("a checkpoint is only read")
+
+    remove = put
+
+
+def _restored(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches_of(_rows(work, batches))
+
+    return run
+
+
+def _rows(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    resumed = Resumed(uuid.uuid4().hex, work)
+    cells = (cell for batch in batches for cell in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    for number, group in itertools.groupby(cells, key=lambda cell: cell[0]):
+        kept = Kept(_Read({at: data for _, at, data in group}), resumed.keeping)
+        yield from resumed.store_rows(number, kept.rows())

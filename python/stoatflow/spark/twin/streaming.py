@@ -1,0 +1,273 @@
+"""Runs a topology on Spark for as long as records come: the streaming twin.
+
+Takes: a topology, a broker or streaming DataFrames, a checkpoint. Gives: a `TwinQuery`; records go out trigger by
+trigger. Owns: the query, parts in a line, each with state where it keeps something. A restart goes on where the
+checkpoint stands. Never: computes anything; the engine does, in `resumed`.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from stoatflow.spark.errors import SparkUnavailableError
+from stoatflow.spark.loading.frames import require_arrow
+from stoatflow.spark.twin import checkpoint as checkpoints
+from stoatflow.spark.twin import faithful, incoming, outgoing, stages, workers
+from stoatflow.spark.twin.cutting import KEYS, PARTITIONS, Part, cut
+from stoatflow.spark.twin.routing import SCHEMA, Routes, routes
+from stoatflow.spark.twin.running import Say, pairs_of
+from stoatflow.spark.twin.task import Work
+from stoatflow.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_STATE_STORE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Else every trigger uploads whole files of RocksDB.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+class TwinQuery:
+    """A topology that runs on Spark."""
+
+    def __init__(self, parts: Sequence[Part], query: StreamingQuery) -> None:
+        """Made by `run_stream`."""
+        self.parts = tuple(parts)
+        self.query = query
+
+    def describe(self) -> str:
+        """Give the parts, one line each."""
+        return "\n".join(part.describe() for part in self.parts)
+
+    def wait(self, timeout: int | None = None) -> bool:
+        """Wait until it ends: after `stop`, or at the end with `until_end`. False if it goes on after so many seconds.
+
+        Raises:
+            TwinError: it has failed.
+
+        """
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            if timeout is None:
+                self.query.awaitTermination()
+                return True
+            return bool(self.query.awaitTermination(timeout))
+        except StreamingQueryException as error:
+            raise workers.meant(error, "the query") from error
+
+    def progress(self) -> list[tuple[int, int]]:
+        """Give the last triggers, each with the number of records that it has read."""
+        return [(each["batchId"], each["numInputRows"]) for each in self.query.recentProgress]
+
+    def stop(self) -> None:
+        """Stop it; what its trigger has done so far is done again by the next run."""
+        self.query.stop()
+
+    def __enter__(self) -> TwinQuery:
+        """Be there."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+
+def run_stream(
+    spark: SparkSession,
+    topology: Topology,
+    inputs: str | Mapping[str, DataFrame],
+    output: str | Path | outgoing.Output,
+    *,
+    checkpoint: str | Path,
+    client: Mapping[str, str] | None = None,
+    config: Mapping[str, object] | None = None,
+    partitions: Mapping[str, int] | None = None,
+    tasks: int | None = None,
+    every: str = "0 seconds",
+    until_end: bool = False,
+    at_most: int = 200_000,
+    removed: bool = False,
+    say: Say | None = None,
+) -> TwinQuery:
+    """Run a topology from where the checkpoint stands, or from the beginning of its inputs.
+
+    `inputs` is the address of a Kafka broker, or a streaming DataFrame for each topic with the columns that `run_batch`
+    takes; `partitions` says then how many a topic has, one if it is left out. `output` is the address of a broker, a
+    folder (a `Path`) for Parquet files, or a function that is given the records of each trigger and its number.
+
+    A trigger begins `every` so often, as soon as the last one is done if it is left out, and takes `at_most` so many
+    records from Kafka. `until_end` stops where the inputs end now. `removed` says that retention may have removed
+    records of the input.
+
+    Raises:
+        TopologyError: for what the streaming twin refuses, with everything that is refused.
+        TwinError: where a function can't be pickled, or the checkpoint belongs to another topology.
+
+    """
+    require_arrow()
+    _require_protobuf()
+    faithful.check(topology, streaming=True)
+    parts = cut(topology)
+    pairs = pairs_of(config)
+    workers.check_pickles(topology.nodes)
+    source = incoming.source(spark, topology, inputs, client, partitions, at_most=at_most, removed=removed)
+    folder = str(checkpoint)
+    begun = checkpoints.read(spark, folder)
+    many = tasks or (begun.tasks if begun is not None else 2 * spark.sparkContext.defaultParallelism)
+    counts = _tasks(parts, source.partitions, many)
+    shuffle = begun.shuffle if begun is not None else _shuffle(spark, counts)
+    plan = checkpoints.plan(parts, source.partitions, many, shuffle)
+    if begun is not None:
+        checkpoints.compare(folder, begun, plan)
+    workers.check_workers(spark)
+    writer = _output(spark, output, client, parts)
+    if begun is None:
+        checkpoints.write(spark, folder, plan)
+    if say is not None:
+        for part in parts:
+            say(part.describe())
+    way = routes(parts, source.partitions, counts)
+    groups = groups_of(spark, max(counts.values()), shuffle)
+    rows = _line(source.rows, [_step(part, way, counts, pairs, groups) for part in parts], parts)
+    started = rows.writeStream.foreachBatch(_each(writer, way)).option("checkpointLocation", folder)
+    started = started.outputMode("append").queryName(f"stoatflow-{uuid.uuid4().hex[:8]}")
+    triggered = started.trigger(availableNow=True) if until_end else started.trigger(processingTime=every)
+    with _conf(spark, _STATE_STORE | {"spark.sql.shuffle.partitions": str(shuffle)}):
+        return TwinQuery(parts, triggered.start())
+
+
+@contextmanager
+def _conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set what a query takes from the session when it starts, and nothing else of it."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, wanted in settings.items():
+        spark.conf.set(name, wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def _require_protobuf() -> None:
+    """Say it before Spark's worker ends without a word."""
+    try:
+        import pyspark.sql.streaming.proto.StateMessage_pb2  # noqa: F401
+    except ImportError as error:
+        raise SparkUnavailableError(
+            f"Spark's state needs protobuf ({error}), which PySpark doesn't bring along. Install what the extra names: "
+            "pip install 'stoatflow[spark]'"
+        ) from error
+
+
+def _tasks(parts: Sequence[Part], partitions: Mapping[str, int], many: int) -> dict[int, int]:
+    """Give how many tasks each part has."""
+    found = {}
+    for part in parts:
+        wide = max((partitions.get(topic, 1) for topic in part.after), default=1)
+        faithful.check_partitions(part.how, part.timed, wide, part.number)
+        found[part.number] = many if part.how == KEYS else wide if part.how == PARTITIONS else 1
+    return found
+
+
+def _shuffle(spark: SparkSession, counts: Mapping[int, int]) -> int:
+    """Give into how many of Spark's partitions tasks go: no more than there are tasks."""
+    return min(int(spark.conf.get("spark.sql.shuffle.partitions") or 200), max(counts.values()))
+
+
+def groups_of(spark: SparkSession, tasks: int, shuffle: int) -> tuple[int, ...]:
+    """Give for each task a number whose hash leads to a partition of Spark in its turn.
+
+    By the hashes of their own numbers, four tasks would be in two or three of four partitions.
+    """
+    from pyspark.sql import functions as f
+
+    number = f.col("id").cast("int")
+    slots = spark.range(64 * max(tasks, shuffle)).select(number, f.pmod(f.hash(number), f.lit(shuffle))).collect()
+    found: dict[int, list[int]] = {slot: [] for slot in range(shuffle)}
+    for candidate, slot in slots:
+        found[slot].append(candidate)
+    return tuple(found[task % shuffle][task // shuffle] for task in range(tasks))
+
+
+def _step(
+    part: Part,
+    way: Routes,
+    counts: Mapping[int, int],
+    pairs: tuple[tuple[str, object], ...],
+    groups: tuple[int, ...],
+) -> stages.Step:
+    work = Work(
+        number=part.number,
+        nodes=part.nodes,
+        pairs=pairs,
+        keep_null=part.keep_null,
+        sinks=part.sinks,
+        dynamic=part.dynamic,
+        stores=part.stores,
+        # Of what goes out, headers say which record made it.
+        batched=part.batched and not (part.sinks or part.dynamic),
+        partitions=counts[part.number] if part.how == PARTITIONS else None,
+    )
+    return stages.Step(uuid.uuid4().hex, work, way, groups)
+
+
+def _line(source: DataFrame, steps: Sequence[stages.Step], parts: Sequence[Part]) -> DataFrame:
+    """Put the parts behind each other: Spark would compute what two branches of a query share for each of them."""
+    from pyspark.sql import functions as f
+
+    rows = source.mapInArrow(stages.sources(steps[0].routes), SCHEMA)
+    for step, part in zip(steps, parts, strict=True):
+        if not _keeps(part):
+            rows = rows.mapInArrow(stages.stateless(step), SCHEMA)
+            continue
+        # By its methods; Spark asks for no more.
+        processor = cast("Any", stages.Stateful(step))
+        task, mine = f.col("task"), f.col("part") == part.number
+        group = f.when(mine, f.element_at(f.array(*map(f.lit, step.groups)), task + 1)).otherwise(-1 - task)
+        grouped = rows.withColumn("group", group).groupBy("group")
+        rows = grouped.transformWithStateInPandas(processor, SCHEMA, "Append", "None")
+    return rows
+
+
+def _keeps(part: Part) -> bool:
+    """Is there anything that must outlive a trigger?"""
+    stores = json.loads(Topology(part.nodes).plan.physical_json)["stores"]
+    return part.how != KEYS or part.keyed or bool(part.timed) or bool(stores)
+
+
+def _each(writer: outgoing.Output, way: Routes) -> Callable[[DataFrame, int], None]:
+    def write(rows: DataFrame, trigger: int) -> None:
+        writer(outgoing.records(rows, way.topics, way.end, trigger), trigger)
+
+    return write
+
+
+def _output(
+    spark: SparkSession, output: str | Path | outgoing.Output, client: Mapping[str, str] | None, parts: Sequence[Part]
+) -> outgoing.Output:
+    if isinstance(output, Path):
+        return outgoing.to_files(output)
+    if not isinstance(output, str):
+        return outgoing.to_function(output)
+    incoming.refuse_embedded(output)
+    from stoatflow.spark.kafka import KafkaTopics
+
+    topics = KafkaTopics(spark, output, client)
+    for topic in sorted({topic for part in parts for topic in part.sinks}):
+        topics.high_watermarks(topic)
+    return outgoing.to_kafka(output, client, spark.sparkContext.defaultParallelism)

@@ -1,0 +1,263 @@
+"""Reads what a query needs of the stores of one snapshot.
+
+Takes a snapshot and bounds; gives rows, and says how they were found. All reads are of one commit. What would read a
+whole store is refused, unless it is allowed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from stoatflow._runtime.columns import KEY, WINDOW_END, WINDOW_START, Row, pages, row
+from stoatflow.errors import ConfigError
+from stoatflow.expressions.building import key as key_expression
+from stoatflow.expressions.building import timestamp as timestamp_expression
+from stoatflow.finding import query as finding
+from stoatflow.sql.bounds import Bound, condition, keys, member, shown, times
+from stoatflow.sql.errors import ScanRefusedError, SqlError
+from stoatflow.sql.known import Known, StoreForm
+
+if TYPE_CHECKING:
+    from stoatflow._runtime import bridge
+
+__all__ = ["SnapshotStores", "StoreRead", "Stores", "Wanted"]
+
+_SAMPLE = 100
+_PAGE = 10_000
+_LAST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRead:
+    """How a query read a store."""
+
+    store: str
+    way: str
+    """`keys`, `key_range`, `index`, `windows` or `scan`."""
+    index: str | None
+    """The index."""
+    rows_read: int
+    """So many rows were read."""
+    condition: str
+    """What was left to the store; empty: nothing."""
+
+    def __str__(self) -> str:
+        """Show it in a line."""
+        by = f"index {self.index}" if self.index else self.way.replace("_", " ")
+        return f"{self.store}: by {by}, {self.rows_read} rows read" + (f", {self.condition}" if self.condition else "")
+
+
+class Wanted(NamedTuple):
+    """What a place in a query needs of a store."""
+
+    bounds: list[Bound]
+    limit: int | None = None
+    members: list[str] | None = None
+    """These members of its values are enough; `None`: all."""
+    allow_scan: bool = False
+
+
+class Stores(Protocol):
+    """Stores of one moment."""
+
+    @property
+    def forms(self) -> Mapping[str, StoreForm]:
+        """How they are made."""
+
+    @property
+    def epoch(self) -> int:
+        """The number of the commit."""
+
+    def known(self, store: str) -> Known:
+        """Look at a few rows."""
+
+    def read(self, store: str, wanted: Wanted) -> tuple[Iterator[list[Row]], Callable[[], StoreRead]]:
+        """Give pages of rows, and what says, once they are read, how they were found."""
+
+
+class SnapshotStores:
+    """Those of a snapshot of an application."""
+
+    def __init__(self, snapshot: bridge.StateSnapshot, forms: Mapping[str, StoreForm]) -> None:
+        """`forms`: of the stores that there are."""
+        self._snapshot = snapshot
+        self._forms = forms
+
+    @property
+    def forms(self) -> Mapping[str, StoreForm]:
+        """How they are made."""
+        return self._forms
+
+    @property
+    def epoch(self) -> int:
+        """The number of the commit."""
+        return self._snapshot.epoch
+
+    def known(self, store: str) -> Known:
+        """Look at the first rows, and at one for each indexed member that they don't have."""
+        form = self.forms[store]
+        if form.kind != "key_value":
+            return Known(form, [])
+        reader = self._snapshot.reader(store)
+        rows = [row(*each) for each in _find(reader, None, _SAMPLE)[0]]
+        seen = Known(form, rows)
+        absent: list[tuple[str, ...]] = []
+        for path in form.members:
+            column = seen.column(path)
+            if column is None or column.kind is None:
+                more = _first_with(reader, path)
+                rows += more or []
+                absent += [path] if more == [] else []
+        return Known(form, rows, absent)
+
+    def read(self, store: str, wanted: Wanted) -> tuple[Iterator[list[Row]], Callable[[], StoreRead]]:
+        """Read a store."""
+        reader, form = self._snapshot.reader(store), self.forms[store]
+        kinds: dict[str, type[_Reading]] = {
+            "key_value": _KeyValues,
+            "window": _Windows,
+            "session": _Sessions,
+            "versioned": _Versions,
+        }
+        reading = kinds[form.kind](store, reader, wanted)
+        return reading.pages(), reading.how
+
+
+def _find(reader: bridge.StateReader, where: Any, limit: int) -> Any:
+    return reader.find(finding(where, None, limit, None, False)[0], None)
+
+
+def _first_with(reader: bridge.StateReader, path: Sequence[str]) -> list[Row] | None:
+    """Give one row that has a member, if an index says which; `None`: nobody knows."""
+    try:
+        return [row(*each) for each in _find(reader, member(path).is_not_null(), 1)[0]]
+    except ConfigError:
+        return None
+
+
+class _Reading(ABC):
+    """One read."""
+
+    def __init__(self, store: str, reader: bridge.StateReader, wanted: Wanted) -> None:
+        self._store = store
+        self._reader = reader
+        self._wanted = wanted
+        self._way, self._count = "scan", 0
+        self._index: str | None = None
+
+    def how(self) -> StoreRead:
+        return StoreRead(self._store, self._way, self._index, self._count, shown(self._wanted.bounds))
+
+    @abstractmethod
+    def pages(self) -> Iterator[list[Row]]:
+        """Give the rows, page by page."""
+
+    def _paged(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
+        for page in pages(rows):
+            self._count += len(page)
+            yield page
+
+    def _allow(self, next_step: str) -> None:
+        if not self._wanted.allow_scan:
+            raise ScanRefusedError(
+                f"the query would read the whole store '{self._store}'", next_step=f"{next_step}, or allow the scan"
+            )
+        self._way = "scan"
+
+
+class _KeyValues(_Reading):
+    def pages(self) -> Iterator[list[Row]]:
+        wanted = self._wanted
+        where = condition(wanted.bounds)
+        try:
+            allowed = wanted.allow_scan or self._is_empty()
+            limit = None if wanted.limit is None else max(wanted.limit, 1)
+            self._reader.explain(finding(where, None, limit, None, allowed)[0])
+        except ConfigError as error:
+            raise ScanRefusedError(
+                f"the query would read the whole store '{self._store}': {error.message}", next_step=error.next_step
+            ) from None
+        members = wanted.members
+        select = None
+        if members is not None:
+            select = [key_expression, timestamp_expression, *(member([name]) for name in members)]
+        left, cursor, unreadable = wanted.limit, None, 0
+        while left is None or left > 0:
+            asked = finding(where, None, min(_PAGE, left or _PAGE), select, True)[0]
+            found, cursor, plan = self._reader.find(asked, cursor)
+            self._way, self._index = plan[0], plan[1]
+            self._count += plan[4]
+            unreadable += plan[5]
+            if members is None:
+                yield [row(*each) for each in found]
+            else:
+                yield [row(key, dict(zip(members, rest, strict=True)), time) for _, (key, time, *rest), _ in found]
+            left = None if left is None else left - len(found)
+            if cursor is None:
+                break
+        if unreadable:
+            raise SqlError(
+                f"{unreadable} rows of the store '{self._store}' can't be read as the condition needs: "
+                f"{shown(wanted.bounds) or 'their values have another form'}",
+                next_step="look at them with app.store(...), or write the condition so that the store isn't asked, "
+                "such as (age + 0) > 30, and allow the scan",
+            )
+
+    def _is_empty(self) -> bool:
+        return not _find(self._reader, None, 1)[0]
+
+
+class _Windows(_Reading):
+    def pages(self) -> Iterator[list[Row]]:
+        return self._paged(self._rows())
+
+    def _rows(self) -> Iterator[Row]:
+        bounds = self._wanted.bounds
+        named, span = keys(bounds)
+        if named is None and span == (None, None) and not self._is_timed(bounds):
+            self._allow(f"give {KEY} = ... or {WINDOW_START} >= ...")
+        else:
+            self._way = "windows" if named is None else "keys"
+        for low, high in [span] if named is None else [(each, each) for each in named]:
+            for windowed, value, time in self._between(low, high, bounds):
+                yield Row(windowed.key, value, time, (windowed.window.start, windowed.window.end))
+
+    def _is_timed(self, bounds: list[Bound]) -> bool:
+        return times(bounds, WINDOW_START) != (None, None)
+
+    def _between(self, low: Any, high: Any, bounds: list[Bound]) -> list[tuple[Any, Any, int]]:
+        start = times(bounds, WINDOW_START)
+        first, last = start.low or 0, _LAST if start.high is None else start.high
+        return [] if last < first or last < 0 else self._reader.windows(low, high, max(first, 0), last, False)
+
+
+class _Sessions(_Windows):
+    def _is_timed(self, bounds: list[Bound]) -> bool:
+        return super()._is_timed(bounds) or times(bounds, WINDOW_END).low is not None
+
+    def _between(self, low: Any, high: Any, bounds: list[Bound]) -> list[tuple[Any, Any, int]]:
+        start, end = times(bounds, WINDOW_START), times(bounds, WINDOW_END)
+        # A session that starts then ends then or later.
+        earliest = max(0, start.low or 0, end.low or 0)
+        latest = _LAST if start.high is None else start.high
+        return [] if latest < 0 else self._reader.sessions(low, high, earliest, latest, False)
+
+
+class _Versions(_Reading):
+    def pages(self) -> Iterator[list[Row]]:
+        return self._paged(self._rows())
+
+    def _rows(self) -> Iterator[Row]:
+        named, _ = keys(self._wanted.bounds)
+        if named is None:
+            raise ScanRefusedError(
+                f"the versioned store '{self._store}' is read by key", next_step=f"give {KEY} = ... or {KEY} IN (...)"
+            )
+        self._way = "keys"
+        for key in named:
+            version = self._reader.version(key, None)
+            if version is not None:
+                yield Row(key, version[0], version[1])

@@ -1,0 +1,198 @@
+"""The stores of a topology, each with what a later one is compared by.
+
+Takes a topology, gives facts. A store's maker is the operator that writes it; its path are the operators from the
+sources to there. They tell stores apart whose names were generated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stoatflow.upgrade.formats import SerdeFormat, layout, segment_ms, serde_format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from stoatflow.serdes import Serde
+    from stoatflow.topology import Topology
+
+# Members of an operator that hold a number of what is numbered through, or a place in the file.
+_NUMBERS = {
+    "source", "sink", "store", "stores", "own", "other", "pending", "positions", "buffer", "clock", "time", "to",
+    "stage", "of", "join", "line", "processor", "udf",
+}  # fmt: skip
+_SERDES = ("key", "value", "left_value", "right_value", "foreign")
+_WRITES = ("store", "own", "pending", "positions", "buffer", "timers")
+_GENERATED = re.compile(r"-\d{10}")
+_PLACE = re.compile(r"^\S+:\d+ ")
+
+
+@dataclass(frozen=True)
+class StoreFacts:
+    """What is known of a store."""
+
+    name: str
+    is_named: bool
+    key: SerdeFormat
+    value: SerdeFormat
+    kind: Mapping[str, Any]
+    is_logged: bool
+    is_in_memory: bool
+    is_cached: bool
+    copied_topic: str | None
+    """Of a global table: the topic that it is read from at each start."""
+    topics: tuple[str, ...]
+    indexes: tuple[str, ...]
+    maker: str
+    line: str | None
+    times: Mapping[str, Any]
+    """Sizes, grace and gaps of the maker."""
+    aggregations: tuple[str, ...]
+    waiting: tuple[SerdeFormat, ...]
+    """Of a store of what waits, whose own rows are bytes: what the maker writes into them."""
+    path: tuple[str, ...]
+
+    @property
+    def is_made_of_its_table(self) -> bool:
+        """Is it the index of a table's `ttl`, which each start makes whole?"""
+        return self.maker.startswith("expire")
+
+    @property
+    def layout(self) -> str:
+        """What it keeps for a key."""
+        return layout(self.kind)
+
+    @property
+    def segment_ms(self) -> int | None:
+        """How much time stands together."""
+        return segment_ms(self.kind)
+
+    def changelog(self, application: str | None) -> str | None:
+        """Give the name of its changelog topic."""
+        return f"{application or '<application.id>'}-{self.name}-changelog" if self.is_logged else None
+
+
+def stores_of(topology: Topology, *, in_memory: bool = False) -> list[StoreFacts]:
+    """List a topology's stores; `in_memory`: all of them are kept there (`default.dsl.store`)."""
+    plan = json.loads(topology.plan.physical_json)
+    custom = topology.encoded.serdes
+    whole = {topic for source in plan["sources"] if source["global"] for topic in source["topics"]}
+    walk = _Walk(plan)
+    found = []
+    for store in plan["stores"]:
+        node, role = walk.maker(store["id"])
+        op = {} if node is None else node["op"]
+        copied = store["source_changelog"]
+        found.append(
+            StoreFacts(
+                name=store["name"],
+                is_named=store["named"],
+                key=serde_format(store["key"], custom),
+                value=serde_format(store["value"], custom),
+                kind=store["kind"],
+                is_logged=store["logged"],
+                is_in_memory=in_memory or store["in_memory"],
+                is_cached=store["cached"],
+                copied_topic=copied if copied in whole else None,
+                topics=tuple(store["upstream_topics"]),
+                indexes=tuple(json.dumps(index, sort_keys=True) for index in store.get("indexes", ())),
+                maker=f"{op.get('op', 'store')}{role}",
+                line=None if node is None else node["line"],
+                times=_times(op),
+                aggregations=tuple(_aggregations(op)),
+                waiting=_waiting(store, op, custom),
+                path=() if node is None else walk.path(node),
+            )
+        )
+    return found
+
+
+class _Walk:
+    """Goes from a store to its maker, and up to the sources."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        self._plan = plan
+        self._nodes: list[Any] = plan["nodes"]
+        self._parents: dict[int, list[int]] = {}
+        for node in self._nodes:
+            for child in [*node["children"], *(node["op"].get("to") or [])]:
+                self._parents.setdefault(child, []).append(node["id"])
+
+    def maker(self, store: int) -> tuple[Any, str]:
+        """Give the operator that writes a store, and which of its stores it is; the one whose result it is first."""
+        for member in _WRITES:
+            for node in self._nodes:
+                if node["op"].get(member) == store:
+                    left = node["op"].get("left")
+                    side = "" if left is None else " (left)" if left else " (right)"
+                    return node, side if member in ("store", "own") else f"{side} {member}"
+        for node in self._nodes:
+            if store in (node["op"].get("stores") or []):
+                return node, ""
+        return None, ""
+
+    def path(self, node: Any) -> tuple[str, ...]:
+        """Give the operators from the sources to a node, each once, as text without numbers and places."""
+        seen: dict[int, None] = {}
+        todo = [node["id"]]
+        while todo:
+            at = todo.pop()
+            if at not in seen:
+                seen[at] = None
+                todo += self._parents.get(at, [])
+        # An exchange stands where a key was changed before; its own name is generated.
+        return tuple(self._text(self._nodes[at]) for at in sorted(seen) if self._nodes[at]["op"]["op"] != "exchange")
+
+    def _text(self, node: Any) -> str:
+        op = node["op"]
+        if op["op"] == "source":
+            source = self._plan["sources"][op["source"]]
+            return f"source {source['topics'] or source['pattern']}"
+        own = "" if _GENERATED.search(node["name"]) else f" {node['name']}"
+        called = [_PLACE.sub("", self._plan["functions"][number]) for number in _functions(op)]
+        return f"{op['op']}{own} {json.dumps(_plain(op), sort_keys=True)} {called}"
+
+
+def _functions(part: Any) -> Iterator[int]:
+    """Find the functions that an operator calls."""
+    if isinstance(part, dict):
+        if isinstance(part.get("udf"), int):
+            yield part["udf"]
+        for each in part.values():
+            yield from _functions(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _functions(each)
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _plain(each) for name, each in part.items() if name not in _NUMBERS}
+    return [_plain(each) for each in part] if isinstance(part, list) else part
+
+
+def _times(op: Mapping[str, Any]) -> dict[str, Any]:
+    own = {name: each for name, each in op.items() if name.endswith("_ms")}
+    return {**(op.get("window") or {}), **(op.get("until") or {}), **own}
+
+
+def _aggregations(part: Any) -> Iterator[str]:
+    """Find the native aggregations of an operator, which a store's rows have the form of."""
+    if isinstance(part, dict):
+        if "aggregation" in part:
+            yield json.dumps(_plain(part["aggregation"]), sort_keys=True)
+        for each in part.values():
+            yield from _aggregations(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _aggregations(each)
+
+
+def _waiting(store: Mapping[str, Any], op: Mapping[str, Any], custom: Sequence[Serde[Any]]) -> tuple[SerdeFormat, ...]:
+    if store["kind"]["type"] not in ("time_ordered", "timers"):
+        return ()
+    return tuple(serde_format(op[name], custom) for name in _SERDES if op.get(name) is not None)
