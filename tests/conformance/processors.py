@@ -199,9 +199,11 @@ class PunctTrace(_Base, Processor[Any, Any, Any, Any]):
 class TtlExpire(_Base, Processor[Any, Any, Any, Any]):
     """Deletes what was not written for 200 ms."""
 
+    interval = "100ms"
+
     def init(self, context: Any) -> None:
         super().init(context)
-        context.schedule("100ms", PunctuationType.STREAM_TIME, self.expire)
+        context.schedule(self.interval, PunctuationType.STREAM_TIME, self.expire)
 
     def process(self, record: Any) -> None:
         if record.value is None:
@@ -215,6 +217,18 @@ class TtlExpire(_Base, Processor[Any, Any, Any, Any]):
             if kept.timestamp < timestamp - 200:
                 self.store.delete(key)
                 self.context.forward(Record(key=key, value=None, timestamp=timestamp))
+
+
+class ExpireAfterFive(TtlExpire):
+    """Deletes what was not written for 5 s, by full seconds: what stays doesn't depend on how often it is called."""
+
+    interval = "1s"
+
+    def expire(self, timestamp: int) -> None:
+        edge = timestamp // 1000 * 1000 - 5000
+        for key, kept in list(self.store.all()):
+            if kept.timestamp < edge:
+                self.store.delete(key)
 
 
 class Lookup(_Base, FixedKeyProcessor[Any, Any, Any]):
@@ -265,6 +279,7 @@ PROCESSORS: dict[str, Callable[..., Any]] = {
     "route_children": RouteChildren,
     "punct_trace": PunctTrace,
     "ttl_expire": TtlExpire,
+    "expire_after_five": ExpireAfterFive,
     "lookup": Lookup,
     "range_dump": RangeDump,
     "double_forward": DoubleForward,

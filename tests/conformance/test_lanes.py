@@ -18,7 +18,7 @@ from conformance.runner import Case, Found
 
 LANES = (2, 4, 16, 64)
 IN_PASSES = {
-    # The vectors ask for Kafka Streams' passes over all keys of a task, which one lane alone can make (points 1 and 2).
+    # The vectors ask for Kafka Streams' passes over all keys of a task (points 1 and 2).
     "join_ss/ss_left",
     "join_ss/ss_left_throttled",
     "join_ss/ss_outer",
@@ -29,14 +29,13 @@ IN_PASSES = {
 }
 AT_ONCE = dict.fromkeys(runner.EMIT_INTERVALS, -1)
 DEPENDENT = {
-    # A buffer for each lane (3), keys and puts of other lanes (4).
-    "suppress/suppress_max_records",
+    # Keys and puts of other lanes (4).
     "processor/proc_range_dump",
     "processor/proc_window_store",
 }
 CASES = runner.cases()
 NO_KEY = "[null, null]"
-EQUAL = [case for case in CASES if case.place not in IN_PASSES | DEPENDENT]
+EQUAL = [case for case in CASES if case.place not in DEPENDENT]
 
 
 def run(case: Case, lanes: int, settings: Mapping[str, object] | None = None) -> Found:
@@ -73,7 +72,7 @@ def test_without_passes_any_number_of_lanes_gives_the_same(case: Case) -> None:
         assert unordered_without_key(shown(run(case, lanes, AT_ONCE))) == one, f"{lanes} lanes"
 
 
-@pytest.mark.parametrize("place", sorted(IN_PASSES | DEPENDENT))
+@pytest.mark.parametrize("place", sorted(DEPENDENT))
 def test_what_depends_on_lanes_is_seen(place: str) -> None:
     """The list may only shrink."""
     cases = [case for case in CASES if case.place == place]

@@ -18,8 +18,8 @@ PROTOCOLS: dict[str, dict[str, str | int]] = {
 class Member:
     """Another consumer of the group; it reads, and commits nothing."""
 
-    def __init__(self, address: str, name: str, protocol: Mapping[str, str | int]) -> None:
-        common = {"bootstrap.servers": address, "group.id": name, "enable.auto.commit": False, "log_level": 0}
+    def __init__(self, address: str, name: str, protocol: Mapping[str, str | int], group: str | None = None) -> None:
+        common = {"bootstrap.servers": address, "group.id": group or name, "enable.auto.commit": False, "log_level": 0}
         self._consumer = Consumer({**common, "client.id": f"{name}-other", **protocol})
         self._joined = threading.Event()
         self._consumer.subscribe([f"{name}-in"], on_assign=lambda *_: self._joined.set())

@@ -86,7 +86,7 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
             assert body
             if took > 0.2:
                 slow[path] = took
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 10.0
         # Once may be the machine's doing, which other tests share; who needs the interpreter is slow each time.
         slow = {path: took for path in slow if (took := min(get(base + path)[2] for _ in range(3))) > 0.2}
         assert is_working(), "the function ended before everything was asked"
@@ -179,6 +179,7 @@ def own(tmp_path: Path) -> Iterator[KafkaBroker]:
         yield broker
 
 
+@pytest.mark.long
 def test_a_broker_that_is_restarted(own: KafkaBroker, name: str, tmp_path: Path) -> None:
     """The engine waits for it and goes on, exactly, in both guarantees (without a crash at-least-once is exact too)."""
     topics = KafkaTopics(own.bootstrap)
@@ -209,7 +210,7 @@ def test_a_broker_that_is_restarted(own: KafkaBroker, name: str, tmp_path: Path)
             assert (status, json.loads(body)["reason"]) == (503, "broker_away")
         time.sleep(3.0)
         share = (time.process_time() - spent) / (time.monotonic() - began)
-        assert share < 0.2, f"two idle engines without a broker use {share:.2f} cores"
+        assert share < 0.1, f"two idle engines without a broker use {share:.2f} cores"
         own.restart()
         for one in apps:
             own.wait_for_leaders(f"{one}-in", 2)

@@ -35,6 +35,7 @@ def test_256_lanes_that_block(kafka: KafkaTopics, name: str, tmp_path: Path) -> 
     assert sorted(probe.took_ms)[len(probe.took_ms) * 99 // 100] < 50
 
 
+@pytest.mark.long
 def test_blocked_lanes_and_five_kills(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     create(kafka, name)
     records = 4_000

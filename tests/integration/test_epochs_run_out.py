@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from broker.kafka_broker import KafkaBroker
 from counting import by_hand, check_every_update, lines, make, table, until_consumed
 from processes import Process
@@ -86,6 +87,7 @@ def owner(bootstrap: str, id_: str) -> int:
         return opener.open()[0]
 
 
+@pytest.mark.long
 def test_both_ids_roll_over_under_load_and_kills(name: str, tmp_path: Path) -> None:
     with KafkaBroker() as broker:
         kafka, ids = KafkaTopics(broker.bootstrap), (name, f"{name}~2")

@@ -112,7 +112,7 @@ def changed_at(path: Path) -> float:
         return 0.0
 
 
-@pytest.mark.parametrize(("seed", "flavour"), [(1, "native"), (2, "lambda")])
+@pytest.mark.parametrize(("seed", "flavour"), [(1, "native"), pytest.param(2, "lambda", marks=pytest.mark.long)])
 def test_exactly_once_on_kafka(kafka: KafkaTopics, name: str, tmp_path: Path, seed: int, flavour: str) -> None:
     given = run_and_kill(kafka, name, tmp_path / "state", seed, "exactly_once_v2", flavour)
     check_every_update(kafka.read(f"{name}-out"), given)
@@ -137,6 +137,7 @@ def test_exactly_once_embedded(name: str, tmp_path: Path, seed: int, flavour: st
     assert table(topics.read(f"{name}-counts-changelog")) == by_hand(given)
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("secured")
 def test_exactly_once_through_tls_and_scram(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     topics = KafkaTopics(secured.bootstrap(), replicas=3)

@@ -8,6 +8,7 @@ import threading
 import urllib.request
 from pathlib import Path
 
+import pytest
 from calls import HERE, admin_url, check, create, write, written
 from counting import until
 from processes import Process
@@ -79,6 +80,7 @@ class KilledWorker:
                 self.kills += 1
 
 
+@pytest.mark.long
 def test_the_engine_and_its_worker_are_killed(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     create(kafka, name)
     for topic in ("asked", "answered"):

@@ -23,6 +23,7 @@ CLIENTS = {
     "own": {},
     "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50},
 }
+SHORT = ["own", pytest.param("librdkafka", marks=pytest.mark.long)]
 ACTIONS = ["disconnect before", "disconnect after", "delay"]
 WRITING = [Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN, Api.ADD_OFFSETS_TO_TXN, Api.ADD_PARTITIONS_TO_TXN]
 NEWER = [Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN]
@@ -51,7 +52,7 @@ def prepared(stand: Stand, name: str) -> None:
     stand.kafka.create(f"{name}-out", 2)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", SHORT)
 def test_each_fault_alone(stand: Stand, name: str, tmp_path: Path, client: str) -> None:
     prepared(stand, name)
     given = lines(1, 40)
@@ -93,7 +94,7 @@ def test_each_fault_alone(stand: Stand, name: str, tmp_path: Path, client: str) 
         assert [action for of, action in struck if of == api] == ACTIONS, (api, struck)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", SHORT)
 def test_faults_at_random(stand: Stand, name: str, tmp_path: Path, client: str) -> None:
     prepared(stand, name)
     given = lines(2, 200)

@@ -127,3 +127,41 @@ def test_a_reset_is_refused_beside_a_member(
     with make(kafka.address, name, tmp_path) as app:
         until_consumed(app)
     check_every_update(kafka.read(f"{name}-out"), given)
+
+
+def test_what_a_release_has_left_goes(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in", 3)
+    kafka.create(f"{name}-out", 3)
+    given = lines(3, 300)
+    kafka.write(f"{name}-in", given)
+    consume(make(kafka.address, name, tmp_path))
+    counted, other = f"{name}-counts-changelog", f"{name}-other-counts-changelog"
+    kafka.create(other, 1)
+    committed = kafka.committed(name, f"{name}-in")
+    # The newer release has no store, and runs on another machine: only the offsets topic knows the changelog.
+    app, elsewhere = tmp_path / "app.py", tmp_path / "elsewhere"
+    app.write_text(STATELESS.format(name=name), "utf-8")
+    where = ["--application-id", name, "--bootstrap", kafka.address, "--state-dir", str(elsewhere)]
+    assert main(["reset", str(app), *where, "--orphans", "--dry-run"]) == 0
+    assert counted in kafka.topics()
+    assert main(["reset", str(app), *where, "--orphans", "--yes"]) == 0
+    assert counted not in kafka.topics()
+    assert other in kafka.topics(), "it may be another application's"
+    assert kafka.committed(name, f"{name}-in") == committed, "nothing is read again"
+
+    # On the machine where the older release ran, its rows go too: should it return, it begins empty.
+    where[-1] = str(tmp_path)
+    assert main(["reset", str(app), *where, "--orphans", "--yes"]) == 0
+    more = lines(4, 100)
+    kafka.write(f"{name}-in", more)
+    consume(make(kafka.address, name, tmp_path))
+    assert table(kafka.read(counted)) == by_hand(more)
+
+
+STATELESS = """
+import stoatflow as sf
+
+builder = sf.StreamsBuilder()
+builder.stream("{name}-in", value=str).to("{name}-out", value=str)
+topology = builder.build()
+"""

@@ -312,7 +312,7 @@ def test_an_answer_that_does_not_come_ends_the_question() -> None:
         began = time.monotonic()
         with pytest.raises(sf.BrokerUnavailableError, match="timed out"):
             registry.schema(1)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 8
 
 
 # -- credentials

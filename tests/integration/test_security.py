@@ -183,6 +183,7 @@ def test_a_missing_permission_names_what_is_to_be_granted(
     check_all(secured, name, given)
 
 
+@pytest.mark.long
 def test_it_runs_on_when_brokers_renew_their_certificates(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     given = given_lines(secured, name)
     with make_secured(secured.client("SASL_SSL_SCRAM"), name, tmp_path) as app:

@@ -83,10 +83,12 @@ def test_a_broker_does_not_answer(secured: KafkaCluster, name: str, tmp_path: Pa
     check_goes_on(secured, name, tmp_path, down, secured.resume, times=1)
 
 
+@pytest.mark.long
 def test_brokers_are_restarted_in_turn(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     check_goes_on(secured, name, tmp_path, secured.restart, lambda _: None, times=3)
 
 
+@pytest.mark.long
 def test_a_source_lost_records_while_it_was_away(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     """An unclean leader election takes records that were read, and others take their offsets."""
     topic, out = f"{name}-in", f"{name}-out"
@@ -162,7 +164,7 @@ def test_a_changelog_lost_records_while_it_was_away(secured: KafkaCluster, name:
         secured.wait_until_in_sync(out)
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_a_changelog_loses_records_while_it_runs(
     secured: KafkaCluster, name: str, tmp_path: Path, guarantee: str
 ) -> None:

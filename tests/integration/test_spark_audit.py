@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from broker.kafka_broker import KafkaBroker
 from topics import KafkaTopics
 
@@ -16,6 +17,7 @@ RECORDS = int(os.environ.get("STOATFLOW_TEST_AUDIT_RECORDS", "20000"))
 PROGRAM = Path(__file__).with_name("spark_audit.py")
 
 
+@pytest.mark.long
 def test_five_faults_are_found_among_all_records(cluster: KafkaBroker, kafka: KafkaTopics, name: str) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)

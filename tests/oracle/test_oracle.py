@@ -6,6 +6,9 @@ longer, with new cases each time; without it, the same cases run every time.
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
@@ -14,7 +17,8 @@ from conformance import runner
 from conformance.kafka_streams import KafkaStreamsError, Oracle
 from conformance.runner import Case
 from oracle.beside import KNOWN, engine_does, same
-from semantics import random_cases
+from semantics import one_task_cases as random_cases
+from semantics.interpreter import interpret
 from semantics.moves import all_moves
 
 # What fails is told as it was drawn: each try to make it smaller takes an engine and a Kafka Streams.
@@ -36,6 +40,11 @@ def test_what_was_recorded_is_what_kafka_streams_does(case: Case, oracle: Oracle
 def all_three(case: Case, oracle: Oracle) -> None:
     """One input per commit and one lane: nothing may differ (docs/adr/0006), but what is known to."""
     assume(not any(known(case) for known in KNOWN))
+    nothing_differs(case, oracle)
+
+
+def nothing_differs(case: Case, oracle: Oracle) -> None:
+    """Interpreter, Kafka Streams and engine."""
     wanted = oracle.replay(case.data)
     same(case.data, wanted)
     engine_does(case, wanted)
@@ -55,6 +64,36 @@ def test_kafka_streams_does_each_operator_as_engine_and_interpreter_do(
     move: str, data: st.DataObject, oracle: Oracle
 ) -> None:
     all_three(data.draw(random_cases.cases(MOVES, must=move)), oracle)
+
+
+def test_tables_that_look_into_each_other_by_foreign_keys(oracle: Oracle) -> None:
+    """Each join lifts the other's table to its stage: without an end, if nothing stops it."""
+    texts = {"key_serde": "string", "value_serde": "string"}
+    steps = [
+        {"id": "left", "op": "table", "topic": "in1", **texts, "materialized": {"store": "lefts", **texts}},
+        {"id": "right", "op": "table", "topic": "in2", **texts, "materialized": {"store": "rights", **texts}},
+    ]
+    for made, own, other, out in (("there", "left", "right", "out1"), ("back", "right", "left", "out2")):
+        join = {"op": "join", "from": own, "other": other, "joiner": "pair_text", "fk_fn": "text_fk"}
+        steps += [
+            {"id": made, **join, "materialized": texts},
+            {"id": f"{made}-stream", "op": "to_stream", "from": made},
+            {"id": f"{made}-to", "op": "to", "from": f"{made}-stream", "topic": out, **texts},
+        ]
+    dice = random.Random(7)  # noqa: S311  # no secret
+    for _ in range(8):
+        inputs = [
+            {"topic": dice.choice(("in1", "in2")), "key": dice.choice("abc"), "timestamp": 10 * at}
+            | {"value": dice.choice(("a", "b", "c", "d", None))}
+            for at in range(40)
+        ]
+        topics = {topic: {"key": "string", "value": "string"} for topic in ("in1", "in2", "out1", "out2")}
+        data = {"name": "mutual", "area": "random", "config": {"cache_max_bytes": 0, "emit_interval_ms": 0}}
+        case = Case(Path("mutual.json"), data | {"topics": topics, "topology": steps, "inputs": inputs})
+        made = interpret(steps, inputs)
+        assert made.outputs["out1"]
+        assert made.outputs["out2"]
+        nothing_differs(Case(case.path, case.data | random_cases.outcome(made)), oracle)
 
 
 def test_an_error_of_kafka_streams_is_told_and_the_next_case_runs(oracle: Oracle) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import socket
 import ssl
 from collections.abc import Iterator
@@ -11,19 +9,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stoatflow as sf
 from at_once import until
+from certificates import Authority
 from http_calls import ask
 from stoatflow import ConfigError, EmbeddedBroker, State, StoatFlow
 
-_LOOPBACK = ipaddress.ip_address("127.0.0.1")
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105
 
 
@@ -45,47 +39,6 @@ def application(broker: EmbeddedBroker, folder: Path, **given: object) -> StoatF
 def runs(app: StoatFlow) -> None:
     until(lambda: app.state is State.ERROR or (app.state is State.RUNNING and app.lag() == 0))
     assert app.error is None
-
-
-class Authority:
-    """Signs certificates of servers and clients."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"test CA {folder.name}")])
-        self._write("ca.pem", self._signed(self._name, self._key.public_key(), is_ca=True))
-        self.ca = folder / "ca.pem"
-
-    def issue(self, name: str) -> tuple[Path, Path]:
-        """Write a certificate and its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self._write(f"{name}.pem", self._signed(subject, key.public_key(), is_ca=False))
-        text = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        (self.folder / f"{name}.key").write_bytes(text)
-        return self.folder / f"{name}.pem", self.folder / f"{name}.key"
-
-    def _signed(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, *, is_ca: bool) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.timezone.utc)
-        names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(_LOOPBACK)])
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-            .add_extension(names, critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-
-    def _write(self, name: str, certificate: x509.Certificate) -> None:
-        (self.folder / name).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def test_a_token_guards_all_but_health(broker: EmbeddedBroker, tmp_path: Path) -> None:

@@ -108,6 +108,30 @@ def test_errors_are_kept_by_cause(broker: EmbeddedBroker, make: Make) -> None:
         assert out(broker) == [1, 2]
 
 
+def test_errors_survive_a_restart(broker: EmbeddedBroker, make: Make) -> None:
+    """Of an application with local state."""
+
+    def totals() -> sf.Topology:
+        builder = sf.StreamsBuilder()
+        halves = builder.stream("in", key=str, value=int).map_values(refuse_odd, on_error=sf.log_and_continue())
+        halves.group_by_key().count(store="halves").to_stream().to("out", key=str, value=int)
+        return builder.build()
+
+    settings = {"default.dsl.store": "rocksdb"}
+    put(broker, 2, 3)
+    with make(totals(), **settings) as app:
+        runs(app)
+        (error,) = app_errors(app)
+        assert error["count"] == 1
+    put(broker, 5, 4)
+    with make(totals(), **settings) as app:
+        runs(app)
+        (after,) = app_errors(app)
+        assert after["count"] == 2
+        assert (after["first_at_ms"], after["traceback"]) == (error["first_at_ms"], error["traceback"])
+        assert "5 is odd" in str(after["message"])
+
+
 def test_the_error_that_ended_it_is_shown(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, 2, 3)
     app = make(numbers(refuse_odd))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import random
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -73,3 +77,56 @@ def test_what_depends_on_lanes_is_shown_with_its_key() -> None:
 def test_a_topic_that_is_not_read_is_named() -> None:
     with pytest.raises(ValueError, match=r"reads no topic 'other'\. Next: use one of: clicks"):
         any_lanes(late_by_nobody(), [("other", "a", "x", 0)])
+
+
+def windows(stream: sf.KStream[str, int]) -> None:
+    counted = stream.group_by_key().windowed_by(sf.TimeWindows("50ms", grace="0s")).count(store="windows")
+    counted.to_stream().map(lambda window, count: (window.key, count), name="flat").to("out", key=str, value=int)
+
+
+def closed_windows(stream: sf.KStream[str, int]) -> None:
+    counted = stream.group_by_key().windowed_by(sf.SessionWindows("15ms", grace="0s")).count(store="sessions")
+    final = counted.suppress(sf.Suppressed.until_window_closes(), name="final")
+    final.to_stream().map(lambda window, count: (window.key, count), name="flat").to("out", key=str, value=int)
+
+
+def joined(stream: sf.KStream[str, int]) -> None:
+    left = stream.filter(lambda key, value: value % 2 == 0, name="even")
+    right = stream.filter(lambda key, value: value % 2 == 1, name="odd")
+    pairs = left.outer_join(right, lambda one, two: [one, two], sf.JoinWindows("20ms", grace="0s"), name="pairs")
+    pairs.to("out", value=list)
+
+
+def in_order(stream: sf.KStream[str, int]) -> None:
+    stream.group_by_key().reduce(lambda one, two: 31 * one % 9973 + two, store="last").to_stream().to("out")
+
+
+@pytest.mark.parametrize("shape", [windows, closed_windows, joined, in_order])
+@pytest.mark.parametrize("slow_above", [True, False])
+def test_a_lane_that_sleeps_at_random_changes_nothing(
+    shape: Callable[[sf.KStream[str, int]], None], slow_above: bool
+) -> None:
+    """In the function that makes the new key, or in another branch beside it."""
+    chance = random.Random(7)  # noqa: S311  # the same each time
+    slow: set[int] = set()
+
+    def sleep_in_one_lane(key: str, value: int) -> None:
+        if not slow:
+            slow.add(threading.get_ident())
+        if threading.get_ident() in slow and chance.random() < 0.05:
+            time.sleep(chance.random() * 0.01)
+
+    def new_key(key: str, value: int) -> str:
+        if slow_above:
+            sleep_in_one_lane(key, value)
+        return f"page-{value % 7}"
+
+    builder = sf.StreamsBuilder()
+    clicks = builder.stream("clicks", key=str, value=int)
+    if not slow_above:
+        clicks.foreach(sleep_in_one_lane)
+    shape(clicks.select_key(new_key, name="page").repartition(key=str, value=int, name="pages"))
+    # Perfectly ordered: with no grace, whatever one lane has done before another one would make records late.
+    inputs = [("clicks", f"user-{at % 40}", at, MINUTE + 3 * at) for at in range(1_200)]
+    inputs.append(("clicks", "end", 0, 10 * MINUTE))
+    assert len(any_lanes(builder.build(), inputs, lanes=(1, 4, 16))["out"]) > 100

@@ -235,7 +235,7 @@ def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -
         wait_for(lambda: app.lag() == 0)
         began = time.monotonic()
         wait_for(lambda: read(broker) == [("k", "v")])
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
 
 
 def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_p
             began = time.monotonic()
             fill(broker, [("k", "good"), ("k0", "behind")])
             wait_for(lambda: len(read(broker)) == 22)
-            assert time.monotonic() - began < 4
+            assert time.monotonic() - began < 10, "one after the other they take 20 s"
             assert app.error is None
         given = read(broker)
     assert given[0] == ("k", "good")
@@ -321,7 +321,7 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
             assert len(begun) == 1
             asked = time.monotonic()
             assert app.close("10s")
-            assert time.monotonic() - asked < 5
+            assert time.monotonic() - asked < 9
         with make(broker, taking(0.001, begun, 1), tmp_path) as app:
             wait_for(lambda: len(read(broker)) >= 40)
         given = read(broker)

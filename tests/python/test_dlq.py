@@ -105,7 +105,7 @@ def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixtur
     assert said.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes\n")
     assert [line.split()[1:] for line in said.splitlines()[3:]] == [
         ["2", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "total", "KeyError"],
-        ["1", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "KSTREAM-SOURCE-0000000000", "serde"],
+        ["1", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "KSTREAM-SOURCE-0000000000", "SerdeError"],
     ]
 
     assert shop.dlq("show", "bad", "--node", "total") == 0
@@ -130,7 +130,7 @@ def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixtur
     assert "left out, replayed before (--again takes them too): 2\n" in said
     assert said.endswith("\nthere is nothing to replay\n")
     causes = listed(shop, capsys)
-    assert (causes["KeyError"]["replayed"], causes["serde"]["replayed"]) == (2, 0)
+    assert (causes["KeyError"]["replayed"], causes["SerdeError"]["replayed"]) == (2, 0)
     shop.work(mended)
     assert len(shop.totals()) == 3
 
@@ -225,8 +225,8 @@ def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFix
 
 def test_the_choice_of_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
-    cause = listed(shop, capsys)["serde"]["cause"]
-    assert list(listed(shop, capsys, "--cause", cause)) == ["serde"]
+    cause = listed(shop, capsys)["SerdeError"]["cause"]
+    assert list(listed(shop, capsys, "--cause", cause)) == ["SerdeError"]
     assert list(listed(shop, capsys, "--source", "orders", "--node", "total")) == ["KeyError"]
     assert listed(shop, capsys, "--since", "2026-01-31T12:00:01Z") == {}
     assert len(listed(shop, capsys, "--since", "2026-01-31T12:00:00Z")) == 2
@@ -293,11 +293,11 @@ def test_marks_that_are_none_stop_a_replay(shop: Shop, capsys: pytest.CaptureFix
     shop.write(("bad-replayed", b"{}", []))
     assert shop.dlq("replay", "bad", "--yes") != 0
     assert "offset 0 of partition 0 of 'bad-replayed' is no mark" in capsys.readouterr().err
-    assert listed(shop, capsys)["serde"]["replayed"] is None, "a look goes on without them"
+    assert listed(shop, capsys)["SerdeError"]["replayed"] is None, "a look goes on without them"
     assert shop.dlq("list", "bad") == 0
     said = capsys.readouterr()
     assert "which letters were replayed is not known: offset 0" in said.err
-    assert [line.split()[2] for line in said.out.splitlines() if "serde" in line] == ["?"]
+    assert [line.split()[2] for line in said.out.splitlines() if "SerdeError" in line] == ["?"]
     assert shop.dlq("show", "bad") == 0
     assert "replayed     not known\n" in capsys.readouterr().out
     assert len(shop.read("orders", 1)) == len(ORDERS)

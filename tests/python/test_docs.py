@@ -1,9 +1,10 @@
 """What the pages say is true: their code runs, their links lead somewhere, their tables are the engine's.
 
 Blocks of one page share their names and run in one process of their own, in an empty folder. A block marked
-`python no-run` needs a reason in a comment of the page just above it. A block marked `console run` is a transcript:
-its commands run in their place among the others, and say what stands there, in `/home/ann` for the folder. (Lines
-that mark a place in a traceback are left out: each version of Python has its own.)
+`python no-run` needs a reason in a comment of the page just above it. A block with `title="app.py"` is a file: it is
+written there for those behind it. A block marked `console run` is a transcript: its commands run in their place among
+the others, and say what stands there, in `/home/ann` for the folder. (Lines that mark a place in a traceback are left
+out: each version of Python has its own.) The commands of a block marked `sh run` must end well.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ PAGES = sorted(
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
+FILE = re.compile(r'\w+ title="([\w.]+)"')
 REASON = re.compile(r"<!-- not run: .{10,} -->")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -64,7 +66,11 @@ def name(page: Path) -> str:
 
 
 def runnable(page: Path) -> list[Block]:
-    return [block for block in blocks(page) if block.marker in {"python", "console run"}]
+    return [
+        block
+        for block in blocks(page)
+        if block.marker in {"python", "console run", "sh run"} or FILE.fullmatch(block.marker)
+    ]
 
 
 TRANSCRIPTS = """
@@ -79,6 +85,12 @@ def _transcript(page, line, text):
         found = said.getvalue().replace(os.getcwd(), "/home/ann")
         plain = lambda text: re.sub(r"^ *[~^]+\\n", "", text.rstrip("\\n") + "\\n", flags=re.MULTILINE)
         assert plain(found) == plain(expected), f"{page}:{line}: {command} says\\n{found}"
+
+def _commands(page, line, text):
+    import os, subprocess, sys
+    path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    done = subprocess.run(["bash", "-euc", text], env=os.environ | {"PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, f"{page}:{line}: {done.stdout}{done.stderr}"
 """
 
 
@@ -86,6 +98,10 @@ def statement(page: Path, block: Block) -> str:
     """What runs a block."""
     if block.marker == "console run":
         return f"_transcript({name(page)!r}, {block.line}, {block.code!r})"
+    if block.marker == "sh run":
+        return f"_commands({name(page)!r}, {block.line}, {block.code!r})"
+    if file := FILE.fullmatch(block.marker):
+        return f"open({file[1]!r}, 'w', encoding='utf-8').write({block.code!r} + chr(10))"
     # The line of the page stands in the traceback.
     return f"exec(compile({chr(10) * block.line + block.code!r}, {name(page)!r}, 'exec'))"
 
@@ -119,7 +135,7 @@ def test_a_block_that_is_not_run_says_why(page: Path) -> None:
     lines = page.read_text("utf-8").splitlines()
     for block in blocks(page):
         language = block.marker.split(" ")[0]
-        if language == "python" and block.marker != "python":
+        if language == "python" and block.marker != "python" and not FILE.fullmatch(block.marker):
             assert block.marker == "python no-run", f"{name(page)}:{block.line}: {block.marker!r} means nothing"
             assert REASON.fullmatch(lines[block.line - 2]), (
                 f"{name(page)}:{block.line}: write the reason just above: <!-- not run: ... -->"

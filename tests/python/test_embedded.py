@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,3 +76,35 @@ def test_one_process_at_a_time(broker: EmbeddedBroker) -> None:
     assert ended.returncode == 1
     assert "stoatflow.errors.StateLockedError" in ended.stderr
     assert "Next: " in ended.stderr
+
+
+FORGETS = """
+import os
+import stoatflow as sf
+
+broker = sf.EmbeddedBroker()
+broker.create_topic("t")
+print(broker.native.path, flush=True)
+if os.fork() == 0:
+    raise SystemExit  # A copy of the process, which owns nothing.
+os.wait()
+print(os.path.exists(broker.native.path))
+builder = sf.StreamsBuilder()
+builder.stream("t").group_by_key().count(store="counts")
+app = sf.StoatFlow(builder.build(), {"application.id": "a", "default.dsl.store": "in_memory"}, broker=broker)
+app.start()
+"""
+
+
+def test_the_end_of_the_process_removes_a_temporary_directory(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORGETS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    path, seen_after_the_fork = ended.stdout.split()
+    assert Path(path).parent == tmp_path
+    assert seen_after_the_fork == "True"
+    assert not list(tmp_path.glob("stoatflow-embedded-*"))

@@ -29,15 +29,24 @@ async def endless_async(value: str) -> Iterable[str]:
     return endless(value)
 
 
+class Forwards(sf.ContextualProcessor[str, str, str, str]):
+    """Forwards each word; one of them for ever."""
+
+    def process(self, record: sf.Record[str, str]) -> None:
+        for word in endless(record.value):
+            self.context.forward(record.replace(value=word))
+
+
 @pytest.mark.parametrize(
     ("build", "value"),
     [
         (lambda s: s.flat_map_values(endless, on_error=sf.DLQ("dead")), "endless"),
         (lambda s: s.flat_map(endless_pairs, on_error=sf.DLQ("dead")), "endless"),
         (lambda s: s.flat_map_values(endless_async, on_error=sf.DLQ("dead")), "endless"),
+        (lambda s: s.process(Forwards, on_error=sf.DLQ("dead")), "endless"),
         (lambda s: s.flat_map_values(sf.value.str.split(","), on_error=sf.DLQ("dead")), "," * MOST),
     ],
-    ids=["flat_map_values", "flat_map", "async", "expression"],
+    ids=["flat_map_values", "flat_map", "async", "processor", "expression"],
 )
 def test_it_is_a_dead_letter(build: Build, value: str) -> None:
     builder = sf.StreamsBuilder()

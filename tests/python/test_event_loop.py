@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,6 +17,16 @@ from stoatflow.asynchronous import awaiting
 from stoatflow.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def what_ended_the_loop_is_collected() -> Iterator[None]:
+    """asyncio logs a task's exception when the task is collected: here, not within a parse of another test.
+
+    CPython 3.11 raises SystemError there ("AST constructor recursion depth mismatch"), as the traceback is parsed too.
+    """
+    yield
+    gc.collect()
 
 
 def driver_of(topology: sf.Topology, **how: Any) -> TopologyTestDriver:

@@ -78,6 +78,15 @@ EXPECTED = {
         "payments-scored: ann 20.0",
         "payments-scored: cyd 700.0",
     ],
+    "arrow/sql_queries.py": [
+        "people: by index by_country, 2 rows read, country = 'DK'",
+        "ann 20",
+        "bob 950",
+        "970",
+        "950",
+        "['cyd']",
+        "(3, 1670)",
+    ],
     "arrow/store_queries.py": [
         "DK 1005 2",
         "SE 740 1",

@@ -361,7 +361,7 @@ def test_calls_are_counted_by_node(tmp_path: Path) -> None:
             functions = {(f["node"], f["op"], f["calls"]): f for f in app.metrics()["functions"]}
             waits = functions["waits", "map_values", 10]
             assert 0.2 <= waits["seconds"] < 5
-            assert waits["wait_seconds"] < 1
+            assert waits["wait_seconds"] < 5
             assert "wait" in waits["function"]
             assert "test_lazy_paths.py" in waits["function"]
             assert ("adds", "aggregate", 10) in functions

@@ -216,10 +216,10 @@ def test_instances_that_fight_wait_longer_each_time(broker: sf.EmbeddedBroker, t
     with app:
         assert app.state in ("CREATED", "STARTING")
         app.wait_until("RUNNING")
-        assert 0.9 < time.monotonic() - began < 5
+        assert 0.9 < time.monotonic() - began < 15
     # Asked to stop meanwhile, it doesn't wait.
     (tmp_path / "life" / "fenced-at").write_text(f"{now}\n" * 8, "utf-8")
     began = time.monotonic()
     with application(broker, tmp_path):
         pass
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15

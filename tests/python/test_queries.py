@@ -294,3 +294,18 @@ def test_stores_of_one_moment_always_agree(broker: EmbeddedBroker, make: Make, i
         over.set()
         feeding.join()
     assert wrong == []
+
+
+def test_who_waits_for_the_input_finds_it_in_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker has a commit a moment before the state has: caught up means both."""
+    monkeypatch.setenv("STOATFLOW_FAILPOINTS", "commit.during-apply=sleep:700")
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).group_by_key().count(store="counts")
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        broker.create_topic("in", 1)
+        broker.produce("in", b"a", b"x")
+        config = sf.Settings({"application.id": "app", "state.dir": str(tmp_path / "state")}, environ={})
+        with StoatFlow(builder.build(), config, broker=broker) as app:
+            app.wait_until(caught_up=True)
+            assert app.store("counts").get("a") == 1
+            assert app.lag() == 0

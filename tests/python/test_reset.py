@@ -123,7 +123,7 @@ def test_without_a_terminal_it_must_be_told_yes(place: Place, capsys: pytest.Cap
     assert place.reset() == 2
     said = capsys.readouterr()
     assert "committed" in said.out, "what it would do is shown"
-    assert "nobody can be asked here" in said.err
+    assert "there is no terminal to ask you on" in said.err
     assert "--yes" in said.err
     assert place.untouched()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -145,6 +146,38 @@ def test_describe_names_the_builder_that_was_not_built(app: Path, capsys: pytest
     assert "topology = builder.build()" in capsys.readouterr().err
     assert main(["describe", str(app / "none.py")]) == 2
     assert "name a Python file" in capsys.readouterr().err
+
+
+def test_describe_says_which_topics_are_not_made(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """
+import stoatflow as sf
+builder = sf.StreamsBuilder()
+orders = builder.table("orders", key=str, value=str)
+people = builder.table("people", key=str, value=str)
+kept = sf.Materialized("joined", value=str)
+joined = orders.join(people, lambda order, person: order + person, foreign_key=lambda it: it, store=kept, name="who")
+joined.group_by(lambda key, value: (value, value), key=str, value=str).count(store="counts").to_stream().to("out")
+topology = builder.build()
+"""
+    (app / "app.py").write_text(text, "utf-8")
+    assert main(["describe", str(app / "app.py")]) == 0
+    said = capsys.readouterr()
+    assert said.out == runpy.run_path(str(app / "app.py"))["topology"].describe()
+    note, topics = said.err.strip().split(": ", 1)[1].rsplit(": ", 1)
+    assert note == "Kafka Streams would make these topics, here records walk in memory instead"
+    assert sorted(topics.split(", ")) == [
+        "counts-repartition",
+        "who-subscription-registration-topic",
+        "who-subscription-response-topic",
+    ]
+
+    (app / "app.py").write_text(
+        "import stoatflow as sf\nbuilder = sf.StreamsBuilder()\n"
+        "builder.stream('in').to('out')\ntopology = builder.build()\n",
+        "utf-8",
+    )
+    assert main(["describe", str(app / "app.py")]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_reader_that_has_enough_is_no_failure(app: Path) -> None:

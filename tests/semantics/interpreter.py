@@ -43,14 +43,16 @@ def interpret(
     *,
     order: str = "earliest",
     punctuate_after: str = "records",
+    one_task: bool = True,
 ) -> Result:
     """Run it.
 
     `order` is how to choose among internal topics: earliest, first, last (by name), made (as the topology made them),
-    or as the first; with keys and keys_back, what waits in a topic is taken in the keys' order.
+    or as the first; with keys and keys_back, what waits in a topic is taken in the keys' order. `one_task`: as in Kafka
+    Streams' test driver, all of the topology has one time.
     """
     interval = (config or {}).get("emit_interval_ms", 0)
-    world = World(emit_interval_ms=interval, order=order, punctuate_after=punctuate_after)
+    world = World(emit_interval_ms=interval, order=order, punctuate_after=punctuate_after, one_task=one_task)
     built = Builder(world)
     for step in topology:
         built.add(step)

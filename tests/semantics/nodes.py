@@ -48,6 +48,42 @@ class Call(Node):
             self.forward(made)
 
 
+def parts_of(node: Node) -> set[int]:
+    """All nodes, tables and stores that a node leads to, or holds, without what lies behind an internal topic.
+
+    By what they refer to, whatever it is called: the world and its topics are left out, and what builds all of it.
+    """
+    found: set[int] = set()
+    # Kept, so that no other object gets the identity of one that was seen.
+    seen: dict[int, object] = {}
+    open_: list[object] = [node]
+    while open_:
+        one = open_.pop()
+        if id(one) in seen:
+            continue
+        seen[id(one)] = one
+        if isinstance(one, (list, tuple, set, frozenset)):
+            open_ += one
+        elif isinstance(one, dict):
+            open_ += one.values()
+        elif callable(one) and not isinstance(one, (type, Node)):
+            open_ += [getattr(one, "__self__", None), *(cell.cell_contents for cell in closure(one))]
+        elif _is_part(one):
+            found.add(id(one))
+            open_ += vars(one).values() if hasattr(one, "__dict__") else ()
+    return found
+
+
+def _is_part(one: object) -> bool:
+    module = type(one).__module__
+    return module.startswith("semantics.") and type(one).__name__ != "Builder" and not isinstance(one, World)
+
+
+def closure(function: object) -> tuple[Any, ...]:
+    """The cells of what a function has from around it."""
+    return getattr(function, "__closure__", None) or ()
+
+
 @dataclass
 class Metadata:
     """Where the current record was read from."""
@@ -73,6 +109,7 @@ class Schedule:
     interval: int
     function: Callable[[int], None]
     cancelled: bool = False
+    task: int = -1
 
     def cancel(self) -> None:
         self.cancelled = True
@@ -87,9 +124,14 @@ class World:
     punctuate_after: str = "records"
     """After what punctuations by the stream's time come: records, inputs (without those of internal topics),
     or everything that an input causes."""
+    one_task: bool = True
+    """Is all of the topology one task, with one time, as in Kafka Streams' test driver? In a cluster each sub-topology
+    has its own."""
     sources: dict[str, list[Source]] = field(default_factory=dict)
     globals: dict[str, Node] = field(default_factory=dict)
     outputs: dict[str, list[tuple[int, Record]]] = field(default_factory=dict)
+    tells_time: bool = False
+    """Is there a processor, which may ask for the stream time?"""
     event: int = 0
     wall_time: int = 0
     stream_time: int = -1
@@ -100,6 +142,9 @@ class World:
     _internal: set[str] = field(default_factory=set)
     _offsets: dict[str, int] = field(default_factory=dict)
     _partition_times: dict[str, int] = field(default_factory=dict)
+    _tasks: dict[str, int] = field(default_factory=dict)
+    """By topic that is read; found at the first record."""
+    _task_times: dict[int, int] = field(default_factory=dict)
 
     def pipe(self, topic: str, record: Record) -> None:
         """Give one input record, and process all that follows from it."""
@@ -129,7 +174,7 @@ class World:
             del queue[next(i for i, one in enumerate(queue) if one is record)]
             self._take(topic, record)
         if self.punctuate_after == "everything":
-            self._punctuate(self.stream_schedules, self.stream_time)
+            self._punctuate_tasks()
             if any(self._queues.values()):
                 self.run()
 
@@ -156,14 +201,34 @@ class World:
             record = record.but(timestamp=timestamp)
         self._partition_times[topic] = max(self._partition_times.get(topic, -1), record.timestamp)
         # One stream time for all topics of the task, internal ones too.
-        self.stream_time = max(self.stream_time, record.timestamp)
+        task = self._task(topic)
+        self.stream_time = max(self._task_times.get(task, -1), record.timestamp)
+        self._task_times[task] = self.stream_time
         self.metadata = Metadata(topic, 0, offset)
         for source in self.sources[topic]:
             source.node.process(record)
         self.metadata = None
         # The record that moves the time comes before the punctuation that it causes.
         if self.punctuate_after == "records" or (self.punctuate_after == "inputs" and topic not in self._internal):
-            self._punctuate(self.stream_schedules, self.stream_time)
+            self._punctuate_tasks()
+
+    def _task(self, topic: str) -> int:
+        if self.one_task or not self.tells_time:
+            return -1
+        if not self._tasks:
+            reached = {name: set().union(*(parts_of(s.node) for s in read)) for name, read in self.sources.items()}
+            for number, (name, own) in enumerate(reached.items()):
+                joined = {task for other, task in self._tasks.items() if reached[other] & own}
+                self._tasks = {t: number if task in joined else task for t, task in self._tasks.items()}
+                self._tasks[name] = number
+            for schedule in self.stream_schedules:
+                owner = id(getattr(schedule.function, "__self__", None))
+                schedule.task = next((self._tasks[name] for name, own in reached.items() if owner in own), -1)
+        return self._tasks[topic]
+
+    def _punctuate_tasks(self) -> None:
+        for task, now in self._task_times.items():
+            self._punctuate([schedule for schedule in self.stream_schedules if schedule.task == task], now)
 
     def advance(self, ms: int) -> None:
         """Move the wall clock."""

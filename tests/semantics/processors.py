@@ -17,6 +17,7 @@ class Processor(Node):
     def __init__(self, world: World, stores: list[Any]) -> None:
         super().__init__()
         self.world = world
+        world.tells_time = True
         self.stores = stores
         self.init()
 

@@ -6,6 +6,7 @@ clock moves now and then.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Collection
@@ -121,7 +122,13 @@ def topics_of(steps: list[Json]) -> Json:
 
 @st.composite
 def cases(
-    draw: Draw, allowed: Collection[str], *, lanes: bool = False, together: int = 1, must: str | None = None
+    draw: Draw,
+    allowed: Collection[str],
+    *,
+    lanes: bool = False,
+    together: int = 1,
+    must: str | None = None,
+    one_task: bool = False,
 ) -> Case:
     """A case with what the interpreter makes of it.
 
@@ -129,27 +136,32 @@ def cases(
     that are left out, as they are among the recorded ones. So are those where it matters whether a
     punctuation comes between an input and the internal topics' records that it causes: the engine punctuates
     a stage when all records of an epoch have passed it, and what later stages know of the time reaches it
-    with the next epoch. (Kafka Streams' test driver takes all sub-topologies for one task; in a cluster
-    each has a time of its own.)
+    with the next epoch.
+
+    Each sub-topology has a time of its own, as in a cluster; `one_task`: those are left out in which it matters that
+    Kafka Streams' test driver takes all of them for one task.
 
     For several `lanes`, those are left out too in which a key's results depend on the order of other keys: of
     those that an input causes, and of so many inputs as are processed `together`.
     """
     sketch: Sketch = draw(topologies(allowed, must))
     events: list[Json] = draw(inputs(sketch.sources))
-    results = [interpret(sketch.steps, events, order=order) for order in ("earliest", "first", "last", "made")]
-    results += [interpret(sketch.steps, events, punctuate_after=what) for what in ("inputs", "everything")]
+    run = functools.partial(interpret, sketch.steps, one_task=False)
+    results = [run(events, order=order) for order in ("earliest", "first", "last", "made")]
+    results += [run(events, punctuate_after=what) for what in ("inputs", "everything")]
+    if one_task:
+        results.append(interpret(sketch.steps, events))
     expected = [outcome(result) for result in results]
     assume(all(other == expected[0] for other in expected))
     if lanes:
-        any_order = [interpret(sketch.steps, events, order=order) for order in ("keys", "keys_back")]
+        any_order = [run(events, order=order) for order in ("keys", "keys_back")]
         assume(all(per_key(outcome(result)) == per_key(expected[0]) for result in any_order))
     if together > 1:
         wanted = without_inputs(expected[0])
         for backwards in (False, True):
             mixed = keys_together(events, together, backwards)
             for order in ("keys", "keys_back"):
-                assume(without_inputs(outcome(interpret(sketch.steps, mixed, order=order))) == wanted)
+                assume(without_inputs(outcome(run(mixed, order=order))) == wanted)
     data: dict[str, Any] = {
         "name": "random/case",
         "area": "random",

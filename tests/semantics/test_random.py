@@ -36,17 +36,15 @@ def test_the_engine_does_what_the_interpreter_does(case: Case) -> None:
     expect(case, runner.run(case, runner.build(case)))
 
 
-# Rows without a partner come out in Kafka Streams' passes with one lane only (decision 0006, point 1). Schedules begin
-# anew after a crash.
-BY_TIME = frozenset({"join_streams_outer", "punctuate"})
-PER_KEY = frozenset(all_moves()) - BY_TIME
+# A crash resets the schedules of punctuations.
+PER_KEY = frozenset(all_moves()) - {"punctuate"}
 
 
 @searching
 @given(random_cases.cases(PER_KEY))
 def test_lanes_and_a_crash_change_nothing_for_a_key(case: Case) -> None:
     """Across keys no order is promised with several lanes, so each key is looked at alone."""
-    assume(not bounded(case) and not joined_with_itself(case))
+    assume(not joined_with_itself(case))
     found = runner.run(case, runner.build(case), lanes=3, crash_after=len(case.data["inputs"]) // 2)
     same_for_each_key(case, found)
 
@@ -61,7 +59,7 @@ TOGETHER = Way((3, 2), 8, "in_memory", every=2)
 @given(random_cases.cases(PER_KEY - WAITS, lanes=True, together=TOGETHER.batch))
 def test_lanes_that_work_at_the_same_time_change_nothing_for_a_key(case: Case) -> None:
     """With a crash in every second epoch, behind its commit or before it."""
-    assume(not tells_the_time(case) and not meets_behind_an_exchange(case) and not bounded(case))
+    assume(not tells_the_time(case) and not meets_behind_an_exchange(case))
     same_for_each_key(case, recovery.run(case, runner.build(case), TOGETHER), inputs=False)
 
 
@@ -78,7 +76,7 @@ RACES = frozenset({"join_global_table", "global_table", "punctuate"})
 @given(random_cases.cases(frozenset(all_moves()) - RACES), st.sampled_from([2, 3, 8, 16, 64]))
 def test_any_number_of_lanes_gives_the_same(case: Case, lanes: int) -> None:
     """All inputs in one epoch: one lane, and many that work at the same time."""
-    assume(not tells_the_time(case) and not bounded(case))
+    assume(not tells_the_time(case))
     few, many = (
         recovery.run(case, runner.build(case), Way((n,), 1024, "in_memory", every=0), AT_ONCE) for n in (1, lanes)
     )
@@ -117,11 +115,6 @@ def test_a_cache_changes_no_table(case: Case) -> None:
         assert folded(found.outputs[topic]) == folded(records), topic
     for name, entries in case.data["stores"].items():
         assert runner.lines(found.stores[name]) == runner.lines(entries), name
-
-
-def bounded(case: Case) -> bool:
-    """A full buffer of a suppress gives rows early, and each lane has one (decision 0006, point 3)."""
-    return any({"max_records", "max_bytes"} & (step.get("buffer") or {}).keys() for step in case.steps())
 
 
 def tells_the_time(case: Case) -> bool:

@@ -24,11 +24,13 @@ from skew.inputs import (
     last,
     side_by_side,
 )
-from skew.topologies import Step, Topology, aggregation, join_of_streams, join_with_a_table
+from skew.topologies import Step, Topology, aggregation, expiry, join_of_streams, join_with_a_table
 
 KINDS = (
     "tumbling", "stream-join", "session", "table-join", "hopping", "outer-join", "sliding", "versioned-join",
 )  # fmt: skip
+EXPIRY = "expiry"
+"""Drawn when it is asked for."""
 _PARTITIONS = (4, 8, 1)
 _GRACES = (0, 0, 2_000)
 _BEYOND_ALL_SHIFTS_MS = 2 * MAX_SHIFT_MS
@@ -102,6 +104,8 @@ def _topology(kind: str, dice: random.Random, *, exchanged: bool, partitions: in
         spans = [dice.choice((500, 2_000, 5_000)) for _ in range(2)]
         window = {"before_ms": spans[0], "after_ms": spans[1], "grace_ms": dice.choice(graces)}
         return f"{op} of streams, {window}", join_of_streams(op, window, exchanged=exchanged)
+    if kind == EXPIRY:
+        return "schedule by stream time that deletes", expiry(exchanged=exchanged)
     versioned = kind == "versioned-join"
     op = dice.choice(("join", "left_join"))
     grace = dice.choice((None, 2_000)) if versioned else None
@@ -109,10 +113,10 @@ def _topology(kind: str, dice: random.Random, *, exchanged: bool, partitions: in
     return told, join_with_a_table(op, versioned=versioned, grace_ms=grace, exchanged=exchanged)
 
 
-def drawn(seed: int, number: int) -> SkewCase:
+def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
     """The case of this number: kinds, partitions, and what else matters most take turns, all else is drawn."""
     dice = random.Random(f"{seed}-{number}")  # noqa: S311  # no secret
-    kind = KINDS[number % len(KINDS)]
+    kind = kind or KINDS[number % len(KINDS)]
     round_ = number // len(KINDS)
     exchanged, live = (number // 2 + round_) % 2 == 1, (number // 3 + round_ // 2) % 2 == 1
     partitions = _PARTITIONS[number % len(_PARTITIONS)]

@@ -27,7 +27,13 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaTopics]:
     """Topics of a real broker."""
-    with KafkaBroker(settings={"log.segment.delete.delay.ms": "1000"}) as running:
+    settings = {
+        "log.segment.delete.delay.ms": "1000",
+        # Changelogs of windows are kept for a day, and these records are years old: the cleaner comes every 15 s, and
+        # would delete them between two applications.
+        "log.cleaner.backoff.ms": "3600000",
+    }
+    with KafkaBroker(settings=settings) as running:
         yield KafkaTopics(running.bootstrap)
         # Nobody needs what it holds: to write that in order takes longer than a case.
         running.kill()

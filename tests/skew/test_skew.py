@@ -16,7 +16,7 @@ import pytest
 from topics import KafkaTopics
 
 from skew import on_broker
-from skew.cases import SkewCase, at_other_times, drawn, two_partitions_ten_minutes_apart
+from skew.cases import EXPIRY, SkewCase, at_other_times, drawn, two_partitions_ten_minutes_apart
 from skew.comparing import Tally, compare, lines, shown_key
 from skew.inputs import murmur2, partition_of
 from skew.on_broker import Result
@@ -25,6 +25,7 @@ from skew.streams import KafkaStreams
 _ASKED = os.environ.get("STOATFLOW_TEST_SKEW_CASES")
 # Each kind, straight from its topics and behind an exchange, in a minute and a half.
 NUMBERS = range(int(_ASKED)) if _ASKED else (0, 1, 2, 3, 4, 5, 23, 28, 30)
+EXPIRIES = range(0, len(NUMBERS), 4) if _ASKED else (0, 3)
 SEED = int(os.environ.get("STOATFLOW_TEST_SKEW_SEED") or (random.SystemRandom().randrange(1_000_000) if _ASKED else 1))
 EVERYBODY = (*on_broker.STREAMS, *on_broker.LANES)
 ONE_LANE = (*on_broker.STREAMS, "lanes-1")
@@ -100,7 +101,10 @@ def test_sessions_of_a_key_are_in_the_partition_of_the_key(
     assert not moved
 
 
-@pytest.mark.parametrize("case", [drawn(SEED, number) for number in NUMBERS], ids=lambda case: case.name)
+CASES = [*(drawn(SEED, number) for number in NUMBERS), *(drawn(SEED, number, EXPIRY) for number in EXPIRIES)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_skewed_partitions_do_what_they_do_in_kafka_streams(
     case: SkewCase, kafka: KafkaTopics, jvm: KafkaStreams, name: str, tmp_path: Path, tally: Tally
 ) -> None:

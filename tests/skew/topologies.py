@@ -76,6 +76,18 @@ def aggregation(window: Step, function: str, comes: str, *, exchanged: bool) -> 
     return made
 
 
+def expiry(*, exchanged: bool) -> Topology:
+    """Rows that a schedule by stream time deletes when they are five seconds old."""
+    made = Topology()
+    kept = made.kept("kv")
+    made.add("state_store", kind="timestamped_kv", **kept)
+    stream = made.source("in", first_char=exchanged)
+    if exchanged:
+        stream = made.add("repartition", **{"from": stream}, name="again", **_TEXTS)
+    made.to(made.add("process", **{"from": stream}, processor="expire_after_five", stores=[kept["store"]]))
+    return made
+
+
 def join_of_streams(op: str, window: Step, *, exchanged: bool) -> Topology:
     """Of `left` and `right`."""
     made = Topology()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +15,23 @@ if TYPE_CHECKING:
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 
-def block(page: Path) -> str:
-    """Give the one block that is marked, with the page's line numbers."""
+def blocks(page: Path) -> Iterator[str]:
+    """Give the blocks that are marked, with the page's line numbers."""
     lines = page.read_text("utf-8").splitlines()
-    start = lines.index("```python no-run")
-    return "\n" * (start + 1) + "\n".join(lines[start + 1 : lines.index("```", start)])
+    for start, line in enumerate(lines):
+        if line == "```python no-run":
+            yield "\n" * (start + 1) + "\n".join(lines[start + 1 : lines.index("```", start)])
 
 
-@pytest.mark.parametrize("page", ["outgrow-one-machine", "spark-reconcile"])
-def test_the_guide_runs(spark: SparkSession, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "count"), [("outgrow-one-machine", 2), ("spark-reconcile", 1)])
+def test_the_guide_runs(
+    spark: SparkSession, page: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("stoatflow.spark.session.local_session", lambda **_: nullcontext(spark))
-    names: dict[str, Any] = {"__name__": "__main__"}
-    # The page is this repository's own.
-    exec(compile(block(GUIDE / f"{page}.md"), f"{page}.md", "exec"), names)  # noqa: S102
+    found = list(blocks(GUIDE / f"{page}.md"))
+    assert len(found) == count
+    for block in found:
+        names: dict[str, Any] = {"__name__": "__main__"}
+        # The page is this repository's own.
+        exec(compile(block, f"{page}.md", "exec"), names)  # noqa: S102

@@ -16,7 +16,7 @@ from stoatflow import Topology, Windowed
 from stoatflow.serdes.planned import planned
 from stoatflow.spark.twin import faithful, task
 from stoatflow.spark.twin.cutting import KEYS, Part, cut
-from stoatflow.spark.twin.running import _pairs
+from stoatflow.spark.twin.running import pairs_of
 from stoatflow.windowed import Window
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run_here(case: Case, topology: Topology) -> Rows:
     faithful.check(topology)
     made: Rows = []
     for part in cut(topology):
-        made += list(task.outputs(work_of(part, case), iter(_records(part, case, made))))
+        made += list(task.outputs(work_of(part, case), iter(records_of(part, case, made))))
     return made
 
 
@@ -67,7 +67,7 @@ def work_of(part: Part, case: Case) -> task.Work:
     return task.Work(
         part.number,
         part.nodes,
-        _pairs(runner.config(case)),
+        pairs_of(runner.config(case)),
         part.keep_null,
         part.sinks,
         part.dynamic,
@@ -77,7 +77,9 @@ def work_of(part: Part, case: Case) -> task.Work:
     )
 
 
-def _records(part: Part, case: Case, made: Rows) -> list[tuple[Any, ...]]:
+def records_of(part: Part, case: Case, made: Rows) -> list[tuple[Any, ...]]:
+    """Give what a part takes: of the inputs, and of what parts before it have made."""
+
     def of(key: bytes | None) -> int:
         return task.murmur2(key or b"") % TASKS if part.how == KEYS else 0
 

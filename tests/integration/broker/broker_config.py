@@ -8,8 +8,11 @@ Never: starts anything.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,12 +47,13 @@ def free_ports() -> Ports:
 def free_port_numbers(count: int) -> list[int]:
     """Free loopback ports below the range from which the system picks ports for outgoing connections.
 
-    A port of that range could be taken by any client while the broker is down between kill and restart.
+    A port of that range could be taken by any client while the broker is down between kill and restart. Until this
+    process ends no other one is given the same: brokers that start side by side bind theirs seconds later.
     """
     found: list[int] = []
     for _ in range(500):
         port = random.randint(15_000, 32_000)
-        if port in found:
+        if not _reserve(port):
             continue
         with socket.socket() as probe:
             try:
@@ -60,6 +64,25 @@ def free_port_numbers(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise OSError(f"no {count} free ports between 15000 and 32000 on 127.0.0.1: close some servers and try again")
+
+
+_reserved: set[int] = set()
+
+
+def _reserve(port: int) -> bool:
+    """Take a port for this process, by a lock that ends with it."""
+    if port in _reserved:
+        return False
+    folder = Path(tempfile.gettempdir()) / f"stoatflow-ports-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return False
+    _reserved.add(port)
+    return True
 
 
 def second_listener(ports: Ports, listen: int, advertised: int) -> dict[str, str]:

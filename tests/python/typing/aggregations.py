@@ -1,4 +1,4 @@
-"""Checked by mypy, never run: what is inferred through native aggregations and joiners."""
+"""Checked by mypy and pyright, never run: what is inferred through native aggregations and joiners."""
 
 from typing import Any
 

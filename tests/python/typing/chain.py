@@ -1,4 +1,4 @@
-"""Checked by mypy, never run: what is inferred along a chain of operators."""
+"""Checked by mypy and pyright, never run: what is inferred along a chain of operators."""
 
 from typing import Any
 
@@ -27,6 +27,7 @@ assert_type(lines.map_values(sf.value.len()), sf.KStream[str, Any])
 assert_type(lines.flat_map(lambda key, value: [(value, 1)]), sf.KStream[str, int])
 assert_type(lines.flat_map_values(str.split), sf.KStream[str, str])
 assert_type(lines.flat_map_values(lambda key, value: [len(key)], with_key=True), sf.KStream[str, int])
+assert_type(lines.flat_map(lambda key, value: [(word, 1) for word in value.split()]), sf.KStream[str, int])
 assert_type(lines.map_batches(lambda batch: batch), sf.KStream[str, Any])
 assert_type(lines.select_key(lambda key, value: len(value)), sf.KStream[int, str])
 assert_type(lines.peek(print), sf.KStream[str, str])

@@ -1,4 +1,4 @@
-"""Checked by mypy, never run: what is inferred through windows, joins, grouped tables and splits."""
+"""Checked by mypy and pyright, never run: what is inferred through windows, joins, grouped tables and splits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checked by mypy, never run: what is inferred of an `offload`."""
+"""Checked by mypy and pyright, never run: what is inferred of an `offload`."""
 
 from typing import Any
 

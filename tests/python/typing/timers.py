@@ -1,4 +1,4 @@
-"""Checked by mypy, never run: the keys of timers have a type."""
+"""Checked by mypy and pyright, never run: the keys of timers have a type."""
 
 from __future__ import annotations
 

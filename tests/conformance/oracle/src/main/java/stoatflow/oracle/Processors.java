@@ -51,6 +51,7 @@ final class Processors {
                     Map.entry("route_children", RouteChildren::new),
                     Map.entry("punct_trace", PunctTrace::new),
                     Map.entry("ttl_expire", TtlExpire::new),
+                    Map.entry("expire_after_five", ExpireAfterFive::new),
                     Map.entry("range_dump", RangeDump::new),
                     Map.entry("double_forward", DoubleForward::new));
     private static final Map<String, Function<List<String>, FixedKeyProcessor<Object, Object, Object>>> FIXED_KEY =
@@ -343,15 +344,22 @@ final class Processors {
         }
     }
 
-    private static final class TtlExpire extends Base<TimestampedKeyValueStore<Object, Object>> {
+    private static class TtlExpire extends Base<TimestampedKeyValueStore<Object, Object>> {
+        private final long interval;
+
         TtlExpire(List<String> stores) {
+            this(stores, 100);
+        }
+
+        TtlExpire(List<String> stores, long interval) {
             super(stores);
+            this.interval = interval;
         }
 
         @Override
         public void init(ProcessorContext<Object, Object> given) {
             super.init(given);
-            context.schedule(Duration.ofMillis(100), PunctuationType.STREAM_TIME, this::expire);
+            context.schedule(Duration.ofMillis(interval), PunctuationType.STREAM_TIME, this::expire);
         }
 
         @Override
@@ -364,11 +372,27 @@ final class Processors {
             context.forward(record);
         }
 
-        private void expire(long time) {
+        void expire(long time) {
             for (KeyValue<Object, ValueAndTimestamp<Object>> entry : entries(store.all())) {
                 if (entry.value.timestamp() < time - 200) {
                     store.delete(entry.key);
                     context.forward(new Record<>(entry.key, null, time));
+                }
+            }
+        }
+    }
+
+    private static final class ExpireAfterFive extends TtlExpire {
+        ExpireAfterFive(List<String> stores) {
+            super(stores, 1000);
+        }
+
+        @Override
+        void expire(long time) {
+            long edge = time / 1000 * 1000 - 5000;
+            for (KeyValue<Object, ValueAndTimestamp<Object>> entry : entries(store.all())) {
+                if (entry.value.timestamp() < edge) {
+                    store.delete(entry.key);
                 }
             }
         }

@@ -1,0 +1,209 @@
+"""The console in a real browser, against a live application: each view, its words, and that it complains of nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stoatflow as sf
+from at_once import until
+from console.chromium import Page
+
+VIEWS = ["overview", "busy", "stores/last-order", "errors", "settings"]
+EVIL = "<img src=x onerror=alert(1)>"
+PICTURES = os.environ.get("STOATFLOW_TEST_PICTURES")
+"""A folder for what the views look like."""
+
+
+def price(order: dict[str, int]) -> dict[str, int]:
+    if order["n"] % 50 == 0:
+        raise ValueError(f"no price for '{order['n']}'")
+    return {**order, "price": 2 * order["n"]}
+
+
+def topology() -> sf.Topology:
+    builder = sf.StreamsBuilder()
+    orders = builder.stream("orders", key=str, value=dict, name="orders")
+    priced = orders.map_values(price, name="price", on_error=sf.DLQ("bad"))
+    priced.group_by_key().count(store="orders-by-customer")
+    priced.group_by_key().windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="per-minute")
+    priced.to_table(store=sf.Materialized("last-order", value=dict))
+    priced.to("out", value=dict)
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.StoatFlow]:
+    """An application that has work all the time."""
+    with sf.EmbeddedBroker() as broker:
+        for topic, partitions in (("orders", 4), ("out", 2), ("bad", 1)):
+            broker.create_topic(topic, partitions)
+        settings = {"application.id": "shop", "state.dir": str(tmp_path_factory.mktemp("state"))}
+        over = threading.Event()
+
+        def feed() -> None:
+            number = 0
+            while not over.wait(0.1):
+                rows = []
+                for _ in range(50):
+                    number += 1
+                    key = EVIL if number % 211 == 0 else f"customer-{number % 300:03}"
+                    value = json.dumps({"n": number, "note": EVIL}).encode()
+                    rows.append((None, key.encode(), value, int(time.time() * 1000)))
+                broker.produce_many("orders", rows)
+
+        feeding = threading.Thread(target=feed)
+        with sf.StoatFlow(topology(), sf.Settings(settings, environ={}), broker=broker) as running:
+            feeding.start()
+            until(lambda: running.metrics()["records_committed"] > 1_000)
+            yield running
+            over.set()
+            feeding.join()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    with Page(tmp_path / "profile") as opened:
+        yield opened
+        assert opened.complaints == []
+        others = opened.run(
+            "performance.getEntriesByType('resource').map(r => r.name).filter(n => !n.startsWith(location.origin))"
+        )
+        assert others == [], "it asked another host"
+
+
+def show(page: Page, app: sf.StoatFlow, view: str) -> None:
+    page.open(f"{app.admin_url}#{view}")
+    page.until("document.querySelector('#badge')?.textContent === 'RUNNING'")
+    if PICTURES:
+        time.sleep(2.5)
+        page.picture(Path(PICTURES) / f"{view.partition('/')[0]}.png")
+
+
+def test_the_overview_moves(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "overview")
+    assert "Records in" in page.text("#tiles")
+    names = page.run("[...document.querySelectorAll('#graph .node title')].map(t => t.textContent.split(' ')[0])")
+    assert {"orders", "price"} <= set(names)
+    counted = "Number(document.querySelector('#tiles small').textContent.replace(/[^0-9]/g, ''))"
+    first = page.run(counted)
+    page.until(f"{counted} > {first}")
+    assert page.text("#error-count") == "1"
+
+
+def test_stores_are_browsed(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "stores")
+    page.until("document.querySelectorAll('#store-list a').length === 3")
+    assert page.text("#rows-problem") == "Choose a store."
+    page.run(
+        "[...document.querySelectorAll('#store-list a')].find(a => a.textContent.startsWith('last-order')).click()"
+    )
+    page.until("document.querySelectorAll('#rows tr').length === 100")
+    page.click("#rows-more")
+    page.until("document.querySelectorAll('#rows tr').length === 200")
+    page.type("#rows-ask [name=key]", "customer-01*")
+    page.click("#rows-ask button")
+    page.until("document.querySelectorAll('#rows tr').length === 10")
+    page.type("#rows-ask [name=key]", "customer-017")
+    page.click("#rows-ask button")
+    page.until("document.querySelectorAll('#rows tr').length === 1")
+    assert '"price"' in page.text("#rows")
+    page.type("#rows-ask [name=key]", "nobody")
+    page.click("#rows-ask button")
+    page.until("document.querySelector('#rows-problem').textContent.includes('has nothing for this key')")
+    assert page.run("document.querySelectorAll('#rows tr').length") == 0
+    page.complaints.clear()  # the 404 of a key that is not there
+
+
+def test_windows_have_their_times(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "stores/per-minute")
+    page.until("document.querySelectorAll('#rows tr').length > 0")
+    heads = page.run("[...document.querySelectorAll('#rows-head th')].map(h => h.textContent)")
+    assert heads == ["key", "from", "to", "value", "time"]
+
+
+def test_what_records_hold_is_text(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "stores/last-order")
+    page.until("document.querySelectorAll('#rows tr').length === 100")
+    assert EVIL in page.text("#rows")
+    assert page.run("document.images.length") == 0
+
+
+def test_an_open_traceback_stays_open(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "errors")
+    page.until("document.querySelectorAll('#errors .fault').length === 1")
+    page.click("#errors summary")
+    said = page.text("#errors .facts")
+    page.until(f"document.querySelector('#errors .facts').innerText !== {json.dumps(said)}")
+    assert page.run("document.querySelector('#errors details').open")
+    assert "in price" in page.text("#errors pre")
+    assert "stoatflow explain processing_dead_letter" in page.text("#errors")
+
+
+def test_what_is_busy_is_listed(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "busy")
+    page.until("document.querySelectorAll('#busy .card').length === 6")
+    page.until("document.querySelector('#busy').innerText.includes('processing_dead_letter')")
+    widths = page.run(
+        "[...document.querySelectorAll('#busy .share')].map(s => s.firstChild.offsetWidth / s.offsetWidth)"
+    )
+    shares = page.run(
+        "[...document.querySelectorAll('#busy .share')].map(s => parseFloat(s.parentNode.innerText) / 100)"
+    )
+    assert len(shares) >= 2
+    assert all(abs(width - share) < 0.1 for width, share in zip(widths, shares, strict=True))
+
+
+def test_settings_are_found(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "settings")
+    page.until("document.querySelectorAll('#settings tr').length > 40")
+    page.click("#settings-ask [name=changed]")
+    page.until("document.querySelectorAll('#settings tr').length < 10")
+    page.type("#settings-ask [name=words]", "APPLICATION")
+    page.until("document.querySelectorAll('#settings tr').length === 1")
+    assert page.text("#settings").split() == ["application.id", "shop", "code"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("width", [400, 900, 1_400])
+def test_nothing_is_wider_than_the_window(page: Page, app: sf.StoatFlow, view: str, width: int) -> None:
+    page.resize(width, 900)
+    show(page, app, view)
+    time.sleep(0.5)
+    assert page.run("document.documentElement.scrollWidth") <= width
+
+
+def test_a_large_topology_is_drawn(page: Page, tmp_path: Path) -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    for branch in range(20):
+        one = stream
+        for step in range(9):
+            one = one.filter(sf.value != f"{branch}-{step}", name=f"filter-{branch}-{step}")
+        one.to(f"out-{branch}", name=f"sink-{branch}")
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("in", *(f"out-{branch}" for branch in range(20))):
+            broker.create_topic(topic)
+        settings = sf.Settings({"application.id": "large", "state.dir": str(tmp_path / "state")}, environ={})
+        with sf.StoatFlow(builder.build(), settings, broker=broker) as running:
+            show(page, running, "overview")
+            page.until("document.querySelectorAll('#graph .node').length === 201")
+            assert page.run("document.documentElement.scrollWidth") <= 1_400
+
+
+def test_it_says_when_the_application_has_stopped(page: Page, tmp_path: Path) -> None:
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("orders", "out", "bad"):
+            broker.create_topic(topic)
+        settings = sf.Settings({"application.id": "ends", "state.dir": str(tmp_path / "state")}, environ={})
+        with sf.StoatFlow(topology(), settings, broker=broker) as running:
+            show(page, running, "stores/last-order")
+        page.until("['STOPPED', 'GONE'].includes(document.querySelector('#badge').textContent)")
+        assert "reconnects by itself" in page.text("#gone")
+    page.complaints.clear()  # requests that nobody answered any more

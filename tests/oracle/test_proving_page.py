@@ -1,0 +1,77 @@
+"""The page on proving a port: its Java is compiled, its ports are written, its commands say what stands there.
+
+Kafka Streams comes from Maven, as the page says, into a cache of the test's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from broker.java_home import cache_dir, find_javac
+
+from conformance.kafka_streams import class_path
+from stoatflow.cli import main
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "proving-a-port.md"
+QUICK = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none")
+_BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def jar(source: str, folder: Path) -> None:
+    """Compile the class of a block into app.jar."""
+    file = folder / "App.java"
+    file.write_text(source, "utf-8")
+    classes = folder / "classes"
+    subprocess.run([str(find_javac()), *QUICK, "-cp", class_path(), "-d", str(classes), str(file)], check=True)
+    with zipfile.ZipFile(folder / "app.jar", "w") as made:
+        for compiled in classes.rglob("*.class"):
+            made.write(compiled, str(compiled.relative_to(classes)))
+
+
+def plain(text: str) -> str:
+    """Without what is of this machine, and of this version."""
+    return re.sub(r"Java \d+[\d.]*", "Java 17", re.sub(r"StoatFlow \d[\w.]*", "StoatFlow 0", text)).rstrip("\n")
+
+
+def test_the_page_is_what_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(
+        "MAVEN_OPTS", f"-Dmaven.repo.local={cache_dir() / 'maven'} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    )
+    compiled = False
+    names: dict[str, object] = {}
+    commands = []
+    text = PAGE.read_text("utf-8")
+    for marker, block in _BLOCK.findall(text):
+        if marker == "java":
+            jar(block, tmp_path)
+            compiled = True
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+            monkeypatch.chdir(tmp_path)
+        elif marker == "python no-run":
+            name = block.partition("\n")[0].removeprefix("# ")
+            Path(name).write_text(block, "utf-8")
+        elif marker == "python":
+            exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102  # the page's own
+        elif marker in ("console", "console run"):
+            command, _, expected = block.partition("\n")
+            capsys.readouterr()
+            code = main(shlex.split(command)[2:])
+            said = capsys.readouterr()
+            found = said.out + said.err
+            if os.environ.get("STOATFLOW_TEST_RESULTS") == "write":
+                text = text.replace(block, f"{command}\n{found}")
+                PAGE.write_text(text, "utf-8")
+            else:
+                assert plain(found) == plain(expected), f"{command} says\n{found}"
+            commands.append((shlex.split(command)[2], code))
+    assert compiled
+    assert commands == [("prove", 1), ("prove", 0), ("record", 0)]
+    assert Path("late.jsonl").read_text("utf-8").count("\n") == 2

@@ -1,0 +1,11 @@
+"""Faust's guide, "Acknowledgment": an event whose processing raises is done with, and the agent goes on behind it."""
+
+
+def define(app):
+    numbers = app.topic("numbers", value_type=int)
+    inverses = app.topic("inverses", value_type=float)
+
+    @app.agent(numbers)
+    async def invert(stream):
+        async for number in stream:
+            await inverses.send(value=1 / number)

@@ -1,0 +1,15 @@
+"""Quix Streams' guide, "GroupBy": how many of each item are sold, whichever shop sells them."""
+
+
+def total(order, state):
+    sold = state.get("total", 0) + order["quantity"]
+    state.set("total", sold)
+    return sold
+
+
+def define(app):
+    sdf = app.dataframe(app.topic("orders"))
+    sdf = sdf.group_by("item")
+    sdf["total"] = sdf.apply(total, stateful=True)
+    sdf = sdf[["total"]]
+    sdf.to_topic(app.topic("totals"))

@@ -1,0 +1,13 @@
+"""A measurement with what was known of the sensor at its time: a join with a versioned table."""
+
+import stoatflow as sf
+
+
+def topology():
+    json = sf.Serdes.json(decode="dict")
+    builder = sf.StreamsBuilder()
+    metadata = builder.table("metadata", key=str, value=json, store=sf.Materialized("metadata", history="14d"))
+    measurements = builder.stream("measurements", key=str, value=json)
+    joined = measurements.join(metadata, lambda measurement, known: known | measurement)
+    joined.to("joined", value=json)
+    return builder.build()

@@ -1,0 +1,127 @@
+"""Every public name has an example in its docstring, and it gives what stands there.
+
+Examples are doctests. They begin where `import stoatflow as sf` and `from stoatflow.testing import TopologyTestDriver`
+end, run in an empty folder of their own, and share nothing.
+"""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
+
+LONGEST = 10
+"""Lines of an example, without what it prints."""
+WHOLE = {
+    "BranchedKStream", "CogroupedKStream", "Expression", "GlobalKTable", "KGroupedStream", "KGroupedTable", "KStream",
+    "KTable", "SessionWindowedCogroupedKStream", "SessionWindowedKStream", "StreamsBuilder",
+    "TimeWindowedCogroupedKStream", "TimeWindowedKStream",
+    "Buffer", "CountWindows", "EmitStrategy", "FixedKeyRecord", "JoinWindows", "OffsetReset", "Printed", "Record",
+    "Serdes", "SessionWindows", "SlidingWindows", "Stores", "Suppressed", "TimeWindows", "UnlimitedWindows",
+    "Watermark", "Window",
+}  # fmt: skip
+"""Of these every method has an example."""
+NATIVE = "its text is in Rust; docs/guide/processors.md has its examples"
+VIEW = "its text is in Rust; docs/guide/python-functions.md has its examples"
+PLAN = "the form in which the engine gets it"
+WITHOUT = {
+    "Cancellable": NATIVE,
+    "FixedKeyProcessorContext": NATIVE,
+    "JsonArray": VIEW,
+    "JsonObject": VIEW,
+    "KeyLocks": NATIVE,
+    "KeyValueStore": NATIVE,
+    "SessionStore": NATIVE,
+    "TimerStore": NATIVE,
+    "TimestampedKeyValueStore": NATIVE,
+    "VersionedKeyValueStore": NATIVE,
+    "WindowStore": NATIVE,
+    "to_python": VIEW,
+    "Expression.to_plan": PLAN,
+    "CountWindows.spec": PLAN,
+    "JoinWindows.spec": PLAN,
+    "Watermark.spec": PLAN,
+}
+
+
+def is_ours(thing: Any) -> bool:
+    """A class or function of this package. Constants and types have no docstring, errors are caught, not made."""
+    made = inspect.isclass(thing) or inspect.isroutine(thing)
+    return made and not (inspect.isclass(thing) and issubclass(thing, BaseException))
+
+
+def methods(cls: type) -> dict[str, Any]:
+    """Public methods and properties that this package wrote."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("stoatflow"):
+            for name, member in vars(base).items():
+                function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+                if not name.startswith("_") and inspect.isfunction(function):
+                    found[name] = function
+    return found
+
+
+def documented() -> dict[str, Any]:
+    """Each public name and each method; what several classes share stands with the first."""
+    things: dict[str, Any] = {}
+    for name in vars(sf)["__all__"]:
+        thing = getattr(sf, name)
+        if is_ours(thing):
+            things[name] = thing
+            if inspect.isclass(thing):
+                things |= {f"{name}.{method}": function for method, function in methods(thing).items()}
+    first: dict[int, str] = {}
+    return {name: thing for name, thing in things.items() if first.setdefault(id(thing), name) == name}
+
+
+DOCUMENTED = documented()
+
+
+def example_of(name: str) -> doctest.DocTest:
+    names = {"sf": sf, "TopologyTestDriver": TopologyTestDriver}
+    text = inspect.cleandoc(DOCUMENTED[name].__doc__ or "")
+    return doctest.DocTestParser().get_doctest(text, names, name, None, None)
+
+
+def has_example(name: str) -> bool:
+    return bool(example_of(name).examples)
+
+
+def is_held(name: str) -> bool:
+    owner, _, method = name.partition(".")
+    return not method or owner in WHOLE
+
+
+def test_the_walk_finds_them() -> None:
+    assert len(DOCUMENTED) > 400
+    assert DOCUMENTED.keys() >= WHOLE
+    assert DOCUMENTED.keys() >= {"KStream.join", "KTable.join", "KGroupedStream.count", "Expression.str", "sum"}
+
+
+def test_every_public_name_has_an_example() -> None:
+    missing = [name for name in DOCUMENTED if is_held(name) and not has_example(name) and name not in WITHOUT]
+    assert missing == [], "write one as a doctest, see this file"
+
+
+def test_what_needs_none_has_none() -> None:
+    assert [name for name in WITHOUT if name not in DOCUMENTED or has_example(name)] == []
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTED if has_example(name)])
+def test_the_example_gives_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STOATFLOW_STATE_DIR", str(tmp_path / "state"))
+    test = example_of(name)
+    lines = sum(len(example.source.splitlines()) for example in test.examples)
+    assert lines <= LONGEST, f"{lines} lines are too many to be read in help()"
+    assert any(example.want for example in test.examples), "it shows nothing, so it can't be wrong"
+    said: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert result.failed == 0, "".join(said)

@@ -1,0 +1,179 @@
+"""`stoatflow explain` and the line that leads to it: every name of the engine's tables, offline, and what is alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stoatflow as sf
+from http_calls import ask
+from stoatflow._runtime.bridge import error_kinds, settings_schema, streams_config_markdown
+from stoatflow.cli import main
+from stoatflow.errors import ERRORS_BY_KIND
+from stoatflow.explain.causes import CAUSES
+from stoatflow.explain.known import entries, find, nearest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_an_error_is_found_by_class_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "FencedError"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("FencedError (error)\n  Another instance of the application took over.\n")
+    assert "  exit code: 4\n" in said
+    assert "    - a second process was started with the same `application.id`" in said
+    assert "  Next: nothing if another instance with the same application.id runs now" in said
+    assert said.endswith("  page: docs/reference/errors.md#fencederror\n")
+    assert main(["explain", "fenced"]) == 0
+    assert capsys.readouterr().out == said
+
+
+def test_a_setting_has_its_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    (text,) = [text for name, _, _, text in settings_schema() if name == "commit.interval.ms"]
+    assert main(["explain", "commit.interval.ms", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told == {
+        "sort": "setting",
+        "name": "commit.interval.ms",
+        "other_names": ["STOATFLOW_COMMIT_INTERVAL_MS"],
+        "meaning": text,
+        "type": "milliseconds",
+        "default": "100",
+        "variable": "STOATFLOW_COMMIT_INTERVAL_MS",
+        "causes": [],
+        "next_step": "",
+        "see": [],
+        "page": "docs/reference/settings.md",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "sort", "found"),
+    [
+        ("STOATFLOW_LANES_COUNT", "setting", "lanes.count"),
+        ("lanes_count", "setting", "lanes.count"),
+        ("null_key", "drop", "null_key"),
+        ("processing_dead_letter", "drop", "processing_dead_letter"),
+        ("stoatflow_dropped_records", "metric", "stoatflow_dropped_records_total"),
+        ("watermark_lag_seconds", "metric", "stoatflow_watermark_lag_seconds"),
+        ("process_open_fds", "metric", "process_open_fds"),
+        ("num.stream.threads", "Kafka Streams", "num.stream.threads"),
+    ],
+)
+def test_names_are_found_however_they_are_written(name: str, sort: str, found: str) -> None:
+    (entry,) = find(name, entries())
+    assert (entry.sort, entry.name) == (sort, found)
+    assert entry.meaning
+
+
+def test_an_unknown_name_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "comit.interval"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("stoatflow: nothing is called 'comit.interval'. Next: the nearest: commit.interval.ms")
+    assert main(["explain", "zzqq"]) == 2
+    assert capsys.readouterr().err.endswith("Next: `stoatflow explain` lists all that is known\n")
+    assert nearest("Fenced", entries())[0] == "FencedError"
+
+
+def test_without_a_name_it_lists_every_row_of_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    listed = set(re.findall(r"^  (\S+)", capsys.readouterr().out, flags=re.MULTILINE))
+    assert {name for name, *_ in settings_schema()} <= listed
+    assert {class_name for _, _, class_name in error_kinds()} <= listed
+    assert set(re.findall(r"^\| `([^`]+)`", streams_config_markdown(), flags=re.MULTILINE)) <= listed
+    assert main(["explain", "--json"]) == 0
+    assert {told["name"] for told in json.loads(capsys.readouterr().out)} == listed
+
+
+def test_it_needs_no_network_and_imports_little() -> None:
+    # Whoever connects fails: there are no sockets.
+    program = (
+        "import socket, sys\n"
+        "def refuse(*_, **__): raise OSError('no network')\n"
+        "socket.socket = refuse\n"
+        "from stoatflow.cli import main\n"
+        "assert main(['explain', 'fenced']) == 0\n"
+        "assert 'pyarrow' not in sys.modules and 'stoatflow.builder' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_each_kind_of_error_has_its_causes() -> None:
+    assert set(CAUSES) == set(ERRORS_BY_KIND)
+    for kind, causes in CAUSES.items():
+        assert causes.usual, kind
+        assert causes.see, kind
+        page, _, anchor = causes.page.partition("#")
+        text = (ROOT / "docs" / page).read_text("utf-8")
+        headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+        assert not anchor or anchor in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_causes_name_settings_metrics_and_commands_that_there_are() -> None:
+    known = {name for entry in entries() for name in entry.names}
+    said = " ".join(each for causes in CAUSES.values() for each in (*causes.usual, *causes.see))
+    names = set(re.findall(r"`((?:[a-z]+\.)+[a-z]+|stoatflow_\w+)(?:=\w+)?`", said))
+    assert len(names) > 10
+    assert names - known == {"isolation.level"}  # Kafka's, of its client
+    for command in set(re.findall(r"`stoatflow (\w+)", said)):
+        with pytest.raises(SystemExit) as ended:
+            main([command, "--help"])
+        assert ended.value.code == 0
+
+
+def test_an_error_on_the_command_line_ends_with_where_more_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "no_such_file.py"]) == 2
+    assert capsys.readouterr().err.endswith("\nmore: stoatflow explain config\n")
+    assert main(["diff", "no_such_file.py", "no_such_file.py"]) == 2
+    assert capsys.readouterr().err.endswith("\nmore: stoatflow explain config\n")
+
+
+def test_every_command_says_errors_alike() -> None:
+    commands = ROOT / "python" / "stoatflow" / "cli"
+    for source in commands.glob("*.py"):
+        text = source.read_text("utf-8")
+        caught = re.findall(r"except StoatFlowError as error:\n((?: +#.*\n)*)( +.*)\n", text)
+        assert all("say_error(error)" in first for _, first in caught), source.name
+
+
+def test_what_is_counted_is_what_the_table_says() -> None:
+    """Every family of a running application is in the table, with the engine's own text and type."""
+    measured = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
+    table = {name: (kind, text) for name, kind, text in measured["metrics"]()}
+    builder = sf.StreamsBuilder()
+    counts = builder.stream("in", key=str, value=int).group_by_key().count(store="counts")
+    counts.to_stream().to("out", key=str, value=int)
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic)
+        broker.produce("in", None, (1).to_bytes(8, "big"))
+        with sf.StoatFlow(builder.build(), {"application.id": "told"}, broker=broker) as app:
+            app.wait_until(caught_up=True)
+            text = ask(app.admin_url, "/metrics").text
+            dropped = re.findall(r'stoatflow_dropped_records_total\{.*reason="(\w+)"', text)
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, flags=re.MULTILINE))
+    families = {}
+    for name, said in re.findall(r"^# HELP (\w+) (.*)$", text, flags=re.MULTILINE):
+        ending = {"counter": "_total", "info": "_info"}.get(kinds[name], "")
+        families[f"{name}{ending}".replace("_total_total", "_total")] = (kinds[name], said.removesuffix("."))
+    assert len(families) > 50
+    assert {name: told for name, told in families.items() if table.get(name) != told} == {}
+    assert dropped == ["null_key"]
+    assert {entry.name for entry in entries() if entry.sort == "drop"} >= {*dropped, "late", "processing_error"}
+
+
+def test_no_metric_of_the_source_is_missed() -> None:
+    measured = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
+    admin = ROOT / "crates" / "engine" / "src" / "admin"
+    sources = [admin / "metrics.rs", *(admin / "metrics").glob("*.rs")]
+    call = re.compile(r"\bfamilies\s*\.(?:0\s*\.encode_descriptor|gauge|counter|durations)\(")
+    written = sum(len(call.findall(source.read_text("utf-8"))) for source in sources)
+    assert len(measured["metrics"]()) == written

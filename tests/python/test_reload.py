@@ -1,0 +1,301 @@
+"""`stoatflow run --reload`: a change of a file starts the application anew, with its state; nothing is left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import stoatflow as sf
+from at_once import until
+from stoatflow.cli import main
+from stoatflow.cli.reloaded import is_of_user
+from stoatflow.cli.reloading import Watched, python_files
+
+APP = """
+import atexit
+import os
+import stoatflow as sf
+import beside
+
+print("process", os.getpid(), flush=True)
+atexit.register(lambda: print("ended in peace", os.getpid(), flush=True))
+builder = sf.StreamsBuilder()
+letters = builder.scheduled("tick", every="50ms").map_values(beside.letter, name="letter").group_by_key()
+texts = letters.aggregate(lambda: "", lambda key, letter, text: text + letter, key=str, value=str, store="texts")
+texts.to_stream().to("out", key=str, value=str)
+"""
+BESIDE = "def letter(tick):\n    print('calls a', flush=True)\n    return 'a'\n"
+
+
+class Reloading:
+    """The command, its output, and the topics of its application."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder, self.arguments = folder, arguments
+        self.log = folder / "log.txt"
+
+    def start(self, **options: object) -> Reloading:
+        with sf.EmbeddedBroker(self.folder / "topics") as broker:
+            broker.create_topic("out")
+        self.write("app.py", APP)
+        self.write("beside.py", BESIDE)
+        self.write("unrelated.py", "")
+        self.write(
+            "settings.toml",
+            f'"application.id" = "ran"\n"bootstrap.servers" = "embedded:{self.folder}/topics"\n'
+            f'"state.dir" = "{self.folder}/state"\n"admin.listen" = "off"\n',
+        )
+        self.again(**options)
+        return self
+
+    def again(self, **options: object) -> None:
+        command = [sys.executable, "-m", "stoatflow", "run", "app.py", "--config", "settings.toml", "--reload"]
+        without = ("STOATFLOW_", "PYTHONDONTWRITEBYTECODE")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(without)}
+        with self.log.open("a") as log:
+            given: dict[str, object] = {"stdout": log, "stderr": log, "start_new_session": True, **options}
+            self.process = subprocess.Popen(  # type: ignore[call-overload]  # the options vary
+                [*command, *self.arguments], cwd=self.folder, env=environment, **given
+            )
+
+    def write(self, name: str, text: str, *, in_the_same_second: bool = False) -> None:
+        """As editors do: another file is renamed to it."""
+        new, file = self.folder / f".{name}.new", self.folder / name
+        new.write_text(text, "utf-8")
+        if in_the_same_second:
+            before = file.stat().st_mtime_ns
+            os.utime(new, ns=(before, before + (1 if before % 10**9 < 10**9 - 1 else -1)))
+        new.rename(file)
+
+    def said(self) -> str:
+        return self.log.read_text("utf-8")
+
+    def runs(self, times: int = 1) -> None:
+        self.sees(lambda: self.said().count('"message":"running"') == times)
+
+    def sees(self, condition: Callable[[], bool]) -> None:
+        try:
+            until(condition)
+        except AssertionError:
+            raise AssertionError(self.said()[-3000:]) from None
+
+    def children(self) -> list[int]:
+        return [int(number) for number in re.findall(r"^process (\d+)$", self.said(), flags=re.MULTILINE)]
+
+    def ends(self) -> int:
+        code: int = self.process.wait(20)
+        assert [child for child in self.children() if is_alive(child)] == []
+        return code
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def reloading(tmp_path: Path) -> Iterator[Reloading]:
+    made = Reloading(tmp_path)
+    yield made
+    for process in (made.process.pid, *made.children()):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    made.process.wait(10)
+
+
+def texts(reloading: Reloading) -> list[str]:
+    """What it wrote; when nothing runs."""
+    with sf.EmbeddedBroker(reloading.folder / "topics") as broker:
+        return [(record.value or b"").decode() for record in broker.read("out")]
+
+
+def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
+    reloading.start()
+    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.write("unrelated.py", "1 / 0\n")
+    # Python tells bytecode apart by second and size. The parent must know the file: its time will tell nothing.
+    time.sleep(1)
+    reloading.write("beside.py", BESIDE.replace("calls a", "calls b").replace("a'", "b'"), in_the_same_second=True)
+    reloading.sees(lambda: "calls b" in reloading.said())
+    assert "stoatflow: beside.py changed: stopping, to start anew" in reloading.said()
+    assert len(set(reloading.children())) == 2
+    assert f"ended in peace {reloading.children()[0]}" in reloading.said()
+    assert is_alive(reloading.children()[1])
+    # A change of the settings counts too.
+    settings = (reloading.folder / "settings.toml").read_text()
+    reloading.write("settings.toml", settings + '"lanes.count" = 3\n')
+    reloading.sees(lambda: '"lanes":3' in reloading.said())
+    reloading.process.send_signal(signal.SIGTERM)
+    assert reloading.ends() == 0
+    assert reloading.said().count("stopping, to start anew") == 2
+    written = texts(reloading)
+    assert re.fullmatch("a+b+", written[-1])
+    assert [text for text in written if not written[-1].startswith(text)] == []
+    # A letter for each call: nothing is lost, and nothing comes twice.
+    assert [written[-1].count(letter) for letter in "ab"] == [reloading.said().count(f"calls {each}") for each in "ab"]
+
+
+def test_a_mistake_is_shown_and_mended(reloading: Reloading) -> None:
+    reloading.start()
+    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.write("beside.py", BESIDE.replace("return 'a'", "return 'a"))
+    reloading.sees(lambda: "it ended with exit code 1; it starts again when a file changes" in reloading.said())
+    assert "SyntaxError: unterminated string literal" in reloading.said()
+    assert [child for child in reloading.children() if is_alive(child)] == []
+    # One that did not load, because of another, is watched too.
+    reloading.write("beside.py", "from more import letter\n")
+    reloading.sees(lambda: "No module named 'more'" in reloading.said())
+    reloading.write("more.py", BESIDE.replace("a'", "c'"))
+    reloading.sees(lambda: "calls c" in reloading.said())
+    assert "stoatflow: more.py changed: starting anew" in reloading.said()
+    # One that has loaded, and fails later.
+    reloading.write("more.py", "def letter(tick):\n    return 1 / 0\n")
+    reloading.sees(lambda: reloading.said().count("it ended with exit code 1") == 3)
+    assert "raised ZeroDivisionError" in reloading.said()
+    reloading.process.send_signal(signal.SIGTERM)
+    assert reloading.ends() == 1
+    assert re.fullmatch("a+c+", texts(reloading)[-1])
+
+
+def test_what_the_engine_says_of_another_topology_is_shown(reloading: Reloading) -> None:
+    reloading.start()
+    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.write("app.py", APP.replace('"texts"', '"others"'))
+    reloading.sees(lambda: "the local state has stores that the topology doesn't have" in reloading.said())
+    reloading.write("app.py", APP.replace(', store="texts"', ""))
+    reloading.sees(lambda: "it ended with exit code 2" in reloading.said())
+    reloading.process.send_signal(signal.SIGINT)
+    assert reloading.ends() == 2
+
+
+def test_ctrl_c_leaves_no_process(reloading: Reloading) -> None:
+    """The terminal sends the signal to parent and child; the child is to hear it once."""
+    terminal, other = pty.openpty()
+    try:
+        reloading.start(stdin=other, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(other)
+        reloading.sees(lambda: "calls a" in reloading.said())
+        os.write(terminal, b"\x03")
+        assert reloading.ends() == 0
+    finally:
+        os.close(terminal)
+
+
+@pytest.mark.parametrize("to", ["the parent", "the child", "the group"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str, number: signal.Signals) -> None:
+    reloading.start()
+    reloading.sees(lambda: "calls a" in reloading.said())
+    (child,) = reloading.children()
+    match to:
+        case "the parent":
+            reloading.process.send_signal(number)
+        case "the child":
+            os.kill(child, number)
+        case _:
+            os.killpg(reloading.process.pid, number)
+    assert reloading.ends() == 0
+    assert len(texts(reloading)[-1]) >= 1
+
+
+def test_a_signal_to_the_group_breaks_nothing_off(reloading: Reloading) -> None:
+    """The child has it by itself: from its parent it would be the second one."""
+    reloading.start()
+    slow = "import time\ndef letter(tick):\n    print('slow', flush=True)\n    time.sleep(2.5)\n    return 's'\n"
+    reloading.write("beside.py", slow)
+    reloading.sees(lambda: "slow" in reloading.said())
+    os.killpg(reloading.process.pid, signal.SIGINT)
+    assert reloading.ends() == 0
+    assert texts(reloading)[-1].endswith("s")
+
+
+def test_a_child_without_its_parent_ends(reloading: Reloading) -> None:
+    reloading.start()
+    reloading.sees(lambda: "calls a" in reloading.said())
+    (child,) = reloading.children()
+    reloading.process.kill()
+    reloading.process.wait(10)
+    reloading.sees(lambda: not is_alive(child))
+
+
+def test_the_second_ctrl_c_ends_a_function_that_hangs(reloading: Reloading) -> None:
+    reloading.start()
+    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.write(
+        "beside.py", "import time\ndef letter(tick):\n    print('hangs', flush=True)\n    time.sleep(600)\n"
+    )
+    reloading.sees(lambda: "hangs" in reloading.said())
+    reloading.process.send_signal(signal.SIGINT)
+    time.sleep(2)
+    assert reloading.process.poll() is None
+    reloading.process.send_signal(signal.SIGINT)
+    assert reloading.ends() == 130
+
+
+def test_where_it_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app = tmp_path / "app.py"
+    app.write_text("", "utf-8")
+    for also in (["--check"], ["--engine", "spark", "--batch"]):
+        assert main(["run", str(app), "--reload", *also]) == 2
+        assert "leave --reload out" in capsys.readouterr().err
+    with (tmp_path / "journal").open("w+") as journal:
+        status = os.fstat(journal.fileno())
+        done = subprocess.run(
+            [sys.executable, "-m", "stoatflow", "run", str(app), "--reload"],
+            env=os.environ | {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}, stderr=journal, check=False,
+            timeout=30,
+        )  # fmt: skip
+        journal.seek(0)
+        assert (done.returncode, "a service of systemd" in journal.read()) == (2, True)
+
+
+def test_only_files_of_the_user_are_watched(tmp_path: Path) -> None:
+    theirs = (json.__file__, pytest.__file__, sf.__file__, "/srv/app/.venv/lib/python3.12/site-packages/x.py")
+    assert [file for file in theirs if is_of_user(str(file))] == []
+    assert is_of_user(str(tmp_path / "app.py"))
+    for name in ("app.py", "part/two.py", "part/data.json", ".venv/lib/three.py", "part/site-packages/four.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert sorted(python_files(str(tmp_path))) == [str(tmp_path / "app.py"), str(tmp_path / "part/two.py")]
+
+
+def test_what_counts_as_a_change(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.py", tmp_path / "new.py"
+    old.write_text("1", "utf-8")
+    os.utime(old, (1, 1))
+    watched = Watched([str(old), str(tmp_path / "none.py")])
+    assert watched.changed() == []
+    # Written while the run began: it may have been loaded as it was before.
+    new.write_text("2", "utf-8")
+    os.utime(new, ns=(time.time_ns(), time.time_ns()))
+    watched.add([str(new)])
+    assert watched.changed() == [str(new)]
+    watched.begin()
+    assert watched.changed() == []
+    # The clock of another machine is ahead.
+    ahead = tmp_path / "ahead.py"
+    ahead.write_text("3", "utf-8")
+    os.utime(ahead, (time.time() + 3600, time.time() + 3600))
+    watched.add([str(ahead)])
+    assert watched.changed() == []
+    old.unlink()
+    assert watched.changed() == []
+    old.write_text("1", "utf-8")
+    assert watched.changed() == [str(old)]
+    assert watched.and_also([]).changed() == [str(old)]

@@ -1,0 +1,193 @@
+"""Tables with a ttl in running applications: partitions whose times differ, restarts, lost disks, kills."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stoatflow
+import stoatflow as sf
+from at_once import until
+from stoatflow import EmbeddedBroker, StoatFlow
+
+TTL = 1_000
+PARTITIONS = 3
+BEHIND = 600_000
+"""How far a partition is behind the one before."""
+Row = tuple[str, int, int]
+"""Key, timestamp, partition."""
+
+
+def topology(ttl: int | None = TTL, *, of_stream: bool = False) -> sf.Topology:
+    builder = sf.StreamsBuilder()
+    kept = sf.Materialized("kept", value=int, ttl=None if ttl is None else f"{ttl}ms", ttl_forward=ttl is not None)
+    if of_stream:
+        made = builder.stream("in", key=str, value=int).group_by_key().count(store=kept)
+    else:
+        made = builder.table("in", key=str, value=int, store=kept)
+    made.to_stream().to("out")
+    return builder.build()
+
+
+def run(tmp_path: Path, broker: EmbeddedBroker, made: sf.Topology, lanes: int, most: int = 0) -> dict[str, int]:
+    """Run until everything is read and nothing is left to expire; give the store."""
+    settings = {"application.id": "app", "state.dir": str(tmp_path / "state"), "lanes.count": lanes}
+    if most:
+        settings["in.flight.max.bytes"] = most
+    with StoatFlow(made, sf.Settings(settings, environ={}), broker=broker) as app:
+        until(lambda: app.state is sf.State.ERROR or (str(app.state) == "RUNNING" and app.lag() == 0))
+        assert app.state is not sf.State.ERROR
+        store = app.store("kept")
+        rows = dict(store.all())
+        # A cut more may be needed for what became due with the last record.
+        for _ in range(40):
+            if app.wait(timeout=0.02):
+                break
+            rows = dict(store.all())
+    return rows
+
+
+def write(broker: EmbeddedBroker, rows: list[Row]) -> None:
+    page = [(partition, key.encode(), b"\0\0\0\0\0\0\0\1", time) for key, time, partition in rows]
+    broker.produce_many("in", page)
+
+
+def inputs(seed: int, count: int) -> list[Row]:
+    chance = random.Random(seed)  # noqa: S311  # the same each time
+    rows = []
+    for at in range(count):
+        partition = chance.randrange(PARTITIONS)
+        time = 10_000_000 - partition * BEHIND + at * 10 + chance.randrange(-300, 300)
+        rows.append((f"{partition}-{chance.randrange(60)}", time, partition))
+    return rows
+
+
+def alive(rows: list[Row], ttl: int = TTL) -> set[str]:
+    """The keys whose last row is younger than the ttl, by the time of its partition."""
+    highest: dict[int, int] = {}
+    last: dict[str, tuple[int, int]] = {}
+    for key, time, partition in rows:
+        highest[partition] = max(highest.get(partition, -1), time)
+        last[key] = (time, partition)
+    return {key for key, (time, partition) in last.items() if time + ttl > highest[partition]}
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("of_stream", [False, True])
+def test_each_partition_has_a_time_of_its_own(tmp_path: Path, lanes: int, of_stream: bool) -> None:
+    """And a restart in the middle goes on, also with another number of lanes and without its disk."""
+    rows = inputs(lanes, 1_200)
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, PARTITIONS)
+        made = topology(of_stream=of_stream)
+        if not of_stream:
+            write(broker, rows[:500])
+            assert set(run(tmp_path, broker, made, lanes)) == alive(rows[:500])
+            write(broker, rows[500:800])
+            assert set(run(tmp_path, broker, made, 5 - lanes)) == alive(rows[:800])
+            shutil.rmtree(tmp_path / "state")
+            write(broker, rows[800:])
+        else:
+            write(broker, rows)
+        found = run(tmp_path, broker, made, lanes)
+        told = {(row.key or b"").decode(): row.value for row in broker.read("out")}
+    if of_stream:
+        # The time of a count's row is the highest of its records.
+        rows = [
+            (key, max(time for other, time, _ in rows[: at + 1] if other == key), partition)
+            for at, (key, time, partition) in enumerate(rows)
+        ]
+    assert set(found) == alive(rows)
+    assert {key for key, value in told.items() if value is not None} == set(found)
+
+
+def test_a_store_that_gets_a_ttl_later(tmp_path: Path) -> None:
+    rows = inputs(7, 400)
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, PARTITIONS)
+        write(broker, rows)
+        before = run(tmp_path, broker, topology(None, of_stream=True), 2)
+        assert set(before) == {key for key, _, _ in rows}
+        later = [(f"{partition}-later", 90_000_000, partition) for partition in range(PARTITIONS)]
+        write(broker, later)
+        found = run(tmp_path, broker, topology(of_stream=True), 3)
+        assert set(found) == {key for key, _, _ in later}
+
+
+def test_a_ttl_that_was_off_for_a_release(tmp_path: Path) -> None:
+    """Rows of that time expire too, although timers of the time before are there."""
+    rows = inputs(8, 300)
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, PARTITIONS)
+        write(broker, rows)
+        assert set(run(tmp_path, broker, topology(), 2)) == alive(rows)
+        between = [(f"{partition}-between", 50_000_000, partition) for partition in range(PARTITIONS)]
+        write(broker, between)
+        run(tmp_path, broker, topology(None), 2)
+        later = [(f"{partition}-later", 90_000_000, partition) for partition in range(PARTITIONS)]
+        write(broker, later)
+        assert set(run(tmp_path, broker, topology(), 3)) == {key for key, _, _ in later}
+
+
+APP = """
+import sys
+from pathlib import Path
+import stoatflow as sf
+
+folder = Path(sys.argv[1])
+builder = sf.StreamsBuilder()
+kept = sf.Materialized("kept", ttl="40ms", ttl_forward=True)
+builder.table("in", key=str, value=bytes, store=kept).to_stream().to("out")
+config = {"application.id": "app", "state.dir": str(folder / "state"), "lanes.count": int(sys.argv[2])}
+with sf.EmbeddedBroker(folder / "broker") as broker, sf.StoatFlow(builder.build(), config, broker=broker) as app:
+    while not (str(app.state) == "RUNNING" and app.lag() == 0):
+        if app.wait(timeout=0.02):
+            raise SystemExit(1)
+"""
+PLACES = ["lane.barrier", "lane.seal", "commit.before-changelog", "commit.before-commit", "commit.during-apply"]
+
+
+def life(folder: Path, lanes: int, failpoints: str = "") -> tuple[int, str]:
+    """One life of the application, until nothing is left or it is killed."""
+    environ = os.environ | {
+        "STOATFLOW_FAILPOINTS": failpoints,
+        "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
+        "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-c", APP, str(folder), str(lanes)]
+    ended = subprocess.run(command, env=environ, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_kill_there_loses_and_doubles_no_tombstone(tmp_path: Path, place: str) -> None:
+    def written(first: int, last: int) -> None:
+        with EmbeddedBroker(tmp_path / "broker") as broker:
+            for topic in ("in", "out"):
+                broker.create_topic(topic, 1)
+            broker.produce_many("in", ((0, f"k{n}".encode(), b"x", n) for n in range(first, last)))
+
+    written(0, 60)
+    code, errors = life(tmp_path, 1)
+    assert code == 0, errors
+    written(60, 120)
+    code, errors = life(tmp_path, 3, f"{place}={'kill:150' if place == 'commit.during-apply' else 'kill'}")
+    assert code == -signal.SIGKILL, errors
+    written(500, 501)
+    code, errors = life(tmp_path, 2)
+    assert code == 0, errors
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        told = [((row.key or b"").decode(), row.value, row.timestamp) for row in broker.read("out")]
+    expected = [(f"k{n}", b"x", n) for n in (*range(120), 500)] + [(f"k{n}", None, n + 40) for n in range(120)]
+    assert sorted(told, key=repr) == sorted(expected, key=repr)

@@ -1,0 +1,70 @@
+"""A topology in triggers, as the streaming twin runs it, in this process: cells in a dict for Spark's state.
+
+Gives: what came out of all triggers, and what stores hold at the end. Engines end in the middle, as with a restart.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import twin_vectors
+
+from conformance.runner import Case
+from stoatflow import Topology
+from stoatflow.spark.twin import faithful, resumed
+from stoatflow.spark.twin.cutting import cut
+from stoatflow.spark.twin.kept import Kept
+from stoatflow.spark.twin.resumed import Resumed
+
+SIZE = 3
+"""Records of a trigger."""
+EVERY = 2
+"""The engines end after every so manieth trigger."""
+
+
+class Cells:
+    """What a MapState of Spark does."""
+
+    def __init__(self) -> None:
+        self.data: dict[int, bytes] = {}
+        self.get = self.data.get
+
+    def put(self, number: int, data: bytes) -> None:
+        self.data[number] = data
+
+    def remove(self, number: int) -> None:
+        del self.data[number]
+
+
+def end_engines() -> None:
+    """Do what the end of the worker processes does."""
+    for place in list(resumed._ENGINES):
+        resumed._end(place)
+    resumed._TOPOLOGIES.clear()
+
+
+def run(case: Case, topology: Topology) -> twin_vectors.Rows:
+    """Run a vector trigger by trigger."""
+    faithful.check(topology, streaming=True)
+    parts = [(part, Resumed("test", twin_vectors.work_of(part, case))) for part in cut(topology)]
+    cells: dict[tuple[int, int], Cells] = {}
+    rows: twin_vectors.Rows = []
+    for number, first in enumerate(range(0, len(twin_vectors.inputs(case)), SIZE)):
+        made: twin_vectors.Rows = []
+        for part, tasks in parts:
+            records = [r for r in twin_vectors.records_of(part, case, made) if first <= _order(r[6]) < first + SIZE]
+            for task, group in itertools.groupby(records, key=lambda record: record[0]):
+                kept = Kept(cells.setdefault((part.number, task), Cells()), tasks.keeping)
+                made += list(tasks.trigger(task, group, kept))
+        rows += made
+        if number % EVERY == EVERY - 1:
+            end_engines()
+    end_engines()
+    for (number, task), cell in cells.items():
+        tasks = parts[number][1]
+        rows += list(tasks.store_rows(task, Kept(cell, tasks.keeping).rows()))
+    return rows
+
+
+def _order(place: bytes) -> int:
+    return int.from_bytes(place[1:9], "big")
