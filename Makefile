@@ -21,10 +21,10 @@ MINUTES ?= 30
 LISTENER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark lint \
-	test-recovery sim-long fuzz chaos soak versus bench-latency bench-restore bench-charts bench-timers \
+.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
+	test-console test-recovery test-long sim-long fuzz chaos soak versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-functions \
-	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check clean
+	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,18 +78,34 @@ test-spark: ## loading and reconciling with PySpark (needs Java)
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel spark
 
+test-ports: ## install Faust, Quix Streams and Bytewax, and run their programs beside the ports (needs Java and Maven)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel ports
+
 lint: ## rustfmt, clippy, tidy, ruff, mypy --strict, stubtest
 	@scripts/setup.sh build dev
 	@scripts/rocksdb.sh
 	@scripts/test.sh lint-rust wheel lint-python
+
+test-console: ## the live page in a headless Chromium (installs Debian's if there is none)
+	@scripts/setup.sh chromium build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel console
 
 test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a crash at every epoch; longer random searches
 	@scripts/setup.sh build dev
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel recovery
 
+test-long: ## kills, faults and restarts of brokers that take half a minute or more each (needs Java and Maven)
+	@scripts/setup.sh java maven build dev spark
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel long
+
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_TEST_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-sim -- --nocapture
+	@STOATFLOW_TEST_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-log --lib nothing_is_lost
 
 fuzz: rocksdb ## damaged bytes for all that reads bytes from outside, new ones each time (MINUTES=30, SEED=)
 	@STOATFLOW_TEST_FUZZ_SECONDS=$$(($(MINUTES) * 4)) $(if $(SEED),STOATFLOW_TEST_FUZZ_SEED=$(SEED)) \
@@ -168,15 +184,19 @@ docs: wheel ## write the generated pages of docs/reference again; runs the vecto
 	@STOATFLOW_TEST_RESULTS=write $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/conformance/test_vectors.py
 	@$(VENV)/bin/python scripts/parity.py
 
-docs-check: ## run every code block of the pages, check links and generated pages
-	@scripts/setup.sh build dev examples
+docs-site: ## build the site of docs/ into build/site; links, anchors and pages that lead nowhere are errors
+	@scripts/setup.sh build docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
+
+docs-check: ## run every code block of the pages, check links, generated pages and the site
+	@scripts/setup.sh build dev examples docs
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python scripts/reference.py --check
 	@$(VENV)/bin/python scripts/pictures.py --check
 	@$(VENV)/bin/python scripts/dashboard.py --check
 	@$(VENV)/bin/python scripts/parity.py --check
-	@$(VENV)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_examples.py
+	@$(VENV)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_site.py tests/python/test_examples.py
 
 clean: ## remove what was built inside the clone; never the cache outside
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache $(VENV)

@@ -52,8 +52,7 @@ def on_embedded_topics() -> list[tuple[str, dict[str, object]]]:
         for order in ORDERS:
             broker.produce("orders", None, json.dumps(order).encode())
         with sf.StoatFlow(topology, {"application.id": "json-filter-example"}, broker=broker) as app:
-            while app.state != sf.State.RUNNING or app.lag() > 0:
-                app.wait("20ms")
+            app.wait_until(caught_up=True)
         return [
             ((record.key or b"").decode(), json.loads(record.value or b"null"))
             for record in broker.read("large-orders")

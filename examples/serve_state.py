@@ -11,7 +11,7 @@ import asyncio
 import json
 import tempfile
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -39,7 +39,7 @@ def api(orders: StoatFlow) -> FastAPI:
     """Routes that read the stores of an application, which starts and ends with the server."""
 
     @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
+    async def running(_: FastAPI) -> AsyncGenerator[None, None]:
         async with orders:
             yield
 

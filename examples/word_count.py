@@ -35,8 +35,7 @@ def on_embedded_topics() -> dict[str, int]:
         # The topics are gone at the end, so the state must not outlive them either.
         config = {"application.id": "word-count-example", "default.dsl.store": "in_memory"}
         with sf.StoatFlow(topology, config, broker=broker) as app:
-            while app.state != sf.State.RUNNING or app.lag() > 0:
-                app.wait("20ms")
+            app.wait_until(caught_up=True)
         last: dict[str, int] = {}
         for record in broker.read("counts"):
             if record.key is not None and record.value is not None:

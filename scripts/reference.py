@@ -1,33 +1,36 @@
 """Write the pages of docs/reference that the engine knows best: `reference.py`, or `reference.py --check`.
 
-Takes: the tables of the native module, and that of the batch twin. Gives: settings.md, streams-config.md, errors.md and
-spark.md; with `--check` exit code 1 if they are stale. Never: knows a setting or an error itself.
+Takes: the tables of the native module, those of the twins on Spark, those of `stoatflow explain`, and the headings of
+the decisions. Gives: settings.md, streams-config.md, errors.md, metrics.md, spark.md, adr/README.md, and the part of
+them that the package carries, measured.json; with `--check` exit code 1 if they are stale. Never: knows a setting or an
+error itself.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import measured
+
 from stoatflow import errors
 from stoatflow._runtime.bridge import error_kinds, settings_schema, streams_config_markdown
+from stoatflow.explain.causes import CAUSES
+from stoatflow.explain.known import TYPES
 from stoatflow.spark.twin import faithful
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ROOT / "docs" / "reference"
+DOCS = ROOT / "docs"
+PAGES = DOCS / "reference"
+MEASURED = ROOT / "python" / "stoatflow" / "explain" / "measured.json"
 TESTS = ROOT / "tests"
 NOTE = "<!-- Written by `make docs` (scripts/reference.py) from the engine's own tables. Edits here are lost. -->"
-
-TYPES = {
-    "Text": "text",
-    "Path": "path",
-    "Bool": "`true` or `false`",
-    "Choice": "a word",
-    "Count": "whole number",
-    "Duration": "milliseconds",
-    "Size": "bytes",
-}
 
 
 def settings_page() -> str:
@@ -69,7 +72,11 @@ they are refused. Names that nobody knows are always refused. How to move an app
 
 def errors_page() -> str:
     """Return the page of all errors."""
-    rows = [f"| {_class(kind)} | `{kind}` | {_meaning(kind)} | {_cell(action)} |" for kind, action in error_kinds()]
+    rows = [
+        f"| [{_class(kind)}](#{_anchor(kind)}) | `{kind}` | {_meaning(kind)} | {_exit_code(kind)} |"
+        for kind, _, _ in error_kinds()
+    ]
+    sections = [line for kind, action, _ in error_kinds() for line in _error_section(kind, action)]
     return "\n".join(
         [
             "# Errors",
@@ -87,51 +94,170 @@ def errors_page() -> str:
             "of [`map_batches`](../guide/arrow.md). `WorkerError` is what a worker answered instead of a result:",
             "`on_error` of an [`offload`](../guide/offload.md) gets it.",
             "",
-            "| class | kind | what happened | what to do, unless the message knows better |",
+            "On the command line an error ends with a line such as `more: stoatflow explain fenced`. `stoatflow",
+            "explain` says without a network what stands here, by the class or the kind.",
+            "",
+            "| class | kind | what happened | exit code |",
             "|---|---|---|---|",
+            *rows,
+            "",
+            *sections,
+        ]
+    )
+
+
+def _error_section(kind: str, action: str) -> list[str]:
+    causes = CAUSES[kind]
+    return [
+        f"## {_class(kind)}",
+        "",
+        _meaning(kind),
+        "",
+        "Usual causes:",
+        "",
+        *(line for cause in causes.usual for line in _wrapped(f"- {cause}", "  ")),
+        "",
+        *_wrapped(f"What to do, unless the message knows better: {action}."),
+        "",
+        "How to see it:",
+        "",
+        *(line for place in causes.see for line in _wrapped(f"- {place}", "  ")),
+        f"- [{_title(causes.page)}](../{causes.page})",
+        "",
+    ]
+
+
+def _wrapped(text: str, further: str = "") -> list[str]:
+    return textwrap.wrap(text, 110, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)
+
+
+def _title(page: str) -> str:
+    """Return the heading that a page, or a section of one, has."""
+    file, _, anchor = page.partition("#")
+    headings = re.findall(r"^#+ (.*)$", (DOCS / file).read_text("utf-8"), flags=re.MULTILINE)
+    if not anchor:
+        return str(headings[0])
+    return str(next(each for each in headings if re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") == anchor))
+
+
+def metrics_page() -> str:
+    """Return the page of metrics, and of why records are dropped."""
+    return "\n".join(
+        [
+            "# Drops and metrics",
+            "",
+            NOTE,
+            "",
+            "`/metrics` of the [admin port](admin.md#metrics) gives all of this; that page says which to watch first,",
+            "and [monitoring](../guide/monitoring.md) has alerts and a dashboard. `stoatflow explain NAME` says the",
+            "same without a network.",
+            "",
+            "## Why records are dropped",
+            "",
+            "Nothing is dropped silently: `stoatflow_dropped_records_total` counts by node and by one of these",
+            "reasons.",
+            "",
+            "| reason | |",
+            "|---|---|",
+            *(f"| `{name}` | {_cell(text)} |" for name, text in measured.drops()),
+            "",
+            "## Metrics",
+            "",
+            "Each carries the label `application_id`, but for those of the process.",
+            "",
+            "| name | type | |",
+            "|---|---|---|",
+            *(f"| `{name}` | {kind} | {_cell(text)} |" for name, kind, text in measured.metrics()),
+            "",
+        ]
+    )
+
+
+def decisions_page() -> str:
+    """Return the list of decisions."""
+    rows = []
+    for page in sorted((DOCS / "adr").glob("[0-9]*.md")):
+        text = page.read_text("utf-8")
+        number, _, title = text.splitlines()[0].removeprefix("# ").partition(": ")
+        date = re.search(r"\d{4}-\d\d-\d\d", text.partition("\n## ")[0])
+        if number != "0000":  # the template
+            rows.append(f"| [{number}]({page.name}) | {_cell(title)} | {'' if date is None else date[0]} |")
+    return "\n".join(
+        [
+            "# Decisions",
+            "",
+            NOTE.replace("the engine's own tables", "the pages themselves"),
+            "",
+            "What was not obvious, with the reasons, and what spoke against.",
+            "",
+            "| | decision | date |",
+            "|---|---|---|",
             *rows,
             "",
         ]
     )
 
 
+def measured_table() -> str:
+    """Return what the package carries of the engine's source."""
+    table = {"drops": measured.drops(), "metrics": measured.metrics()}
+    return json.dumps(table, ensure_ascii=False, indent=1) + "\n"
+
+
 def spark_page() -> str:
-    """Return the page of what the batch twin does the same, with a difference, or not at all."""
-    rows = [f"| `{name}` | {_verdict(verdict)} |" for name, verdict in faithful.OPERATORS.items()]
-    others = [f"| {name} | {_verdict(verdict)} |" for name, verdict in faithful.OTHERS.items()]
-    listed = (TESTS / "spark" / "twin_differs.txt").read_text("utf-8").splitlines()
+    """Return the page of what the twins on Spark do the same, with a difference, or not at all."""
+    return "\n".join(
+        [
+            "# What the twins on Spark do the same",
+            "",
+            NOTE,
+            "",
+            "[The batch twin](../guide/outgrow-one-machine.md) and",
+            "[the streaming twin](../guide/outgrow-one-machine.md#as-a-stream) run the same engine in Spark's tasks.",
+            "What can't be the same there is refused by name, before the first record.",
+            "",
+            *_same(
+                "batch", "twin_differs.txt", "records by key in their order with timestamps and headers, and stores"
+            ),
+            *_same("streaming", "stream_differs.txt", "three records in a trigger, with restarts between triggers"),
+            "## Operators",
+            "",
+            "| operator | batch | streaming |",
+            "|---|---|---|",
+            *(_verdicts(f"`{name}`", name) for name in faithful.OPERATORS),
+            "",
+            "## Settings and the rest",
+            "",
+            "| what | batch | streaming |",
+            "|---|---|---|",
+            *(_verdicts(name, name) for name in faithful.OTHERS),
+            "",
+        ]
+    )
+
+
+def _same(twin: str, file: str, how: str) -> list[str]:
+    """Give how many vectors come out the same, and why others don't."""
+    listed = (TESTS / "spark" / file).read_text("utf-8").splitlines()
     differs = [line for line in listed if line and not line.startswith("#")]
     count = len(list((TESTS / "conformance" / "vectors").glob("*.json")))
     same = count - len(differs)
     why = Counter(line.partition(": ")[2] for line in differs)
-    return "\n".join(
-        [
-            "# What the batch twin does the same",
-            "",
-            NOTE,
-            "",
-            "[The batch twin](../guide/outgrow-one-machine.md) runs the same engine in Spark's tasks. What can't be",
-            "the same there is refused by name, before the first record.",
-            "",
-            f"**{same} of the {count} recorded vectors of Kafka Streams ({same / count:.0%}) come out the same**:",
-            "records by key in their order with timestamps and headers, and stores at the end. The others:",
-            "",
-            *(f"- {reason}: {number}" for reason, number in why.items()),
-            "",
-            "## Operators",
-            "",
-            "| operator | |",
-            "|---|---|",
-            *rows,
-            "",
-            "## Settings and the rest",
-            "",
-            "| what | |",
-            "|---|---|",
-            *others,
-            "",
-        ]
-    )
+    share = f"{same} of the {count} recorded vectors of Kafka Streams ({same / count:.0%})"
+    return [
+        f"**{share} come out the same on the {twin} twin**:",
+        f"{how}. The others:",
+        "",
+        *(f"- {reason}: {number}" for reason, number in why.items()),
+        "",
+    ]
+
+
+def _verdicts(shown: str, name: str) -> str:
+    batch = faithful.OPERATORS.get(name) or faithful.OTHERS[name]
+    streaming = faithful.STREAMING.get(name, batch)
+    second = "as the batch" if streaming == batch and batch.what != faithful.SAME else _verdict(streaming)
+    return f"| {shown} | {_verdict(batch)} | {second} |"
 
 
 def _verdict(verdict: faithful.Verdict) -> str:
@@ -144,13 +270,20 @@ def pages() -> dict[Path, str]:
         PAGES / "settings.md": settings_page(),
         PAGES / "streams-config.md": streams_config_page(),
         PAGES / "errors.md": errors_page(),
+        PAGES / "metrics.md": metrics_page(),
+        DOCS / "adr" / "README.md": decisions_page(),
+        MEASURED: measured_table(),
         PAGES / "spark.md": spark_page(),
     }
 
 
 def stale() -> list[str]:
     """Return the names of pages that don't hold what they must."""
-    return [page.name for page, text in pages().items() if not page.is_file() or page.read_text("utf-8") != text]
+    return [
+        str(page.relative_to(ROOT))
+        for page, text in pages().items()
+        if not page.is_file() or page.read_text("utf-8") != text
+    ]
 
 
 def _default(default: str | None) -> str:
@@ -159,6 +292,14 @@ def _default(default: str | None) -> str:
 
 def _class(kind: str) -> str:
     return f"`{errors.ERRORS_BY_KIND[kind].__name__}`"
+
+
+def _anchor(kind: str) -> str:
+    return errors.ERRORS_BY_KIND[kind].__name__.lower()
+
+
+def _exit_code(kind: str) -> int:
+    return errors.ERRORS_BY_KIND[kind].exit_code
 
 
 def _meaning(kind: str) -> str:
@@ -174,11 +315,11 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         found = stale()
         for name in found:
-            print(f"docs/reference/{name} is stale; run: make docs", file=sys.stderr)
+            print(f"{name} is stale; run: make docs", file=sys.stderr)
         return 1 if found else 0
     for page, text in pages().items():
         page.write_text(text, "utf-8")
-        print(f"written: docs/reference/{page.name}")
+        print(f"written: {page.relative_to(ROOT)}")
     return 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the machine, makes the virtual environment and installs what the named extras need.
 #
-#   scripts/setup.sh [build] [test] [spark] [dev] [examples] [java] [maven] [prometheus]
+#   scripts/setup.sh [build] [test] [spark] [dev] [examples] [docs] [typing] [java] [maven] [prometheus] [chromium]
 #
 # `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine has them.
 # `prometheus` fetches it into the cache, once and without root, where the machine has none.
@@ -80,6 +80,19 @@ except RuntimeError as error:
 PYTHON
 }
 
+# A browser is too much for the cache: it comes from the system's packages.
+check_chromium() {
+    local name
+    for name in chromium chromium-browser google-chrome chrome; do
+        ! command -v "$name" >/dev/null || return 0
+    done
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "installing Chromium with apt-get"
+        apt-get install --yes --quiet chromium >/dev/null && return 0
+    fi
+    fail "there is no Chromium. Debian, Ubuntu: sudo apt-get install chromium"
+}
+
 # One stamp per group, holding what was installed: a changed requirement installs again.
 install() {
     local group=$1 stamp=$VENV/.installed-$1
@@ -113,11 +126,12 @@ for extra in "$@"; do
     case $extra in
         java | maven) check_tool "$extra" broker.java_home ;;
         prometheus) check_tool "$extra" monitoring.finding ;;
+        chromium) check_chromium ;;
     esac
 done
 for extra in "$@"; do
     case $extra in
-        build | java | maven | prometheus) ;;
+        build | java | maven | prometheus | chromium) ;;
         *) install_extra "$extra" ;;
     esac
 done

@@ -3,12 +3,16 @@
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
-#                                    oracle kafka integration spark; and recovery, which takes longer
+#                                    oracle kafka integration spark; and recovery, long, ports and console,
+#                                    which take longer or need more installed
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
 ALL=(lint-rust rust wheel lint-python python conformance oracle kafka integration spark)
 STEPS=("${@:-${ALL[@]}}")
+
+# Always of the whole workspace: of a part of it, other features are on, and everything is compiled again.
+CARGO_TEST=(cargo --config scripts/tests.toml test --profile checked --locked --workspace --exclude stoatflow-python)
 
 pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
 
@@ -16,14 +20,14 @@ step_lint_rust() { scripts/lint.sh rust; }
 
 # The whole engine without a Python interpreter (law 8): unit tests, contract suites, simulation seeds.
 # With assertions and overflow checks on.
-step_rust() { cargo test --profile checked --locked --workspace --exclude stoatflow-python; }
+step_rust() { "${CARGO_TEST[@]}"; }
 
 step_wheel() { scripts/wheel.sh; }
 
 step_lint_python() { scripts/lint.sh python; }
 
 step_python() {
-    scripts/setup.sh examples bench
+    scripts/setup.sh examples bench docs typing
     pytest -n 2 tests/python
     # A process of its own: the benchmarks are scripts beside each other, which find each other by their folder. Those
     # that need a broker are in the step `integration`.
@@ -32,12 +36,13 @@ step_python() {
     pytest --benchmark-disable benches/border
 }
 
-step_conformance() { pytest -n 2 tests/conformance tests/semantics; }
+# Of the ports of other libraries' programs only what needs none of these libraries.
+step_conformance() { pytest -n 2 tests/conformance tests/semantics tests/ports/test_ported.py; }
 
 # The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours runs too. Then it runs
 # on a broker, over partitions whose times differ.
 step_oracle() {
-    pytest tests/oracle
+    pytest -n 2 tests/oracle
     pytest tests/skew
 }
 
@@ -46,6 +51,10 @@ step_recovery() {
     STOATFLOW_TEST_RECOVERY=all pytest -n 2 tests/conformance/test_recovery.py
     STOATFLOW_TEST_RANDOM_EXAMPLES=${STOATFLOW_TEST_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py tests/oracle
 }
+
+# Faust, Quix Streams and Bytewax, each in an environment of its own in the cache: their programs again, on a real
+# broker where they need one, beside what was recorded of them.
+step_ports() { pytest tests/ports; }
 
 # The Rust side against a real broker. The broker ends when its standard input closes, also if this script dies.
 step_kafka() {
@@ -59,7 +68,7 @@ step_kafka() {
     if IFS= read -r bootstrap <&9; then
         echo "    a broker runs at $bootstrap"
         STOATFLOW_TEST_BOOTSTRAP=$bootstrap \
-            cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka 8>&- 9<&- || code=$?
+            "${CARGO_TEST[@]}" --test kafka 8>&- 9<&- || code=$?
     else
         echo "    the broker did not start; its message is above" >&2
         code=1
@@ -71,16 +80,16 @@ step_kafka() {
     # The contract again, by both clients, while requests are lost, late and refused. librdkafka's producer fails after
     # an end of a transaction without an answer, which an application restarts after, and the contract doesn't.
     "$PY" tests/integration/broker/through_proxy.py 7 \
-        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_on_kafka
+        "${CARGO_TEST[@]}" --test kafka contract_on_kafka
     "$PY" tests/integration/broker/through_proxy.py 7 --spare END_TXN \
-        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_through_librdkafka
+        "${CARGO_TEST[@]}" --test kafka contract_through_librdkafka
     # The contract again, encrypted and with users.
     "$PY" tests/integration/broker/through_listeners.py SASL_SSL_SCRAM,MTLS \
-        cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka contract_on_kafka
+        "${CARGO_TEST[@]}" --test kafka contract_on_kafka
 }
 
-# Three at a time, each with a broker of its own: they mostly wait, for brokers and for time-outs. What the
-# long runs of kills say comes at the end. Those that assert how fast something is come last and alone.
+# Three at a time with the runs of kills, each with a broker of its own: with one more a machine of two cores starves,
+# and time-outs fail. What the kills say comes at the end. Those that assert how fast something is come last and alone.
 step_integration() {
     local code=0
     # Not local: the trap outlives the function. Each step is a shell of its own.
@@ -91,7 +100,7 @@ step_integration() {
     # `wait` fails with what chaos was stopped by, and `set -e` would end the trap before it shows what was said.
     trap '{ kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; } || true; cat "$said"; rm -f "$said"' EXIT
     # Those in a group share a cluster of several brokers, so one process takes them all.
-    pytest -n 2 --dist loadgroup --durations=12 -m "not alone" tests/integration \
+    pytest -n 2 --dist loadgroup --durations=60 -m "not alone and not long" tests/integration \
         --ignore=tests/integration/chaos || code=$?
     # Those of the benchmarks that need a broker, one for all of them: the others are in the step `python`.
     pytest -m "broker and not slow" benches/versus || code=$?
@@ -99,6 +108,12 @@ step_integration() {
     pytest -m alone tests/integration || code=$?
     return "$code"
 }
+
+# Not with every change: the long siblings of what the step `integration` runs.
+step_long() { pytest -n 2 --dist loadgroup --durations=20 -m long tests/integration; }
+
+# The console in a headless Chromium.
+step_console() { pytest tests/console; }
 
 # A process of its own: PySpark leaves a JVM and its sockets behind.
 step_spark() { pytest tests/spark; }
@@ -118,12 +133,17 @@ for step in "${STEPS[@]}"; do
 done
 
 # Said now, not after half an hour of compiling.
-if runs oracle recovery kafka integration spark; then
+if runs oracle recovery long ports kafka integration spark; then
     scripts/setup.sh java maven
 fi
 if runs integration; then
     scripts/setup.sh prometheus
 fi
+
+# What tests leave behind goes with this folder, also what a process that was killed has left: RocksDB allocates ahead.
+TMPDIR=$(mktemp -d)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 
 use_built_rocksdb
 began=$SECONDS

@@ -48,6 +48,7 @@ def main() -> None:
             flats.pipe("mill lane", {"size": 60, "price": 250})
             flats.pipe("park view", {"size": 100, "price": 420})
         for street, flat in driver.output("cheap-flats", str, dict).read_key_values_to_list():
+            assert flat is not None
             print(f"{street}: {flat['price']} instead of {flat['expected']}")
 
 

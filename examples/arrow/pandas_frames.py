@@ -43,6 +43,7 @@ def main() -> None:
             visits.pipe("ann", {"page": "/shop/cups", "seconds": 75.5})
             visits.pipe("cyd", {"page": "/shop/tea"})
         for user, visit in driver.output("shop-visits", str, dict).read_key_values_to_list():
+            assert visit is not None
             print(user, visit["page"], visit["seconds"], visit["length"])
 
 

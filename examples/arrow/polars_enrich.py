@@ -47,6 +47,7 @@ def main() -> None:
             for sensor, celsius in (("roof", 31.5), ("cellar", 14.0), ("hall", 21.0)):
                 readings.pipe(sensor, {"sensor": sensor, "celsius": celsius, "at": noon.isoformat()})
         for sensor, reading in driver.output("warm-readings", str, dict).read_key_values_to_list():
+            assert reading is not None
             print(sensor, reading["fahrenheit"], reading["hour"], reading["at"])
 
 

@@ -62,6 +62,7 @@ def main() -> None:
             payments.pipe("cyd", {"amount": 700, "abroad": False, "hour": 15})
         for topic in ("suspicious-payments", "payments-scored"):
             for user, payment in driver.output(topic, str, dict).read_key_values_to_list():
+                assert payment is not None
                 print(f"{topic}: {user} {payment['amount']}")
 
 

@@ -23,7 +23,7 @@ def build() -> sf.Topology:
         .suppress(sf.Suppressed.until_window_closes(), name="final-counts")
         .filter(lambda windowed, count: count < 3)
         .to_stream(lambda windowed, count: windowed.key)
-        .filter(lambda user, count: count is not None)
+        .filter(sf.value.is_not_null())
         .to("alerts", key=str, value=int)
     )
     return builder.build()

@@ -49,8 +49,10 @@ def main() -> None:
         views.pipe("ann", {"page": "about"}, timestamp=8 * DAY)
         views.pipe("eve", {"page": "index"}, timestamp=8 * DAY)
         latest: dict[tuple[str, int], int] = {}
-        for record in driver.output("streams-pageviewstats-output", str, dict):
-            latest[record.key, record.value["from"]] = record.value["count"]
+        for region, stats in driver.output("streams-pageviewstats-output", str, dict).read_key_values_to_list():
+            assert region is not None
+            assert stats is not None
+            latest[region, stats["from"]] = stats["count"]
         for (region, day), count in sorted(latest.items()):
             print(f"{region}, seven days from day {day}: {count}")
 

@@ -7,6 +7,7 @@ join), and orders get the names of their products (join by foreign key).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import stoatflow as sf
@@ -18,7 +19,7 @@ def build() -> sf.Topology:
     builder = sf.StreamsBuilder()
     cart, purchases, wishes = (builder.stream(topic, key=str, value=str) for topic in ("cart", "purchases", "wishes"))
 
-    def keep(kind: str) -> Any:
+    def keep(kind: str) -> Callable[[str, str, dict[str, Any]], dict[str, Any]]:
         return lambda customer, item, agg: {**agg, kind: [*agg.get(kind, []), item]}
 
     (
@@ -36,7 +37,7 @@ def build() -> sf.Topology:
         .windowed_by(sf.SessionWindows("5m", grace="0s"))
         .count(store="sessions")
         .to_stream(lambda windowed, count: windowed.key)
-        .filter(lambda customer, count: count is not None)
+        .filter(sf.value.is_not_null())
         .to("session-sizes", key=str, value=int)
     )
 

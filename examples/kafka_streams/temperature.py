@@ -41,6 +41,7 @@ def main() -> None:
         for second, degrees in ((0, 19), (1, 25), (4, 22), (6, 17), (11, 31)):
             readings.pipe("sensor", degrees, timestamp=second * 1000)
         for record in driver.output("iot-temperature-max", sf.Serdes.time_windowed(str, "5s"), sf.Serdes.int64()):
+            assert record.key is not None
             print(show(record.key, record.value))
 
 

@@ -22,7 +22,7 @@ class WordCountProcessor(Processor[str, str, str, str]):
 
     def process(self, record: Record[str, str]) -> None:
         """Count."""
-        for word in record.value.lower().split():
+        for word in (record.value or "").lower().split():
             self.counts.put(word, (self.counts.get(word) or 0) + 1)
 
     def forward_all(self, time: int) -> None:

@@ -1,0 +1,40 @@
+"""The tables of what an application counts, read from the engine's source: why records are dropped, and metrics.
+
+Takes the Rust files that define them. Gives names with their texts. `reference.py` writes them into the package, for
+`stoatflow explain`, and into the page of metrics; a test compares them with what a running application gives.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+CRATES = Path(__file__).resolve().parents[1] / "crates"
+ADMIN = CRATES / "engine" / "src" / "admin"
+REASON = re.compile(r'((?:^/// .*\n)+)pub const \w+: &str = "(\w+)";', re.MULTILINE)
+HANDLED = re.compile(r'\(Self::(\w+), (true|false)\) => "(\w+)"')
+FAMILY = re.compile(r'\.(counter|gauge|durations|encode_descriptor)\(\s*"(\w+)",\s*"([^"]+)"')
+TYPES = {"durations": "histogram", "encode_descriptor": "info"}
+ENDINGS = {"counter": "_total", "info": "_info"}
+
+
+def drops() -> list[tuple[str, str]]:
+    """Return the reasons for which records are dropped."""
+    source = (CRATES / "operators" / "src" / "support" / "dropped.rs").read_text("utf-8")
+    found = [(name, " ".join(text.replace("///", "").split())) for text, name in REASON.findall(source)]
+    handlers = (CRATES / "core" / "src" / "handler.rs").read_text("utf-8")
+    for where, dead_letter, name in HANDLED.findall(handlers):
+        became = "it went to a dead-letter topic" if dead_letter == "true" else "its handler left it out"
+        found.append((name, f"It failed in {where.lower()}, and {became}."))
+    return found
+
+
+def metrics() -> list[tuple[str, str, str]]:
+    """Return name, type and text of each metric, by name."""
+    found = []
+    for file in [ADMIN / "metrics.rs", *(ADMIN / "metrics").glob("*.rs")]:
+        prefix = "" if file.name == "process.rs" else "stoatflow_"
+        for call, name, text in FAMILY.findall(file.read_text("utf-8")):
+            kind = TYPES.get(call, call)
+            found.append((f"{prefix}{name}{ENDINGS.get(kind, '')}", kind, text))
+    return sorted(found)
