@@ -209,6 +209,10 @@ fn permission(code: Code, what: &str, topic: Option<&str>) -> String {
         (Code::TopicAuthorizationFailed, Some(topic)) => {
             format!("grant this user Describe, Read and Write on the topic '{topic}'")
         }
+        (Code::TopicAuthorizationFailed, None) => {
+            "grant this user Describe and Read on the topics that it reads, and Write on those that it writes"
+                .to_owned()
+        }
         (Code::GroupAuthorizationFailed, _) => {
             "grant this user Read on the group named like application.id".to_owned()
         }

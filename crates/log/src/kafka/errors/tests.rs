@@ -69,6 +69,15 @@ fn errors_name_address_topic_and_permission() {
             && refused.contains("grant this user"),
         "{refused}"
     );
+    let unnamed = ErrorContext {
+        topic: None,
+        ..doing
+    };
+    let refused = error(Code::TopicAuthorizationFailed, "denied", unnamed).to_string();
+    assert!(
+        refused.contains("grant this user Describe and Read"),
+        "{refused}"
+    );
     let gone = error(
         Code::AllBrokersDown,
         "1/1 brokers are down",

@@ -4,6 +4,9 @@
 //! whose identity the producer has. Asks again while the answer is "not yet" and there is time. Never knows
 //! of records.
 
+#[cfg(test)]
+mod tests;
+
 use crate::CutEntry;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::native::error_class::{
@@ -23,7 +26,7 @@ use kafka_protocol::messages::txn_offset_commit_request::{
 use kafka_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse, GroupId,
     InitProducerIdRequest, ProduceRequest, ProducerId, TopicName, TransactionalId,
-    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
 use std::sync::Arc;
@@ -50,6 +53,16 @@ const OFFSETS_V2: i16 = 5;
 const END_V2: i16 = 5;
 /// The rules for transactions from which on they are understood.
 const TRANSACTIONS_V2: i16 = 2;
+
+/// The first topic that the coordinator refused with this code.
+pub(in crate::kafka::native) fn refused_topic(
+    answer: &TxnOffsetCommitResponse,
+    code: i16,
+) -> Option<&str> {
+    let refused = (answer.topics.iter())
+        .find(|topic| topic.partitions.iter().any(|p| p.error_code == code))?;
+    Some(refused.name.as_str())
+}
 
 /// How a question ended.
 #[derive(Debug)]
@@ -425,7 +438,7 @@ impl Coordination {
         group: &str,
         cut: &[CutEntry],
         timeout: Duration,
-    ) -> CoordinatorAnswer<()> {
+    ) -> CoordinatorAnswer<TxnOffsetCommitResponse> {
         let clock = SystemClock::new();
         let group_id = || GroupId::from(StrBytes::from_string(group.to_owned()));
         if !self.transactions_v2 {
@@ -438,7 +451,7 @@ impl Coordination {
             let seat = (CoordinatorType::Transaction, id.as_str());
             let added = self.ask(seat, 3, &request, |a| a.error_code, timeout);
             if !matches!(added, CoordinatorAnswer::Done(_)) {
-                return added.map(drop);
+                return added.map(|_| TxnOffsetCommitResponse::default());
             }
         }
         let mut topics: Vec<TxnOffsetCommitRequestTopic> = Vec::new();
@@ -475,7 +488,7 @@ impl Coordination {
             OFFSETS
         };
         let left = timeout.saturating_sub(clock.monotonic());
-        let worst = |answer: &<TxnOffsetCommitRequest as Request>::Response| {
+        let worst = |answer: &TxnOffsetCommitResponse| {
             let codes = || {
                 let parts = answer.topics.iter().flat_map(|t| &t.partitions);
                 parts.map(|p| p.error_code)
@@ -485,7 +498,6 @@ impl Coordination {
             codes().find(|code| *code != 0).unwrap_or(fine)
         };
         self.ask((CoordinatorType::Group, group), most, &request, worst, left)
-            .map(drop)
     }
 
     /// Ends the transaction.

@@ -10,7 +10,9 @@ use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, n
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::wait;
 use crate::kafka::native::producer::accumulator::Accumulator;
-use crate::kafka::native::producer::coordination::{Coordination, CoordinatorAnswer};
+use crate::kafka::native::producer::coordination::{
+    Coordination, CoordinatorAnswer, refused_topic,
+};
 use crate::kafka::native::producer::sender::{
     ASIDE, AT_BROKER, EAGER, KEPT, LOOK, SendError, Sender,
 };
@@ -390,10 +392,11 @@ impl Producer for TransactionalProducer {
         self.drive(true)?;
         let what = "adding offsets to the transaction";
         match self.coordination.offsets(group, cut, timeout) {
-            CoordinatorAnswer::Done(()) => Ok(()),
-            CoordinatorAnswer::Code { code, .. } => {
+            CoordinatorAnswer::Done(_) => Ok(()),
+            CoordinatorAnswer::Code { code, answer, .. } => {
                 let whole = format!("{what} of '{}'", self.coordination.id);
-                Err(self.spoil(code, "refused", &whole, None))
+                let topic = answer.as_ref().and_then(|a| refused_topic(a, code));
+                Err(self.spoil(code, "refused", &whole, topic))
             }
             CoordinatorAnswer::Silence { last, .. } => {
                 self.give_up();
