@@ -105,7 +105,7 @@ test-long: ## kills, faults and restarts of brokers that take half a minute or m
 
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_TEST_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-sim -- --nocapture
-	@STOATFLOW_TEST_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-log --lib nothing_is_lost
+	@STOATFLOW_TEST_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-log --lib -- nothing_is_lost restarts_and_takeovers
 
 fuzz: rocksdb ## damaged bytes for all that reads bytes from outside, new ones each time (MINUTES=30, SEED=)
 	@STOATFLOW_TEST_FUZZ_SECONDS=$$(($(MINUTES) * 4)) $(if $(SEED),STOATFLOW_TEST_FUZZ_SEED=$(SEED)) \
@@ -171,8 +171,8 @@ bench-queries: wheel ## what indexes cost at ingest and restore, and how long lo
 	@$(VENV)/bin/python benches/queries/queries.py $(ARGS)
 
 bench: rocksdb ## the micro benchmarks of the Rust crates: how long the hot rooms, chains and stores take
-	@scripts/cargo.sh bench --locked -p stoatflow-operators -p stoatflow-state
-	@scripts/cargo.sh bench --locked -p stoatflow-engine --bench hot_rooms
+	@scripts/cargo.sh bench --locked -p stoatflow-benches --bench hot_rooms --bench word_count_chain --bench read_field \
+		--bench update --bench ranges --bench limits
 
 bench-instructions: rocksdb ## how many instructions the hot rooms take; fails if one has become dearer (needs valgrind)
 	@scripts/instructions.sh

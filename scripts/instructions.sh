@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Counts the instructions of the rooms on the hot path, with valgrind, and fails if one takes more than its limit.
 #
-# The limits stand in crates/engine/benches/instructions.rs. Its runner is installed into the cache, once.
+# The limits stand in crates/benches/benches/instructions.rs. Its runner is installed into the cache, once.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 use_built_rocksdb
@@ -17,4 +17,4 @@ if [ ! -x "$runner/bin/gungraun-runner" ]; then
     cargo install gungraun-runner --version "=$version" --locked --quiet --root "$runner"
 fi
 export GUNGRAUN_RUNNER=$runner/bin/gungraun-runner
-exec cargo bench --locked -p stoatflow-engine --bench instructions "$@"
+exec cargo bench --locked -p stoatflow-benches --bench instructions "$@"

@@ -12,7 +12,8 @@ ALL=(lint-rust rust wheel lint-python python conformance oracle kafka integratio
 STEPS=("${@:-${ALL[@]}}")
 
 # Always of the whole workspace: of a part of it, other features are on, and everything is compiled again.
-CARGO_TEST=(cargo --config scripts/tests.toml test --profile checked --locked --workspace --exclude stoatflow-python)
+CARGO_TEST=(cargo --config scripts/tests.toml test --release --locked --workspace --exclude stoatflow-python
+    --exclude stoatflow-benches)
 
 pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
 

@@ -44,8 +44,17 @@ fn short(what: &str) -> String {
 
 fn again(seed: u64) -> String {
     format!(
-        "STOATFLOW_TEST_SIM_SEED={seed} cargo test --release -p stoatflow-sim --test simulation seeds -- --nocapture"
+        "STOATFLOW_TEST_SIM_SEED={seed} cargo test --profile checked -p stoatflow-sim --test simulation seeds -- --nocapture"
     )
+}
+
+/// What the simulation trips over is an assertion, often.
+#[test]
+fn assertions_are_on() {
+    assert!(
+        cfg!(debug_assertions),
+        "run scripts/test.sh rust, or add --profile checked"
+    );
 }
 
 /// Seeds that once failed, each with the sentence that says why.

@@ -1,0 +1,1 @@
+//! Benchmarks of the inner steps; they are in `benches/`.
