@@ -13,6 +13,7 @@ use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use stoatflow_core::{Handler, Late};
 
 /// The version of this format; another one is refused.
@@ -416,6 +417,24 @@ impl Parents {
     }
 }
 
+/// What the annotation of a function says of its results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Returned {
+    /// What a built-in serde writes.
+    Builtin(String),
+    /// A pair, such as a key and a value; `None`: anything.
+    Pair {
+        /// Both sides.
+        pair: [Option<Box<Returned>>; 2],
+    },
+    /// Many of a kind; `None`: of any.
+    List {
+        /// One of them.
+        list: Option<Box<Returned>>,
+    },
+}
+
 /// The whole plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -426,6 +445,9 @@ pub struct LogicalPlan {
     pub nodes: Vec<Node>,
     /// Names of the callables: `app.py:12 is_large`.
     pub functions: Vec<String>,
+    /// What annotations say of the results of functions, by their number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub results: BTreeMap<u32, Returned>,
     /// Names of the custom serdes.
     #[serde(default)]
     pub serdes: Vec<String>,

@@ -3,8 +3,9 @@
 //! Takes the checked plan, gives [`Serdes`] by Kafka Streams' rules: serdes flow down from sources,
 //! groupings and materializations, an operation that changes a side forgets its serde, and what is
 //! still unknown where bytes are needed is the plan's default or a finding. Native expressions keep
-//! what is certain of their result. Never guesses what a callable returns.
+//! what is certain of their result. What a callable returns is what its annotation says, unless there is a default.
 
+mod annotated;
 mod as_read;
 mod calls;
 mod expressions;
@@ -510,6 +511,9 @@ impl Pass<'_> {
             (_, Some(default)) => Some(default.clone()),
             (Side::Reported, None) => None,
             (Side::Lost(at), None) => {
+                if let Some(serde) = self.annotated(at, which.ends_with("key")) {
+                    return Some(serde);
+                }
                 let why = self.why(i, at, which);
                 self.problems.at(
                     self.plan,

@@ -245,6 +245,7 @@ fn the_calls_are_these() {
 fn the_format_is_the_committed_one() {
     let mut plan = json!({
         "version": VERSION, "nodes": nodes(), "functions": ["app.py:1 f"], "serdes": ["mine"], "processors": ["P"],
+        "results": {"0": "string", "1": {"pair": ["string", null]}, "2": {"list": {"pair": [null, "json"]}}},
         "default_key": "string", "default_value": "json",
     });
     plan["nodes"]

@@ -15,6 +15,7 @@ from stoatflow.aggregations import Aggregation
 from stoatflow.asynchronous import Awaiting
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
+from stoatflow.plan.annotations import returned
 from stoatflow.plan.defaults import NO_DEFAULTS, SourceDefaults
 from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
 from stoatflow.plan.specs import Spec
@@ -165,12 +166,15 @@ def encode(nodes: Sequence[Node], *, shared: bool = True, defaults: SourceDefaul
     """Give the plan of these nodes. `shared=False`: what two nodes call stands there twice."""
     tables = _Tables(shared=shared, defaults=defaults)
     encoded = [tables.node(at, node) for at, node in enumerate(nodes)]
+    forms = {str(index): returned(call) for index, call in enumerate(tables.functions)}
+    results = {index: form for index, form in forms.items() if form is not None}
     standing = {"default_key": defaults.key, "default_value": defaults.value}
     data = {
         "version": VERSION,
         "nodes": encoded,
         **{name: tables.serde(serde) for name, serde in standing.items() if serde is not None},
         "functions": tables.names,
+        **({"results": results} if results else {}),
         "serdes": [serde.name for serde in tables.serdes],
         "processors": [processor.display for processor in tables.processors],
     }

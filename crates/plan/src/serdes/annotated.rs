@@ -1,0 +1,64 @@
+//! What functions give, as their return annotations say.
+
+use super::Pass;
+use crate::check::Kind;
+use crate::function::Function;
+use crate::logical::{Call, Returned};
+use crate::spec::{Awaiting, SerdeSpec};
+
+impl Pass<'_> {
+    /// The serde for a side of what the function of this node gives.
+    pub(super) fn annotated(&self, at: usize, is_key: bool) -> Option<SerdeSpec> {
+        let call = &self.plan.nodes[at].call;
+        let (Function::Udf(udf) | Function::Async(Awaiting { udf, .. })) = giving(call)? else {
+            return None;
+        };
+        let result = self.plan.results.get(udf)?;
+        match call {
+            Call::Map { .. } => side_of(result, is_key),
+            Call::FlatMap { .. } => side_of(element(result)?, is_key),
+            Call::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
+                side_of(result, is_key)
+            }
+            Call::GroupBy { .. } | Call::SelectKey { .. } => is_key.then(|| serde(result))?,
+            Call::FlatMapValues { .. } => (!is_key).then(|| serde(element(result)?))?,
+            _ => (!is_key).then(|| serde(result))?,
+        }
+    }
+}
+
+/// The function whose result goes on as a side, or as both.
+fn giving(call: &Call) -> Option<&Function> {
+    match call {
+        Call::SelectKey { function, .. }
+        | Call::GroupBy { function, .. }
+        | Call::Map { function, .. }
+        | Call::FlatMap { function, .. }
+        | Call::MapValues { function, .. }
+        | Call::FlatMapValues { function, .. } => Some(function),
+        Call::Aggregate { function, .. } => function.as_ref(),
+        _ => None,
+    }
+}
+
+fn element(result: &Returned) -> Option<&Returned> {
+    match result {
+        Returned::List { list } => list.as_deref(),
+        _ => None,
+    }
+}
+
+fn side_of(result: &Returned, is_key: bool) -> Option<SerdeSpec> {
+    match result {
+        Returned::Pair { pair } => serde(pair[usize::from(!is_key)].as_deref()?),
+        _ => None,
+    }
+}
+
+fn serde(result: &Returned) -> Option<SerdeSpec> {
+    match result {
+        Returned::Builtin(name) => Some(SerdeSpec::Builtin(name.clone())),
+        Returned::List { .. } => Some(SerdeSpec::Builtin("json".into())),
+        Returned::Pair { .. } => None,
+    }
+}
