@@ -6,7 +6,6 @@
 //! or 100 (offsets). Without this wait, nearly every commit of a busy application took 20 ms longer.
 
 use std::time::Duration;
-use stoatflow_core::{Clock, SystemClock};
 
 /// For so long they may not stand yet. Waiting 4 ms was too short for a tenth of the commits.
 const MARKERS: Duration = Duration::from_millis(8);
@@ -18,22 +17,21 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(super) struct Markers {
     /// When the broker said that it is committed; `None` once they must stand.
     committed: Option<Duration>,
-    clock: SystemClock,
 }
 
 impl Markers {
     /// The broker has said that a transaction is committed.
-    pub(super) fn begin(&mut self) {
-        self.committed = Some(self.clock.monotonic());
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.committed = Some(now);
     }
 
     /// Waits until they stand, by something that may come back earlier.
-    pub(super) fn settle(&mut self, wait: impl Fn(Duration)) {
+    pub(super) fn settle(&mut self, now: impl Fn() -> Duration, wait: impl Fn(Duration)) {
         let Some(committed) = self.committed.take() else {
             return;
         };
         loop {
-            let left = (committed + MARKERS).saturating_sub(self.clock.monotonic());
+            let left = (committed + MARKERS).saturating_sub(now());
             if left < SHORTEST {
                 return;
             }

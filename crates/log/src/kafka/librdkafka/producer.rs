@@ -299,7 +299,8 @@ impl KafkaProducer {
     /// Waits until the markers of the last commit stand.
     fn settle(&mut self) {
         let guard = self.guard.as_ref().unwrap_or(&self.client);
-        self.markers.settle(|left| guard.serve(left));
+        self.markers
+            .settle(|| self.clock.monotonic(), |left| guard.serve(left));
     }
 
     /// How many of the records that the client has are not acknowledged.

@@ -19,8 +19,8 @@ use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::native::error_class::named;
 use crate::kafka::native::net::cluster::{Cluster, Node};
 use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::net::throttle::Throttled;
-use crate::kafka::native::net::wait;
 use crate::kafka::native::{NativeConfig, unreachable};
 use crate::{Committed, GroupInUse, NewTopic, OpenTransaction, Range, TopicInfo};
 use kafka_protocol::messages::{MetadataResponse, TopicName};
@@ -30,9 +30,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{
-    Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
-};
+use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
 /// The pause before a question is asked again: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -55,14 +53,14 @@ pub(in crate::kafka) struct NativeAdmin {
     config: NativeConfig,
     /// The connections of calls that have ended, and when they did.
     idle: Mutex<Vec<(Cluster, Duration)>>,
-    clock: SystemClock,
+    clock: Stopwatch,
 }
 
 /// A call under way: its time and its connections.
 struct Call<'a> {
     admin: &'a NativeAdmin,
     cluster: Cluster,
-    clock: SystemClock,
+    clock: Stopwatch,
     timeout: Duration,
     what: &'static str,
 }
@@ -70,9 +68,9 @@ struct Call<'a> {
 impl NativeAdmin {
     pub(in crate::kafka) fn new(config: NativeConfig) -> Self {
         Self {
+            clock: config.context.stopwatch(),
             config,
             idle: Mutex::default(),
-            clock: SystemClock::new(),
         }
     }
 
@@ -86,7 +84,7 @@ impl NativeAdmin {
         let mut call = Call {
             admin: self,
             cluster: self.take(),
-            clock: SystemClock::new(),
+            clock: self.config.context.stopwatch(),
             timeout,
             what,
         };
@@ -97,7 +95,7 @@ impl NativeAdmin {
 
     fn take(&self) -> Cluster {
         let mut idle = self.idle.lock();
-        let now = self.clock.monotonic();
+        let now = self.clock.elapsed();
         idle.retain(|(_, since)| now.saturating_sub(*since) < IDLE);
         // The last one: those that nobody needs grow old.
         let found = idle.pop();
@@ -108,14 +106,14 @@ impl NativeAdmin {
     fn give_back(&self, cluster: Cluster) {
         let mut idle = self.idle.lock();
         if idle.len() < MOST_IDLE {
-            idle.push((cluster, self.clock.monotonic()));
+            idle.push((cluster, self.clock.elapsed()));
         }
     }
 }
 
 impl Call<'_> {
     fn left(&self) -> Duration {
-        self.timeout.saturating_sub(self.clock.monotonic())
+        self.timeout.saturating_sub(self.clock.elapsed())
     }
 
     /// What the broker may take for what it does before it answers.
@@ -170,7 +168,7 @@ impl Call<'_> {
                     }
                     tracing::trace!(target: "stoatflow::kafka", %error, "asked again");
                     last = Some(error);
-                    wait(&mut [], pause.min(left - TOO_LITTLE));
+                    self.cluster.pause(pause.min(left - TOO_LITTLE));
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 other => return other,
@@ -206,11 +204,8 @@ impl Call<'_> {
     where
         R::Response: Throttled,
     {
-        let (clock, end) = (
-            &self.clock,
-            (self.clock.monotonic() + most).min(self.timeout),
-        );
-        let left = || end.saturating_sub(clock.monotonic());
+        let (clock, end) = (&self.clock, (self.clock.elapsed() + most).min(self.timeout));
+        let left = || end.saturating_sub(clock.elapsed());
         let asked = self.cluster.control(node, left()).and_then(|link| {
             let version = link.api_versions.version::<R>(i16::MAX);
             let version = version.filter(|version| *version >= least);

@@ -11,6 +11,7 @@ mod tests;
 
 use super::net::address::BrokerAddress;
 use super::net::answer_timeout::REQUEST_TIMEOUT;
+use super::net::network::SystemNetwork;
 use super::net::sasl::SaslSettings;
 use super::net::security::{ClientContext, resolve};
 use super::net::throttle::ThrottleTotals;
@@ -107,6 +108,7 @@ impl NativeProperties {
                     tls: security.tls.clone(),
                     sasl: security.sasl.clone(),
                     resolve,
+                    network: Arc::new(SystemNetwork::default()),
                     throttled: Arc::clone(&security.throttled),
                 }),
                 compression,

@@ -4,6 +4,7 @@ mod asking;
 mod broker;
 pub(in crate::kafka::native) mod faults;
 mod plainly;
+mod simulated;
 
 use super::admin::NativeAdmin;
 use super::{NativeConfig, producer};
@@ -125,7 +126,13 @@ fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
     broker.kept.lock().one_of = 0;
     drop(open(&broker, "app"));
     broker.kept.lock().one_of = 6;
-    let read = read_all(&broker, &topics, seed);
+    let ends: Vec<_> = partitions()
+        .map(|(t, p)| broker.kept.lock().end_of(&topics[t], p))
+        .collect();
+    let config = NativeConfig::plaintext(&format!("127.0.0.1:{}", broker.port));
+    let clock = SystemClock::new();
+    let elapsed = || clock.monotonic();
+    let read = read_all(&config, (&topics, &ends), seed, (&elapsed, WAIT));
     broker.kept.lock().one_of = 0;
     for (t, topic) in topics.iter().enumerate() {
         for partition in 0..PARTITIONS {
@@ -165,36 +172,32 @@ fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
     kept.producer("app")
 }
 
-/// All that a reader gets from the start on, over as bad a connection.
+/// All that a reader gets from the start on, over as bad a connection. `ends` has the ends of all partitions, and
+/// `elapsed` the time that it took up to now, of which it has `most`.
 fn read_all(
-    broker: &FaultyBroker,
-    topics: &[Arc<str>; 2],
+    config: &NativeConfig,
+    (topics, ends): (&[Arc<str>; 2], &[i64]),
     seed: u64,
+    (elapsed, most_time): (&dyn Fn() -> Duration, Duration),
 ) -> BTreeMap<(usize, i32), Vec<Bytes>> {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9) | 1);
-    let mut reader = reader(broker, 1 << 10);
-    let parts: Vec<_> = (0..2)
-        .flat_map(|t| (0..PARTITIONS).map(move |p| (t, p)))
-        .collect();
+    let mut reader = reader_of(config, 1 << 10);
+    let parts: Vec<_> = partitions().collect();
     let assigned: Vec<_> = (parts.iter())
         .map(|(t, p)| (TopicPartition::new(topics[*t].clone(), *p), Offset(0)))
         .collect();
     reader.place(&assigned);
-    let ends: Vec<_> = (parts.iter())
-        .map(|(t, p)| broker.kept.lock().end_of(&topics[*t], *p))
-        .collect();
     let mut read: BTreeMap<_, Vec<Bytes>> = parts.iter().map(|at| (*at, Vec::new())).collect();
     let mut offsets = vec![-1; parts.len()];
-    let clock = SystemClock::new();
     let mut paused = Vec::new();
     while reader
         .positions()
         .iter()
-        .zip(&ends)
+        .zip(ends)
         .any(|(at, end)| at.0 < *end)
     {
         assert!(
-            clock.monotonic() < WAIT,
+            elapsed() < most_time,
             "seed {seed}: {:?} of {ends:?}",
             reader.positions()
         );
@@ -226,15 +229,23 @@ fn read_all(
     read
 }
 
+/// The partitions of two topics.
+fn partitions() -> impl Iterator<Item = (usize, i32)> {
+    (0..2).flat_map(|t| (0..PARTITIONS).map(move |p| (t, p)))
+}
+
 fn reader(broker: &FaultyBroker, each: usize) -> super::NativeConsumer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
-    let config = NativeConfig::plaintext(&bootstrap);
+    reader_of(&NativeConfig::plaintext(&bootstrap), each)
+}
+
+fn reader_of(config: &NativeConfig, each: usize) -> super::NativeConsumer {
     let admin = NativeAdmin::new(config.clone());
     let fetch_limits = super::FetchLimits {
         all: 4 * each,
         each,
     };
-    super::reader(&config, Arc::new(admin), fetch_limits)
+    super::reader(config, Arc::new(admin), fetch_limits)
 }
 
 fn seeds() -> u64 {
@@ -378,7 +389,13 @@ fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
         sent(&mut writer, &topic, "late").unwrap();
         let told = writer.flush(Duration::from_millis(200)).unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Unavailable, "{told}");
-        let aborted = writer.abort(Duration::from_secs(1));
+        // By the older rules it waits in vain.
+        let patience = if transactions_v2 {
+            WAIT
+        } else {
+            Duration::from_secs(1)
+        };
+        let aborted = writer.abort(patience);
         assert_eq!(aborted.is_ok(), transactions_v2, "{aborted:?}");
         assert_eq!(broker.kept.lock().is_open("app"), !transactions_v2);
         broker.kept.lock().deaf = false;
@@ -428,7 +445,8 @@ fn an_end_without_an_answer_is_unknown() {
     writer.begin().unwrap();
     written(&mut writer, &topic, "perhaps").unwrap();
     broker.kept.lock().one_of = 1;
-    let told = writer.commit(Duration::from_millis(300)).unwrap_err();
+    // Long enough for the question to go out.
+    let told = writer.commit(Duration::from_secs(2)).unwrap_err();
     // "Not yet" may be said of what was done the time before.
     assert_eq!(told.kind(), ErrorKind::UnknownOutcome, "{told}");
     broker.kept.lock().one_of = 0;

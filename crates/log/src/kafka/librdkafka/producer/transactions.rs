@@ -198,7 +198,7 @@ impl KafkaProducer {
         let Err(fault) = self.retried(timeout, |wait| unsafe {
             sys::rd_kafka_commit_transaction(rk, wait)
         }) else {
-            self.markers.begin();
+            self.markers.begin(self.clock.monotonic());
             return Ok(CommitOutcome::Committed);
         };
         if fault.abortable {

@@ -18,6 +18,7 @@ use crate::kafka::native::error_class::{
 use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::records::batch_reader::{Record, UnreadableBatch};
 use crate::kafka::native::{NativeConfig, unreachable};
 use crate::{Consumer, ConsumerRecord, RecordRef};
@@ -27,9 +28,7 @@ use kafka_protocol::protocol::{Decodable, Encodable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{
-    Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
-};
+use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
 /// The longest pause between two looks at what has come.
 const LONGEST_PUMP: Duration = Duration::from_secs(30);
@@ -86,7 +85,7 @@ pub(in crate::kafka) struct NativeConsumer {
     /// Is said once what came is given.
     trouble: Option<Error>,
     blocks: Blocks,
-    clock: SystemClock,
+    clock: Stopwatch,
 }
 
 impl NativeConsumer {
@@ -112,7 +111,7 @@ impl NativeConsumer {
             missing: BTreeMap::new(),
             trouble: None,
             blocks: Blocks::default(),
-            clock: SystemClock::new(),
+            clock: config.context.stopwatch(),
         }
     }
 
@@ -185,7 +184,7 @@ impl NativeConsumer {
         if self.deferred.is_some() && self.flights.len() < under_way {
             return Duration::ZERO;
         }
-        if self.slots.is_unled() && self.clock.monotonic() >= self.look_at {
+        if self.slots.is_unled() && self.clock.elapsed() >= self.look_at {
             self.look_up();
         }
         let mut again = LONGEST_PUMP;
@@ -210,7 +209,7 @@ impl NativeConsumer {
         let Some(asked) = self.asked.get(&node).filter(|_| self.slots.has_all(node)) else {
             return Duration::ZERO;
         };
-        let (now, rested) = (self.clock.monotonic(), *asked + REST);
+        let (now, rested) = (self.clock.elapsed(), *asked + REST);
         if let Some(until) = self.deferred {
             let until = until.min(*asked + LONGEST_REST);
             let next = if *asked < until { until } else { rested };
@@ -235,7 +234,7 @@ impl NativeConsumer {
         match answer {
             Ok(None) if received != flight.received => {
                 // A part has come: the rest is waited for.
-                let since = self.clock.monotonic();
+                let since = self.clock.elapsed();
                 let flight = Flight {
                     since,
                     received,
@@ -243,7 +242,7 @@ impl NativeConsumer {
                 };
                 self.flights.insert(node, flight);
             }
-            Ok(None) if self.clock.monotonic() > since + self.answer_timeout.time() => {
+            Ok(None) if self.clock.elapsed() > since + self.answer_timeout.time() => {
                 let waited = self.answer_timeout.time();
                 self.answer_timeout.missed();
                 let why = format!("broker {node}: no answer for {waited:?}");
@@ -275,7 +274,7 @@ impl NativeConsumer {
                 .is_some_and(|records| !records.is_empty())
         });
         if let Some(asked) = self.asked.get(&node).filter(|_| came) {
-            let took = self.clock.monotonic().saturating_sub(*asked).min(LONGEST);
+            let took = self.clock.elapsed().saturating_sub(*asked).min(LONGEST);
             let usual = self.usual.entry(node).or_insert(took);
             *usual = *usual * 7 / 8 + took / 8;
         }
@@ -294,7 +293,7 @@ impl NativeConsumer {
     }
 
     fn look_again(&mut self) {
-        self.look_at = self.look_at.max(self.clock.monotonic() + AGAIN);
+        self.look_at = self.look_at.max(self.clock.elapsed() + AGAIN);
     }
 
     /// Asks who leads.
@@ -347,14 +346,14 @@ impl NativeConsumer {
             Err(why) if why.leaves_connection() => return,
             Err(why) => return self.lose(node, &why),
         }
-        let now = self.clock.monotonic();
+        let now = self.clock.elapsed();
         let FetchWish { wanted, patience } = self.slots.wish(node, self.fetch_limits, now);
         if wanted.is_empty() {
             return;
         }
         match self.send(node, &wanted, patience) {
             Ok(version) => {
-                let since = self.clock.monotonic();
+                let since = self.clock.elapsed();
                 let received = 0;
                 self.asked.insert(node, since);
                 self.flights.insert(
@@ -404,12 +403,12 @@ impl NativeConsumer {
         timeout: Duration,
         mut each: impl FnMut(u32, Record<'_>) -> Result<(), UnreadableBatch>,
     ) -> Result<()> {
-        let clock = SystemClock::new();
+        let clock = self.cluster.stopwatch();
         loop {
             if max == 0 {
                 return Ok(());
             }
-            let rest = self.pump(timeout.saturating_sub(clock.monotonic()));
+            let rest = self.pump(timeout.saturating_sub(clock.elapsed()));
             let (given, unreadable) = self.slots.give(max, &mut each);
             if let Some((index, why)) = unreadable {
                 self.note_unreadable(index, &why);
@@ -417,12 +416,12 @@ impl NativeConsumer {
             if let Some(error) = self.trouble.take() {
                 return Err(error);
             }
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             if given > 0 || left.is_zero() {
                 return Ok(());
             }
             let most = if self.slots.is_unled() {
-                let soon = self.look_at.saturating_sub(self.clock.monotonic());
+                let soon = self.look_at.saturating_sub(self.clock.elapsed());
                 rest.min(soon.max(Duration::from_millis(1)))
             } else {
                 rest
@@ -510,7 +509,7 @@ impl Consumer for NativeConsumer {
     }
 
     fn defer(&mut self, time: Option<Duration>) {
-        self.deferred = time.map(|time| self.clock.monotonic() + time);
+        self.deferred = time.map(|time| self.clock.elapsed() + time);
     }
 
     fn has_asked(&self) -> bool {

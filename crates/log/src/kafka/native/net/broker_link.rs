@@ -7,13 +7,13 @@
 use super::address::BrokerAddress;
 use super::connection::Connection;
 use super::connection_error::ConnectionError;
+use super::network::{Network, Stopwatch};
 use super::security::ClientContext;
 use rustix::event::{PollFd, PollFlags};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use stoatflow_core::{Clock, SystemClock};
 
 #[cfg(test)]
 mod tests;
@@ -36,21 +36,20 @@ struct Attempt {
 }
 
 impl Attempt {
-    #[allow(clippy::disallowed_methods)] // ends with its time-out; only a DNS query without an answer takes longer
     fn start(
+        network: &dyn Network,
         since: Duration,
         make: impl FnOnce() -> Result<Connection, ConnectionError> + Send + 'static,
     ) -> Result<Self, ConnectionError> {
         let failed = |e: std::io::Error| ConnectionError::lost(format!("can't connect: {e}"));
         let (ended, open) = UnixStream::pair().map_err(failed)?;
         let (sender, outcome) = channel();
-        let thread = std::thread::Builder::new().name("kafka-connect".to_owned());
         let work = move || {
             // The client may have closed meanwhile.
             let _gone = sender.send(make());
             drop(open);
         };
-        thread.spawn(work).map_err(failed)?;
+        network.spawn(Box::new(work)).map_err(failed)?;
         Ok(Self {
             outcome,
             ended,
@@ -76,7 +75,7 @@ impl BrokerLink {
         &mut self,
         address: &BrokerAddress,
         context: &Arc<ClientContext>,
-        clock: &SystemClock,
+        clock: &Stopwatch,
         (most, rest): (Duration, u32),
     ) -> Result<&mut Connection, ConnectionError> {
         if self.link.as_ref().is_some_and(Connection::must_be_replaced) {
@@ -88,7 +87,8 @@ impl BrokerLink {
             .is_some_and(Connection::must_authenticate)
             && let Some(mut link) = self.link.take()
         {
-            let attempt = Attempt::start(clock.monotonic(), move || {
+            let network = &*context.network;
+            let attempt = Attempt::start(network, clock.elapsed(), move || {
                 link.authenticate(AUTHENTICATE)?;
                 tracing::debug!(target: "stoatflow::kafka", "{}: authenticated again", link.address());
                 Ok(link)
@@ -110,12 +110,12 @@ impl BrokerLink {
         &mut self,
         address: &BrokerAddress,
         context: &Arc<ClientContext>,
-        clock: &SystemClock,
+        clock: &Stopwatch,
     ) -> Result<(), ConnectionError> {
         if self.attempt.is_some() {
             return Ok(());
         }
-        let now = clock.monotonic();
+        let now = clock.elapsed();
         if now < self.not_before {
             return Err(ConnectionError::lost(format!(
                 "{address}: connected again in a moment"
@@ -123,9 +123,9 @@ impl BrokerLink {
         }
         // Who answers slowly gets longer.
         let patience = CONNECT * 2_u32.pow(self.failures.min(4));
-        let (address, context) = (address.clone(), Arc::clone(context));
-        let attempt = Attempt::start(now, move || {
-            Connection::connect(&address, &context, patience)
+        let (to, by) = (address.clone(), Arc::clone(context));
+        let attempt = Attempt::start(&*context.network, now, move || {
+            Connection::connect(&to, &by, patience)
         });
         self.attempt = Some(attempt?);
         Ok(())
@@ -135,13 +135,13 @@ impl BrokerLink {
     fn settle(
         &mut self,
         address: &BrokerAddress,
-        clock: &SystemClock,
+        clock: &Stopwatch,
         (most, rest): (Duration, u32),
     ) -> Result<(), ConnectionError> {
         let Some(attempt) = self.attempt.take() else {
             return Ok(());
         };
-        let took = || clock.monotonic().saturating_sub(attempt.since);
+        let took = || clock.elapsed().saturating_sub(attempt.since);
         let outcome = match attempt.outcome.recv_timeout(most) {
             Ok(outcome) => outcome,
             Err(RecvTimeoutError::Timeout) => {
@@ -199,13 +199,13 @@ impl BrokerLink {
 
     /// The connection has failed. A way that only waits for its next attempt has not failed once more: it
     /// would wait for ever.
-    pub(super) fn lose(&mut self, clock: &SystemClock, why: &ConnectionError) {
+    pub(super) fn lose(&mut self, clock: &Stopwatch, why: &ConnectionError) {
         if self.link.is_some() && !why.leaves_connection() {
             self.failed(clock, why, Duration::ZERO);
         }
     }
 
-    fn failed(&mut self, clock: &SystemClock, why: &ConnectionError, least: Duration) {
+    fn failed(&mut self, clock: &Stopwatch, why: &ConnectionError, least: Duration) {
         // A new connection is no way around a quota.
         let throttled = self.link.take().map(|link| link.throttled_for());
         let least = least.max(throttled.unwrap_or_default());
@@ -218,6 +218,6 @@ impl BrokerLink {
             tracing::debug!(target: "stoatflow::kafka", pause = ?pause, "{why}");
         }
         self.failures = self.failures.saturating_add(1);
-        self.not_before = clock.monotonic() + pause;
+        self.not_before = clock.elapsed() + pause;
     }
 }

@@ -9,9 +9,9 @@ use crate::kafka::native::net::address::BrokerAddress;
 use crate::kafka::native::net::broker_link::BrokerLink;
 use crate::kafka::native::net::connection::Connection;
 use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::net::security::ClientContext;
 use crate::kafka::native::net::throttle::Throttled;
-use crate::kafka::native::net::wait;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
     FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName,
@@ -21,7 +21,6 @@ use rustix::event::PollFd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, SystemClock};
 
 /// Another broker is asked beside one that is not connected after this time.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -52,7 +51,7 @@ pub(in crate::kafka::native) struct Cluster {
     rest: u32,
     /// Which address of the list is tried next.
     turn: usize,
-    clock: SystemClock,
+    clock: Stopwatch,
 }
 
 impl Cluster {
@@ -71,8 +70,18 @@ impl Cluster {
                 .collect(),
             rest: 0,
             turn: 0,
-            clock: SystemClock::new(),
+            clock: config.context.stopwatch(),
         }
+    }
+
+    /// A stopwatch that starts now.
+    pub(in crate::kafka::native) fn stopwatch(&self) -> Stopwatch {
+        self.context.stopwatch()
+    }
+
+    /// Waits this long; a signal ends it early.
+    pub(in crate::kafka::native) fn pause(&self, time: Duration) {
+        self.context.network.wait(&mut [], time);
     }
 
     /// For who has more to do than wait for a broker that is silent.
@@ -129,7 +138,8 @@ impl Cluster {
 
     /// Waits for an answer of one of them.
     pub(in crate::kafka::native) fn wait(&self, nodes: impl Iterator<Item = Node>, most: Duration) {
-        wait(&mut self.sockets(nodes).collect::<Vec<_>>(), most);
+        let network = &self.context.network;
+        network.wait(&mut self.sockets(nodes).collect::<Vec<_>>(), most);
     }
 
     /// Waits for an answer of one of them, or for a connection that is being made. Whoever calls takes it: it ends the
@@ -141,10 +151,8 @@ impl Cluster {
     ) {
         let made = self.data.values().filter(|way| way.is_connecting());
         let made = made.filter_map(BrokerLink::poll_fd);
-        wait(
-            &mut self.sockets(nodes).chain(made).collect::<Vec<_>>(),
-            most,
-        );
+        let mut sockets: Vec<_> = self.sockets(nodes).chain(made).collect();
+        self.context.network.wait(&mut sockets, most);
     }
 
     fn sockets(&self, nodes: impl Iterator<Item = Node>) -> impl Iterator<Item = PollFd<'_>> {
@@ -184,8 +192,8 @@ impl Cluster {
     where
         R::Response: Throttled,
     {
-        let clock = SystemClock::new();
-        let left = || timeout.saturating_sub(clock.monotonic());
+        let clock = self.stopwatch();
+        let left = || timeout.saturating_sub(clock.elapsed());
         let put = |link: &mut Connection| {
             let version = version_for::<R>(link, most_version)?;
             Ok((link.call(version, &request(version), left())?, version))

@@ -5,7 +5,7 @@
 
 use super::address::BrokerAddress;
 use super::connection_error::ConnectionError;
-use super::poll::wait;
+use super::network::Stopwatch;
 use super::sasl::{SaslClient, SaslError, SaslSettings};
 use super::security::ClientContext;
 use super::session::Session;
@@ -22,10 +22,10 @@ use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, ErrorKind as Io, IoSlice};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, ErrorKind, SystemClock};
+use stoatflow_core::ErrorKind;
 
 /// No response is larger.
 const LARGEST_RESPONSE: usize = 128 << 20;
@@ -70,7 +70,7 @@ impl ApiVersions {
 /// A connection.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Connection {
-    transport: Transport,
+    transport: Box<dyn Transport>,
     address: BrokerAddress,
     context: Arc<ClientContext>,
     pub api_versions: ApiVersions,
@@ -83,7 +83,7 @@ pub(in crate::kafka::native) struct Connection {
     session: Session,
     /// Until when the broker wants no further request (KIP-219), by `clock`.
     throttled_until: Duration,
-    clock: SystemClock,
+    clock: Stopwatch,
 }
 
 impl Connection {
@@ -93,7 +93,7 @@ impl Connection {
         context: &Arc<ClientContext>,
         timeout: Duration,
     ) -> Result<Self, ConnectionError> {
-        let clock = SystemClock::new();
+        let clock = context.stopwatch();
         let name = address.to_string();
         let failed = |e: io::Error| ConnectionError::lost(e.to_string()).of(&name);
         let places = (context.resolve)(&address.host, address.port).map_err(failed)?;
@@ -101,7 +101,7 @@ impl Connection {
         for (at, place) in places.iter().enumerate() {
             // One that is silent leaves time for the others.
             let others = u32::try_from(places.len() - at).unwrap_or(u32::MAX);
-            let left = timeout.saturating_sub(clock.monotonic()) / others;
+            let left = timeout.saturating_sub(clock.elapsed()) / others;
             if left.is_zero() {
                 break;
             }
@@ -122,17 +122,10 @@ impl Connection {
         context: &Arc<ClientContext>,
         timeout: Duration,
     ) -> Result<Self, ConnectionError> {
-        let clock = SystemClock::new();
-        let left = || timeout.saturating_sub(clock.monotonic());
-        let failed = |e: io::Error| ConnectionError::lost(e.to_string());
-        let socket = TcpStream::connect_timeout(place, timeout).map_err(failed)?;
-        socket.set_nodelay(true).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
-        rustix::net::sockopt::set_socket_keepalive(&socket, true).map_err(|e| failed(e.into()))?;
-        let transport = match &context.tls {
-            None => Transport::Plain(socket),
-            Some(tls) => Transport::Tls(Box::new(tls.connect(socket, &address.host, left())?)),
-        };
+        let clock = context.stopwatch();
+        let left = || timeout.saturating_sub(clock.elapsed());
+        let (host, tls) = (&address.host, context.tls.as_ref());
+        let transport = context.network.connect(place, host, tls, timeout)?;
         let mut connection = Self {
             transport,
             address: address.clone(),
@@ -143,7 +136,7 @@ impl Connection {
             received: Vec::new(),
             session: Session::default(),
             throttled_until: Duration::ZERO,
-            clock: SystemClock::new(),
+            clock: context.stopwatch(),
         };
         connection.negotiate(left())?;
         connection.authenticate(left())?;
@@ -152,13 +145,13 @@ impl Connection {
 
     /// Asks for the broker's API versions.
     fn negotiate(&mut self, timeout: Duration) -> Result<(), ConnectionError> {
-        let clock = SystemClock::new();
+        let clock = self.context.stopwatch();
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("stoatflow"))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
         // A broker that doesn't know version 3 answers in version 0, whose first field is the error code.
         for version in [3, 0] {
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             let mut response = self.ask(version, &request, left)?;
             let code = response
                 .clone()
@@ -185,12 +178,12 @@ impl Connection {
 
     /// Is it time to authenticate again? Asked between requests.
     pub(in crate::kafka::native) fn must_authenticate(&self) -> bool {
-        matches!(self.session, Session::Renewed(at) if self.clock.monotonic() >= at)
+        matches!(self.session, Session::Renewed(at) if self.clock.elapsed() >= at)
     }
 
     /// Is the session over, and too short to be renewed? Asked between requests.
     pub(in crate::kafka::native) fn must_be_replaced(&self) -> bool {
-        matches!(self.session, Session::Replaced(at) if self.clock.monotonic() >= at)
+        matches!(self.session, Session::Replaced(at) if self.clock.elapsed() >= at)
     }
 
     /// Authenticates, if the protocol asks for it. Again too, on a connection without a request in flight.
@@ -201,8 +194,8 @@ impl Connection {
         let Some(sasl) = self.context.sasl.clone() else {
             return Ok(());
         };
-        let clock = SystemClock::new();
-        let left = || timeout.saturating_sub(clock.monotonic());
+        let clock = self.context.stopwatch();
+        let left = || timeout.saturating_sub(clock.elapsed());
         let mut client = sasl.begin()?;
         self.choose_mechanism(&sasl, left())?;
         let mut message = client.first();
@@ -226,7 +219,7 @@ impl Connection {
             match client.next(&response.auth_bytes) {
                 Ok(Some(next)) => message = next,
                 Ok(None) => {
-                    let now = self.clock.monotonic();
+                    let now = self.clock.elapsed();
                     self.session = Session::new(response.session_lifetime_ms, now);
                     return Ok(());
                 }
@@ -307,7 +300,7 @@ impl Connection {
         pieces: &[&[u8]],
         timeout: Duration,
     ) -> Result<(), ConnectionError> {
-        let clock = SystemClock::new();
+        let clock = self.context.stopwatch();
         let mut slices: Vec<_> = pieces.iter().map(|p| IoSlice::new(p)).collect();
         let mut rest = slices.as_mut_slice();
         loop {
@@ -327,11 +320,12 @@ impl Connection {
                 Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
                 Err(e) if e.kind() == Io::Interrupted => {}
                 Err(e) if e.kind() == Io::WouldBlock => {
-                    let left = timeout.saturating_sub(clock.monotonic());
+                    let left = timeout.saturating_sub(clock.elapsed());
                     if left.is_zero() {
                         return Err(self.fail(format!("the broker reads nothing for {timeout:?}")));
                     }
-                    wait(&mut [self.transport.poll_fd(PollFlags::OUT)], left);
+                    let ready = self.transport.poll_fd(PollFlags::OUT);
+                    self.context.network.wait(&mut [ready], left);
                 }
                 Err(e) => return Err(self.broken(&e)),
             }
@@ -375,7 +369,7 @@ impl Connection {
             let missing = match self.received.first_chunk::<4>() {
                 None => FIRST_READ,
                 Some(size) => {
-                    if is_tls_record(size) && matches!(self.transport, Transport::Plain(_)) {
+                    if is_tls_record(size) && self.context.tls.is_none() {
                         return Err(Self::needs_tls());
                     }
                     let size = u32::from_be_bytes(*size) as usize;
@@ -455,7 +449,7 @@ impl Connection {
         request: &R,
         timeout: Duration,
     ) -> Result<Bytes, ConnectionError> {
-        let clock = SystemClock::new();
+        let clock = self.context.stopwatch();
         let mut frame = self.open::<R>(version)?;
         request
             .encode(&mut frame, version)
@@ -467,11 +461,11 @@ impl Connection {
             if let Some(response) = self.receive::<R>(version)? {
                 return Ok(response);
             }
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             if left.is_zero() {
                 return Err(self.fail(format!("no answer within {timeout:?}")));
             }
-            wait(&mut [self.poll_fd()], left);
+            self.context.network.wait(&mut [self.poll_fd()], left);
         }
     }
 
@@ -486,16 +480,16 @@ impl Connection {
     where
         R::Response: Throttled,
     {
-        let clock = SystemClock::new();
+        let clock = self.context.stopwatch();
         let throttled = self.throttled_for();
         if throttled >= timeout {
             let why = format!("it wants no request for another {throttled:.1?} (a quota)");
             return Err(self.name(ConnectionError::not_yet(why)));
         }
         if !throttled.is_zero() {
-            wait(&mut [], throttled);
+            self.context.network.wait(&mut [], throttled);
         }
-        let left = timeout.saturating_sub(clock.monotonic());
+        let left = timeout.saturating_sub(clock.elapsed());
         let mut response = self.ask(version, request, left)?;
         let response = R::Response::decode(&mut response, version).map_err(|e| self.fail(e))?;
         self.throttle(response.throttle_time_ms());
@@ -508,7 +502,7 @@ impl Connection {
         if time.is_zero() {
             return;
         }
-        self.throttled_until = self.clock.monotonic() + time;
+        self.throttled_until = self.clock.elapsed() + time;
         let broker = &self.address;
         if self.context.throttled.add(time) {
             tracing::warn!(target: "stoatflow::kafka", %broker, throttle_time_ms = ms, "a quota of \
@@ -524,7 +518,7 @@ impl Connection {
         if self.throttled_until.is_zero() {
             return Duration::ZERO;
         }
-        self.throttled_until.saturating_sub(self.clock.monotonic())
+        self.throttled_until.saturating_sub(self.clock.elapsed())
     }
 
     /// Where the broker listens.

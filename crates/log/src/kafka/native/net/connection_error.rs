@@ -11,6 +11,8 @@ pub(in crate::kafka) struct ConnectionError {
     hint: Option<String>,
     /// Nothing was sent: the connection is as it was.
     is_intact: bool,
+    /// The broker has answered: it can't do it now.
+    is_answered: bool,
 }
 
 impl ConnectionError {
@@ -21,6 +23,7 @@ impl ConnectionError {
             kind: ErrorKind::Unavailable,
             hint: None,
             is_intact: false,
+            is_answered: false,
         }
     }
 
@@ -43,6 +46,7 @@ impl ConnectionError {
             kind,
             hint: Some(hint.into()),
             is_intact: false,
+            is_answered: false,
         }
     }
 
@@ -52,6 +56,20 @@ impl ConnectionError {
             is_intact: true,
             ..Self::lost(why)
         }
+    }
+
+    /// The broker answers that it can't do it now.
+    pub(in crate::kafka::native) fn not_now(why: impl Into<String>, hint: Option<&str>) -> Self {
+        Self {
+            hint: hint.map(str::to_owned),
+            is_answered: true,
+            ..Self::lost(why)
+        }
+    }
+
+    /// Has the broker answered?
+    pub(in crate::kafka::native) const fn is_answered(&self) -> bool {
+        self.is_answered
     }
 
     /// Is the connection as it was?

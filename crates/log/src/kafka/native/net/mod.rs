@@ -6,12 +6,14 @@ mod broker_link;
 pub(in crate::kafka) mod cluster;
 pub(in crate::kafka) mod connection;
 pub(in crate::kafka) mod connection_error;
+pub(in crate::kafka) mod network;
 mod poll;
 pub(in crate::kafka) mod sasl;
 pub(in crate::kafka) mod security;
 mod session;
 pub(in crate::kafka) mod throttle;
 pub(in crate::kafka) mod tls;
-mod transport;
+pub(in crate::kafka) mod transport;
 
+#[cfg(test)]
 pub(in crate::kafka::native) use poll::wait;

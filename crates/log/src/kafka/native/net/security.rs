@@ -1,5 +1,8 @@
 //! How connections to a cluster are protected, and who this client is.
 
+#[cfg(test)]
+use super::network::SystemNetwork;
+use super::network::{Network, Stopwatch};
 use super::sasl::SaslSettings;
 use super::throttle::ThrottleTotals;
 use super::tls::TlsClient;
@@ -29,11 +32,18 @@ pub(in crate::kafka) struct ClientContext {
     pub sasl: Option<Arc<SaslSettings>>,
     /// Looks a name up; waits as long as the system does.
     pub resolve: Resolve,
+    /// The machine's network and clock, or a simulated one.
+    pub network: Arc<dyn Network>,
     /// How much brokers have slowed this application down.
     pub throttled: Arc<ThrottleTotals>,
 }
 
 impl ClientContext {
+    /// A stopwatch that starts now.
+    pub(in crate::kafka) fn stopwatch(&self) -> Stopwatch {
+        Stopwatch::start(&self.network)
+    }
+
     /// Does it need more than a plaintext connection?
     pub(in crate::kafka) const fn is_secured(&self) -> bool {
         self.tls.is_some() || self.sasl.is_some()
@@ -48,6 +58,7 @@ impl ClientContext {
             tls: None,
             sasl: None,
             resolve,
+            network: Arc::new(SystemNetwork::default()),
             throttled: Arc::default(),
         }
     }

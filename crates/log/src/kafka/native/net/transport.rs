@@ -1,18 +1,19 @@
 //! Bytes to and from a broker, plain or encrypted.
 //!
-//! Owns the socket, which never blocks by itself: what would block says so, and the caller waits on
+//! A transport owns its socket, which never blocks by itself: what would block says so, and the caller waits on
 //! [`Transport::poll_fd`].
 
 use super::tls::{self, TlsStream};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::{Errno, read};
+use std::fmt::Debug;
 use std::io::{self, ErrorKind as Io, IoSlice};
 use std::net::TcpStream;
 
 /// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(in crate::kafka) enum Read {
     /// So many bytes.
     Some,
     /// Nothing yet.
@@ -22,53 +23,62 @@ pub(super) enum Read {
 }
 
 /// A connected socket.
-#[derive(Debug)]
-pub(super) enum Transport {
-    Plain(TcpStream),
-    Tls(Box<TlsStream>),
-}
-
-impl Transport {
+pub(in crate::kafka) trait Transport: Debug + Send {
     /// Appends what has come, at most `most` bytes more.
-    pub(super) fn read(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Read> {
-        match self {
-            Self::Plain(stream) => {
-                into.reserve_exact(most);
-                match read(&*stream, spare_capacity(into)) {
-                    Ok(0) => Ok(Read::End),
-                    Ok(_) | Err(Errno::INTR) => Ok(Read::Some),
-                    Err(Errno::AGAIN) => Ok(Read::Later),
-                    Err(e) => Err(e.into()),
-                }
-            }
-            Self::Tls(stream) => stream.read(into, most),
-        }
-    }
+    fn read(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Read>;
 
     /// Sends the start of these slices; gives how many bytes.
-    pub(super) fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Plain(stream) => tls::send(stream, slices),
-            Self::Tls(stream) => stream.write(slices),
-        }
-    }
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Sends what [`Self::write`] has taken and not yet sent. True once all of it is.
-    pub(super) fn flush(&mut self) -> io::Result<bool> {
-        match self {
-            Self::Plain(_) => Ok(true),
-            Self::Tls(stream) => match stream.send() {
-                Ok(()) => Ok(true),
-                Err(e) if e.kind() == Io::WouldBlock => Ok(false),
-                Err(e) => Err(e),
-            },
+    fn flush(&mut self) -> io::Result<bool>;
+
+    /// What to wait on.
+    fn poll_fd(&self, flags: PollFlags) -> PollFd<'_>;
+}
+
+impl Transport for TcpStream {
+    fn read(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Read> {
+        into.reserve_exact(most);
+        match read(&*self, spare_capacity(into)) {
+            Ok(0) => Ok(Read::End),
+            Ok(_) | Err(Errno::INTR) => Ok(Read::Some),
+            Err(Errno::AGAIN) => Ok(Read::Later),
+            Err(e) => Err(e.into()),
         }
     }
 
-    pub(super) fn poll_fd(&self, flags: PollFlags) -> PollFd<'_> {
-        match self {
-            Self::Plain(stream) => PollFd::new(stream, flags),
-            Self::Tls(stream) => PollFd::new(stream.socket(), flags),
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        tls::send(self, slices)
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn poll_fd(&self, flags: PollFlags) -> PollFd<'_> {
+        PollFd::new(self, flags)
+    }
+}
+
+impl Transport for TlsStream {
+    fn read(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Read> {
+        Self::read(self, into, most)
+    }
+
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        Self::write(self, slices)
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        match self.send() {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == Io::WouldBlock => Ok(false),
+            Err(e) => Err(e),
         }
+    }
+
+    fn poll_fd(&self, flags: PollFlags) -> PollFd<'_> {
+        PollFd::new(self.socket(), flags)
     }
 }

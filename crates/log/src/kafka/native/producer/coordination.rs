@@ -16,7 +16,6 @@ use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::{Cluster, CoordinatorType, Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::throttle::Throttled;
-use crate::kafka::native::net::wait;
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::native::{NativeConfig, unreachable};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
@@ -31,7 +30,11 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Request, StrBytes};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Result, SystemClock};
+use stoatflow_core::{Error, ErrorKind, Result};
+
+/// What to do where a coordinator doesn't come to the end of a transaction (KAFKA-19999).
+const STUCK: &str = "the coordinator is still ending the transaction before: start again in a moment; if it stays so, \
+    `kafka-transactions.sh list` shows the transaction, and `find-hanging` the partitions that hold it up";
 
 /// The pause before a question is asked again: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -112,7 +115,7 @@ pub(in crate::kafka::native) struct Coordination {
     pub transactions_v2: bool,
     /// May the coordinator have a transaction that has to be ended?
     pub touched: bool,
-    /// Was a request sent that got no answer, since it was last looked at?
+    /// Was a request sent in this epoch that got no answer?
     pub unanswered: bool,
     silence: Duration,
     /// How long one answer may take at first.
@@ -209,13 +212,13 @@ impl Coordination {
     where
         R::Response: Throttled,
     {
-        let clock = SystemClock::new();
+        let clock = self.cluster.stopwatch();
         let mut pause = PAUSE;
         let (mut perhaps, mut begun) = (false, false);
         let mut last: Option<ConnectionError> = None;
         let mut answer_timeout = AnswerTimeout::new(self.request_timeout);
         loop {
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             if left.is_zero() {
                 let last =
                     last.unwrap_or_else(|| ConnectionError::lost("there was no time left to ask"));
@@ -263,7 +266,8 @@ impl Coordination {
                                     };
                                 }
                             }
-                            ConnectionError::lost(format!("{:?}", named(code)))
+                            let hint = (meant == ErrorClass::Ending).then_some(STUCK);
+                            ConnectionError::not_now(format!("{:?}", named(code)), hint)
                         }
                         Err(why) => {
                             perhaps |= sent;
@@ -276,7 +280,7 @@ impl Coordination {
                     }
                 }
             };
-            tracing::debug!(target: "stoatflow::kafka", request = R::KEY, waited = ?clock.monotonic(), "asked again: {said}");
+            tracing::debug!(target: "stoatflow::kafka", request = R::KEY, waited = ?clock.elapsed(), "asked again: {said}");
             if said.is_final() {
                 let perhaps = perhaps || begun;
                 return CoordinatorAnswer::Silence {
@@ -285,8 +289,8 @@ impl Coordination {
                 };
             }
             last = Some(said);
-            let left = timeout.saturating_sub(clock.monotonic());
-            wait(&mut [], pause.min(left));
+            let left = timeout.saturating_sub(clock.elapsed());
+            self.cluster.pause(pause.min(left));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -312,6 +316,8 @@ impl Coordination {
                     id: answer.producer_id.0,
                     epoch: answer.producer_epoch,
                 };
+                // What was sent in an epoch before is refused, whenever it comes.
+                self.unanswered = false;
                 Ok(())
             }
             CoordinatorAnswer::Code { code, .. } => Err(match classify(code) {
@@ -332,10 +338,10 @@ impl Coordination {
     /// Asks anybody for an identity that is nobody's yet: for what belongs to no transaction.
     pub(in crate::kafka::native) fn init_idempotent_id(&mut self, timeout: Duration) -> Result<()> {
         let what = "opening the producer";
-        let clock = SystemClock::new();
+        let clock = self.cluster.stopwatch();
         let mut pause = PAUSE;
         loop {
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             let request = |_| InitProducerIdRequest::default().with_transactional_id(None);
             let most = left.min(self.request_timeout);
             let last = match self.cluster.ask_anyone(5, request, most) {
@@ -352,11 +358,11 @@ impl Coordination {
                 },
                 Err(why) => why,
             };
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             if left.is_zero() || last.is_final() {
                 return Err(self.silent(&last, what));
             }
-            wait(&mut [], pause.min(left));
+            self.cluster.pause(pause.min(left));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -439,7 +445,7 @@ impl Coordination {
         cut: &[CutEntry],
         timeout: Duration,
     ) -> CoordinatorAnswer<TxnOffsetCommitResponse> {
-        let clock = SystemClock::new();
+        let clock = self.cluster.stopwatch();
         let group_id = || GroupId::from(StrBytes::from_string(group.to_owned()));
         if !self.transactions_v2 {
             let request = AddOffsetsToTxnRequest::default()
@@ -487,7 +493,7 @@ impl Coordination {
         } else {
             OFFSETS
         };
-        let left = timeout.saturating_sub(clock.monotonic());
+        let left = timeout.saturating_sub(clock.elapsed());
         let worst = |answer: &TxnOffsetCommitResponse| {
             let codes = || {
                 let parts = answer.topics.iter().flat_map(|t| &t.partitions);
@@ -514,7 +520,6 @@ impl Coordination {
         let most = if self.transactions_v2 { END_V2 } else { END };
         let id = self.id.clone();
         let seat = (CoordinatorType::Transaction, id.as_str());
-        self.unanswered = false;
         self.ask(seat, most, &request, |a| a.error_code, timeout)
     }
 
@@ -527,13 +532,13 @@ impl Coordination {
 
     /// The second half, for who has the next epoch already.
     pub(in crate::kafka::native) fn prove_again(&mut self, timeout: Duration) -> Result<()> {
-        let clock = SystemClock::new();
+        let clock = self.cluster.stopwatch();
         loop {
-            let left = NEWCOMER.saturating_sub(clock.monotonic());
+            let left = NEWCOMER.saturating_sub(clock.elapsed());
             if left.is_zero() {
                 return self.init_producer_id(self.identity, timeout);
             }
-            wait(&mut [], left);
+            self.cluster.pause(left);
         }
     }
 

@@ -9,6 +9,7 @@
 use crate::kafka::errors::error;
 use crate::kafka::native::NativeConfig;
 use crate::kafka::native::error_class::named;
+use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::producer::accumulator::is_of_number;
 use crate::kafka::native::producer::coordination::Coordination;
 use crate::kafka::native::producer::sender::{ASIDE, EAGER, KEPT, LOOK, SendError, Sender};
@@ -16,7 +17,7 @@ use crate::kafka::native::producer::transactional::TransactionalProducer;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
+use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp};
 
 /// What comes sooner behind a request goes with the next one. What comes later goes at once.
 const PACE: Duration = Duration::from_millis(5);
@@ -36,7 +37,7 @@ pub(in crate::kafka) struct IdempotentProducer {
     forgotten: bool,
     /// Was a record given up? Then nothing is committed any more that may need it.
     failed: bool,
-    clock: SystemClock,
+    clock: Stopwatch,
 }
 
 impl IdempotentProducer {
@@ -55,7 +56,7 @@ impl IdempotentProducer {
             waits: waits.then_some(silence),
             forgotten: true,
             failed: false,
-            clock: SystemClock::new(),
+            clock: config.context.stopwatch(),
         }
     }
 
@@ -121,7 +122,7 @@ impl IdempotentProducer {
             let patient = self.sender.patience(&error.to_string());
             return patient.or_else(|trouble| self.trouble(trouble));
         }
-        let now = self.clock.monotonic();
+        let now = self.clock.elapsed();
         let before = self.sender.accumulator.waiting();
         let due = all || before >= EAGER || self.departed.is_none_or(|then| now >= then + PACE);
         let driven = match wait {
@@ -172,9 +173,9 @@ impl Producer for IdempotentProducer {
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.assure()?;
-        let clock = SystemClock::new();
+        let clock = self.coordination.cluster.stopwatch();
         while self.sender.accumulator.unacknowledged() > 0 {
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             if left.is_zero() {
                 return Err(self.sender.late(&self.coordination, timeout));
             }

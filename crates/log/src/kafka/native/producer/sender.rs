@@ -10,7 +10,7 @@ use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, 
 use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::Node;
 use crate::kafka::native::net::connection_error::ConnectionError;
-use crate::kafka::native::net::wait;
+use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::producer::accumulator::{Accumulator, Flight, PartitionError};
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_LEAST, PRODUCE_V2,
@@ -19,7 +19,7 @@ use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::Decodable;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, SystemClock};
+use stoatflow_core::Error;
 
 /// So much goes without being asked for, as soon as the request before is answered. Less waits for the commit.
 pub(in crate::kafka::native) const EAGER: usize = 128 << 10;
@@ -78,7 +78,7 @@ pub(in crate::kafka::native) struct Sender {
     missing: Option<Duration>,
     silence: Duration,
     answer_timeout: AnswerTimeout,
-    clock: SystemClock,
+    clock: Stopwatch,
 }
 
 impl Sender {
@@ -98,7 +98,7 @@ impl Sender {
             progress: Duration::ZERO,
             missing: None,
             silence,
-            clock: SystemClock::new(),
+            clock: config.context.stopwatch(),
         }
     }
 
@@ -107,16 +107,16 @@ impl Sender {
         if let Some(known) = self.accumulator.find(name) {
             return Ok(known);
         }
-        let clock = SystemClock::new();
+        let clock = at.cluster.stopwatch();
         loop {
             self.ask_for(at, &[Arc::clone(name)], AT_BROKER)?;
             if let Some(found) = self.accumulator.find(name) {
                 return Ok(found);
             }
-            if clock.monotonic() > JUST_MADE {
+            if clock.elapsed() > JUST_MADE {
                 return Err(SendError::Fatal(Self::no_such(at, name, "unknown topic")));
             }
-            wait(&mut [], LOOK);
+            at.cluster.pause(LOOK);
         }
     }
 
@@ -132,9 +132,9 @@ impl Sender {
         names: &[Arc<str>],
         timeout: Duration,
     ) -> Result<(), SendError> {
-        let clock = SystemClock::new();
+        let clock = at.cluster.stopwatch();
         loop {
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             match at.cluster.metadata(names, left.min(ASIDE)) {
                 Ok(answer) => {
                     let refused = (answer.topics.iter())
@@ -154,7 +154,7 @@ impl Sender {
                 Err(why) if left.is_zero() || why.is_final() => {
                     return Err(SendError::Fatal(at.silent(&why, "asking for topics")));
                 }
-                Err(_) => wait(&mut [], LOOK.min(left)),
+                Err(_) => at.cluster.pause(LOOK.min(left)),
             }
         }
     }
@@ -192,7 +192,7 @@ impl Sender {
         for node in flying {
             self.receive(at, node)?;
         }
-        let now = self.clock.monotonic();
+        let now = self.clock.elapsed();
         let due = all
             || self.accumulator.waiting() >= EAGER
             || self.accumulator.is_fresh()
@@ -219,7 +219,7 @@ impl Sender {
         most: Duration,
     ) -> Result<(), SendError> {
         self.drive(at, all)?;
-        let soon = self.not_before.saturating_sub(self.clock.monotonic());
+        let soon = self.not_before.saturating_sub(self.clock.elapsed());
         if soon.is_zero() {
             let most = match self.accumulator.is_flying() {
                 true => most,
@@ -265,7 +265,7 @@ impl Sender {
                 .map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))
         });
         match answer {
-            Ok(None) if self.clock.monotonic() > since + self.answer_timeout.time() => {
+            Ok(None) if self.clock.elapsed() > since + self.answer_timeout.time() => {
                 let waited = self.answer_timeout.time();
                 self.answer_timeout.missed();
                 let why = format!("broker {node}: no answer for {waited:?}");
@@ -286,7 +286,7 @@ impl Sender {
                     return Err(SendError::LostRecords(lost));
                 }
                 if setbacks.is_empty() {
-                    self.progress = self.clock.monotonic();
+                    self.progress = self.clock.elapsed();
                     self.pause = PAUSE;
                     self.missing = None;
                     return Ok(());
@@ -321,13 +321,13 @@ impl Sender {
     }
 
     pub(in crate::kafka::native) fn hold_back(&mut self) {
-        self.not_before = self.clock.monotonic() + self.pause;
+        self.not_before = self.clock.elapsed() + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// Fails if nothing was acknowledged for too long: a transaction cannot live any more.
     pub(in crate::kafka::native) fn patience(&self, last: &str) -> Result<(), SendError> {
-        if self.clock.monotonic() < self.progress + self.silence {
+        if self.clock.elapsed() < self.progress + self.silence {
             return Ok(());
         }
         Err(SendError::Away(last.to_owned()))
@@ -374,7 +374,7 @@ impl Sender {
         };
         self.stale = true;
         self.hold_back();
-        let now = self.clock.monotonic();
+        let now = self.clock.elapsed();
         let since = *self.missing.get_or_insert(now);
         if now < since + NEW_TOPIC {
             return Ok(());
@@ -422,7 +422,7 @@ impl Sender {
         self.accumulator.added(&flight);
         match self.post(at, node, &flight) {
             Ok(()) => {
-                let now = self.clock.monotonic();
+                let now = self.clock.elapsed();
                 self.accumulator.depart(node, flight, now);
             }
             Err(why) => {
@@ -480,7 +480,7 @@ impl Sender {
 
     /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing was until now.
     pub(in crate::kafka::native) fn note_start(&mut self) {
-        let now = self.clock.monotonic();
+        let now = self.clock.elapsed();
         if self.accumulator.waiting() == 0 {
             self.waiting_since = now;
         }

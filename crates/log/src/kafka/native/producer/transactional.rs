@@ -8,7 +8,7 @@ use crate::kafka::markers::Markers;
 use crate::kafka::native::NativeConfig;
 use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
 use crate::kafka::native::net::connection_error::ConnectionError;
-use crate::kafka::native::net::wait;
+use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::producer::accumulator::Accumulator;
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, refused_topic,
@@ -22,7 +22,7 @@ use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 use kafka_protocol::messages::EndTxnResponse;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
+use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp};
 
 /// For so long an abort waits for what is under way, so that it comes before it.
 const SWAN_SONG: Duration = Duration::from_secs(2);
@@ -54,6 +54,8 @@ pub(in crate::kafka) struct TransactionalProducer {
     doubtful: bool,
     rollovers: u64,
     markers: Markers,
+    /// The time of the markers.
+    started: Stopwatch,
 }
 
 impl TransactionalProducer {
@@ -70,17 +72,29 @@ impl TransactionalProducer {
             doubtful: false,
             rollovers: 0,
             markers: Markers::default(),
+            started: config.context.stopwatch(),
         }
     }
 
     /// Takes its transactional id over. False if the brokers are too old for what is asked of them here.
     pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<bool> {
-        let clock = SystemClock::new();
+        let clock = self.stopwatch();
         self.coordination
             .init_producer_id(Identity::NONE, timeout)?;
-        let left = timeout.saturating_sub(clock.monotonic());
+        let left = timeout.saturating_sub(clock.elapsed());
         let agreed = self.coordination.negotiate_transaction_version(left);
         agreed.map_err(|why| self.coordination.silent(&why, "opening the producer"))
+    }
+
+    fn stopwatch(&self) -> Stopwatch {
+        self.coordination.cluster.stopwatch()
+    }
+
+    /// Waits until the markers of the last commit stand.
+    fn settle_markers(&mut self) {
+        let (now, cluster) = (&self.started, &self.coordination.cluster);
+        self.markers
+            .settle(|| now.elapsed(), |left| cluster.pause(left));
     }
 
     /// Somebody newer has the id.
@@ -196,7 +210,8 @@ impl TransactionalProducer {
     /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
     fn ended(&mut self, answer: &EndTxnResponse) {
         if !self.coordination.transactions_v2 {
-            // Transactions have one epoch: an end that was sent and not answered could end a later one.
+            // Transactions have one epoch: a request that was sent and not answered may arrive in a later one, and end it,
+            // or move its offsets back.
             self.doubtful |= self.coordination.unanswered;
             return;
         }
@@ -216,7 +231,7 @@ impl TransactionalProducer {
     /// is refused; without, a broker from before 3.6 could take it into the next one, so nothing is ended as
     /// long as it may still come.
     fn see_off(&mut self, timeout: Duration) -> Result<()> {
-        let clock = SystemClock::new();
+        let clock = self.stopwatch();
         let transactions_v2 = self.coordination.transactions_v2;
         let most = if transactions_v2 {
             SWAN_SONG.min(timeout / 2)
@@ -234,7 +249,7 @@ impl TransactionalProducer {
         };
         while self.state != State::Fenced
             && waits(&self.sender.accumulator)
-            && clock.monotonic() < most
+            && clock.elapsed() < most
         {
             let driven = (self.sender).drive_for(&mut self.coordination, true, LOOK);
             let Err(trouble) = driven else { continue };
@@ -257,8 +272,8 @@ impl TransactionalProducer {
 
     /// Ends the transaction as one that never was.
     fn roll_back(&mut self, timeout: Duration) -> Result<()> {
-        let clock = SystemClock::new();
-        let left = || timeout.saturating_sub(clock.monotonic());
+        let clock = self.stopwatch();
+        let left = || timeout.saturating_sub(clock.elapsed());
         self.see_off(timeout)?;
         if self.state == State::Fenced {
             return Err(self.fenced("aborting"));
@@ -341,7 +356,7 @@ impl Producer for TransactionalProducer {
 
     fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         self.assure()?;
-        self.markers.settle(|left| wait(&mut [], left));
+        self.settle_markers();
         self.sender.note_start();
         for record in records.drain(..) {
             let put = self.sender.put(&mut self.coordination, &record);
@@ -369,9 +384,9 @@ impl Producer for TransactionalProducer {
             return Ok(());
         }
         self.assure()?;
-        let clock = SystemClock::new();
+        let clock = self.stopwatch();
         while self.sender.accumulator.unacknowledged() > 0 {
-            let left = timeout.saturating_sub(clock.monotonic());
+            let left = timeout.saturating_sub(clock.elapsed());
             if left.is_zero() {
                 return Err(self.sender.late(&self.coordination, timeout));
             }
@@ -386,7 +401,7 @@ impl Producer for TransactionalProducer {
         if cut.is_empty() {
             return Ok(());
         }
-        self.markers.settle(|left| wait(&mut [], left));
+        self.settle_markers();
         self.coordination.touched = true;
         // Its answer is awaited by `flush`, beside that of the coordinator.
         self.drive(true)?;
@@ -406,7 +421,7 @@ impl Producer for TransactionalProducer {
     }
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
-        let clock = SystemClock::new();
+        let clock = self.stopwatch();
         let what = "committing the transaction";
         if self.state == State::Fenced {
             return Err(self.fenced(what));
@@ -416,19 +431,19 @@ impl Producer for TransactionalProducer {
                 return Err(error);
             }
             tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, %error, "the commit failed and is aborted");
-            self.roll_back(timeout.saturating_sub(clock.monotonic()).max(LEAST))?;
+            self.roll_back(timeout.saturating_sub(clock.elapsed()).max(LEAST))?;
             return Ok(CommitOutcome::Aborted);
         }
         if !self.coordination.touched {
             self.finish();
             return Ok(CommitOutcome::Committed);
         }
-        let left = timeout.saturating_sub(clock.monotonic());
+        let left = timeout.saturating_sub(clock.elapsed());
         match self.coordination.end(true, left) {
             CoordinatorAnswer::Done(answer) => {
                 self.finish();
                 self.ended(&answer);
-                self.markers.begin();
+                self.markers.begin(self.started.elapsed());
                 Ok(CommitOutcome::Committed)
             }
             CoordinatorAnswer::Code { code, perhaps, .. } => {
@@ -438,7 +453,7 @@ impl Producer for TransactionalProducer {
                     ErrorClass::Outdated | ErrorClass::Fenced | ErrorClass::Lost
                         if known.kind() != ErrorKind::Fenced =>
                     {
-                        let left = || timeout.saturating_sub(clock.monotonic()).max(LEAST);
+                        let left = || timeout.saturating_sub(clock.elapsed()).max(LEAST);
                         self.roll_back(left())?;
                         if classify(code) == ErrorClass::Lost {
                             // Did the broker end it by itself, or for somebody who is taking the id over?

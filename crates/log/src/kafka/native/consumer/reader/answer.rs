@@ -11,7 +11,7 @@ use crate::kafka::native::error_class::{
 use crate::kafka::native::net::cluster::Node;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use kafka_protocol::messages::FetchResponse;
-use stoatflow_core::{Clock, Error, ErrorKind};
+use stoatflow_core::{Error, ErrorKind};
 
 impl NativeConsumer {
     /// Takes what came.
@@ -42,7 +42,7 @@ impl NativeConsumer {
                 records,
                 aborted,
             } => {
-                let now = self.clock.monotonic();
+                let now = self.clock.elapsed();
                 let taken = slot.came(stable_end, records, aborted, now);
                 self.missing.remove(&index);
                 if let Err(why) = taken {
@@ -55,7 +55,7 @@ impl NativeConsumer {
                     partition = %slot.partition,
                     "read from the replica on broker {node}"
                 );
-                slot.read_nearer(node, self.clock.monotonic());
+                slot.read_nearer(node, self.clock.elapsed());
             }
             // A replica that is behind doesn't know the offset yet: the leader does.
             FetchOutcome::Refused(OUT_OF_RANGE) if slot.reads_nearer() => {
@@ -109,7 +109,7 @@ impl NativeConsumer {
         } else {
             (GONE, "it is gone")
         };
-        let now = self.clock.monotonic();
+        let now = self.clock.elapsed();
         if now > self.missing.entry(index).or_insert((now, code)).0 + most {
             self.note_code(index, code, what);
         }

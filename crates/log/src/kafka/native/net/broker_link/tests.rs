@@ -12,6 +12,7 @@ use std::io::{self, copy};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
@@ -67,18 +68,13 @@ fn context(resolve: fn(&str, u16) -> io::Result<Vec<SocketAddr>>) -> Arc<ClientC
     })
 }
 
-/// Opens the way without waiting, again until it is there; gives how long all of it took, and how long the slowest
-/// look at it.
-fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) -> [Duration; 2] {
-    let clock = SystemClock::new();
-    let mut slowest = Duration::ZERO;
+/// Opens the way without waiting, again until it is there.
+fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) {
+    let clock = by.stopwatch();
     loop {
-        let began = clock.monotonic();
-        let opened = link.open(to, by, &clock, (Duration::ZERO, 0)).map(drop);
-        slowest = slowest.max(clock.monotonic() - began);
-        match opened {
-            Ok(()) => return [clock.monotonic(), slowest],
-            Err(why) if clock.monotonic() > Duration::from_secs(10) => panic!("{why}"),
+        match link.open(to, by, &clock, (Duration::ZERO, 0)).map(drop) {
+            Ok(()) => return,
+            Err(why) if clock.elapsed() > LONG => panic!("{why}"),
             Err(_) => wait(
                 &mut link.poll_fd().into_iter().collect::<Vec<_>>(),
                 Duration::from_millis(50),
@@ -87,43 +83,50 @@ fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) -
     }
 }
 
-/// Longer than a busy machine leaves a thread waiting, shorter than what is not to be waited for.
-const MOMENT: Duration = Duration::from_secs(1);
+/// Longer than a busy machine leaves a thread waiting.
+const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn who_is_silent_is_not_waited_for() {
     let (hole, broker) = (BlackHole::new(), FaultyBroker::start(1, 0, true));
-    let (clock, by) = (SystemClock::new(), context(resolve));
-    let mut silent = BrokerLink::default();
-    let why = silent.open(
-        &at("127.0.0.1", hole.port),
-        &by,
-        &clock,
-        (Duration::ZERO, 0),
-    );
-    assert!(why.unwrap_err().leaves_connection());
-    assert!(clock.monotonic() < MOMENT);
-    let [took, _] = connect(
+    let by = context(resolve);
+    let (to, clock) = (at("127.0.0.1", hole.port), by.stopwatch());
+    // What is waited for fails, as it does once where a busy machine leaves this thread waiting.
+    let silent = (0..5).find_map(|_| {
+        let mut link = BrokerLink::default();
+        let why = link.open(&to, &by, &clock, (Duration::ZERO, 0)).map(drop);
+        why.unwrap_err().leaves_connection().then_some(link)
+    });
+    let silent = silent.expect("nobody waits for it");
+    connect(
         &mut BrokerLink::default(),
         &at("127.0.0.1", broker.port),
         &by,
     );
-    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(silent.is_connecting(), "it is still tried");
 }
 
 #[test]
 fn a_name_that_is_looked_up_for_long_is_not_waited_for() {
+    static IS_KNOWN: AtomicBool = AtomicBool::new(false);
+    /// Takes until it is told, or so long that whoever waits for it is found out.
     #[allow(clippy::disallowed_methods)] // a slow resolver
     fn slow(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        std::thread::sleep(2 * MOMENT);
+        let step = LONG / 1_000;
+        for _ in (0..1_000).take_while(|_| !IS_KNOWN.load(SeqCst)) {
+            std::thread::sleep(step);
+        }
         resolve(host, port)
     }
     let broker = FaultyBroker::start(2, 0, true);
-    let mut link = BrokerLink::default();
-    let [took, slowest] = connect(&mut link, &at("127.0.0.1", broker.port), &context(slow));
-    assert!(took >= 2 * MOMENT, "{took:?}");
-    assert!(slowest < MOMENT, "{slowest:?}");
+    let (to, by) = (at("127.0.0.1", broker.port), context(slow));
+    let (mut link, clock) = (BrokerLink::default(), by.stopwatch());
+    for _ in 0..3 {
+        let why = link.open(&to, &by, &clock, (Duration::ZERO, 0)).map(drop);
+        assert!(why.unwrap_err().leaves_connection());
+    }
+    IS_KNOWN.store(true, SeqCst);
+    connect(&mut link, &to, &by);
 }
 
 #[test]
@@ -158,11 +161,7 @@ fn the_next_address_of_the_list_is_asked_beside_a_silent_one() {
     let bootstrap = format!("127.0.0.1:{},127.0.0.1:{}", hole.port, broker.port);
     let mut cluster = Cluster::new(&NativeConfig::plaintext(&bootstrap));
     let clock = SystemClock::new();
-    let answer = cluster.metadata(&[], Duration::from_secs(10)).unwrap();
+    let answer = cluster.metadata(&[], 2 * LONG).unwrap();
     assert!(!answer.brokers.is_empty());
-    assert!(
-        clock.monotonic() < Duration::from_secs(5),
-        "{:?}",
-        clock.monotonic()
-    );
+    assert!(clock.monotonic() < LONG, "{:?}", clock.monotonic());
 }

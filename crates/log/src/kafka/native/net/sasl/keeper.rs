@@ -87,7 +87,9 @@ impl TokenSource for TokenKeeper {
             if let Some(token) = state.token.as_ref().filter(|_| now < state.valid_until) {
                 return Ok(token.clone());
             }
-            if !state.is_fetching || now >= last {
+            // Behind the last token the thread fetches at once: at most it is not awake yet.
+            let has_failed = !state.is_fetching && state.failure.is_some();
+            if has_failed || now >= last {
                 let late = || {
                     ConnectionError::lost(format!("{} gives no token yet", kept.provider.name()))
                 };

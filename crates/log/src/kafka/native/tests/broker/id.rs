@@ -1,6 +1,6 @@
 //! A transactional id: who has it, in which epoch, and what its open transaction knows.
 
-use super::Part;
+use super::{Kept, Part};
 use crate::kafka::native::records::batch_writer::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,5 +34,13 @@ impl Id {
                 ..self.now
             }
         };
+    }
+}
+
+impl Kept {
+    /// The ids that have a transaction under way.
+    pub(in crate::kafka::native) fn open_ids(&self) -> BTreeSet<String> {
+        let open = self.ids.iter().filter(|(_, id)| id.open);
+        open.map(|(name, _)| name.clone()).collect()
     }
 }

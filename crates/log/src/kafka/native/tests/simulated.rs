@@ -1,0 +1,357 @@
+//! Both guarantees on a simulated network: applications that restart, newcomers that take over, and requests that arrive
+//! long after the client has given them up.
+
+mod fate;
+mod network;
+
+use super::broker::{Kept, PARTITIONS};
+use super::faults::Dice;
+use super::{TRANSACTIONS, heads, partitions, read_all, record, seeds};
+use crate::kafka::native;
+use crate::kafka::native::net::network::Network;
+use crate::{CommitOutcome, CutEntry, Producer};
+use bytes::Bytes;
+use kafka_protocol::messages::ApiKey;
+use network::SimulatedNetwork;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, ErrorKind, Offset, Result, TopicPartition};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Far more than it takes to read all of it.
+const READ: Duration = Duration::from_hours(1);
+const ID: &str = "app";
+const INPUT: &str = "input";
+const TOPICS: [&str; 2] = ["left", "right"];
+
+/// Where the output of an input goes.
+fn place(input: i64) -> (usize, i32) {
+    let at = input.wrapping_mul(0x9e37_79b9) >> 4;
+    let topic = usize::try_from(at.rem_euclid(2)).unwrap();
+    let partition = i32::try_from((at >> 1).rem_euclid(PARTITIONS.into())).unwrap();
+    (topic, partition)
+}
+
+/// An application: reads numbers from its committed position on, and writes each of them.
+struct Application {
+    writer: Box<dyn Producer>,
+    /// The next number that it reads.
+    position: i64,
+    /// The numbers of the transaction under way end here.
+    until: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guarantee {
+    ExactlyOnce,
+    AtLeastOnce,
+}
+
+impl Application {
+    /// Takes the id over, and goes on from what is committed.
+    fn start(network: &Arc<SimulatedNetwork>, guarantee: Guarantee) -> Result<Self> {
+        let config = network.config();
+        let mut guard = native::producer(&config, ID, TIMEOUT);
+        assert!(guard.open(TIMEOUT)?, "this broker is new enough");
+        let writer: Box<dyn Producer> = match guarantee {
+            Guarantee::ExactlyOnce => Box::new(guard),
+            Guarantee::AtLeastOnce => {
+                let mut writer = native::plain(guard, &config, ID, TIMEOUT, false);
+                writer.open(TIMEOUT)?;
+                Box::new(writer)
+            }
+        };
+        let position = committed(network);
+        Ok(Self {
+            writer,
+            position,
+            until: position,
+        })
+    }
+
+    /// Begins a transaction, and writes some numbers into it.
+    fn write(&mut self, dice: &mut Dice, inputs: i64) -> Result<()> {
+        self.writer.begin()?;
+        self.until = self.position;
+        for _ in 0..=dice.roll(3) {
+            let end = self.until + i64::try_from(dice.roll(10)).unwrap();
+            let numbers = self.until..end.min(inputs);
+            self.until = numbers.end;
+            let mut records: Vec<_> = numbers.map(output).collect();
+            self.writer.send(&mut records)?;
+            self.writer.pursue()?;
+        }
+        self.writer.flush(TIMEOUT)?;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<CommitOutcome> {
+        let outcome = self.writer.commit(TIMEOUT)?;
+        if outcome == CommitOutcome::Committed {
+            self.position = self.until;
+        }
+        Ok(outcome)
+    }
+
+    /// Adds its position to the transaction.
+    fn offsets(&mut self) -> Result<()> {
+        let cut = [CutEntry {
+            partition: TopicPartition::new(INPUT, 0),
+            offset: Offset(self.until),
+            metadata: String::new(),
+        }];
+        self.writer.offsets("group", &cut, TIMEOUT)
+    }
+}
+
+fn output(input: i64) -> crate::ProducerRecord {
+    let (topic, partition) = place(input);
+    let mut value = input.to_be_bytes().to_vec();
+    // Some are large enough for a request of their own.
+    value.resize(if input % 40 == 39 { 150_000 } else { 20 }, 0);
+    record(&TOPICS[topic].into(), partition, value)
+}
+
+fn committed(network: &SimulatedNetwork) -> i64 {
+    let at = (INPUT.to_owned(), 0);
+    network.with(|kept| kept.committed.get(&at).copied().unwrap_or(0))
+}
+
+/// What a seed has shown.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    faults: u32,
+    unknown: u32,
+    takeovers: u32,
+    restarts: u32,
+    time: Duration,
+}
+
+/// One seed: an application, its restarts and its successors, until all numbers are committed.
+struct Life {
+    seed: u64,
+    guarantee: Guarantee,
+    network: Arc<SimulatedNetwork>,
+    dice: Dice,
+    inputs: i64,
+    /// Those that somebody newer has taken the id from.
+    old: Vec<Application>,
+    seen: Seen,
+}
+
+impl Life {
+    fn start(&mut self) -> Application {
+        loop {
+            self.seen.restarts += 1;
+            match Application::start(&self.network, self.guarantee) {
+                Ok(app) => return app,
+                // Its own request of before has come late, and counts as somebody newer: it starts again.
+                Err(error) if error.kind() == ErrorKind::Fenced => {}
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            }
+        }
+    }
+
+    /// What an error means for the application that met it.
+    fn fail(&mut self, app: &mut Application, error: &Error) {
+        let seed = self.seed;
+        let known = [
+            ErrorKind::Unavailable,
+            ErrorKind::UnknownOutcome,
+            ErrorKind::Fenced,
+        ];
+        assert!(known.contains(&error.kind()), "seed {seed}: {error}");
+        self.seen.unknown += u32::from(error.kind() == ErrorKind::UnknownOutcome);
+        // Sometimes it goes on with the same producer, as after any error that leaves it one.
+        let goes_on = error.kind() == ErrorKind::Unavailable && self.dice.roll(2) == 0;
+        if goes_on && app.writer.abort(TIMEOUT).is_ok() {
+            app.position = committed(&self.network);
+        } else {
+            *app = self.start();
+        }
+    }
+
+    fn transaction(&mut self, app: &mut Application) {
+        if let Err(error) = app.write(&mut self.dice, self.inputs) {
+            return self.fail(app, &error);
+        }
+        match self.dice.roll(12) {
+            0 => {
+                if let Err(error) = app.writer.abort(TIMEOUT) {
+                    self.fail(app, &error);
+                }
+            }
+            1 => {
+                // A newcomer, while the transaction is under way.
+                let new = self.start();
+                self.seen.takeovers += 1;
+                self.old.push(std::mem::replace(app, new));
+            }
+            _ => match app.offsets().and_then(|()| app.commit()) {
+                Ok(CommitOutcome::Committed) => {}
+                Ok(CommitOutcome::Aborted) => app.position = committed(&self.network),
+                Err(error) => self.fail(app, &error),
+            },
+        }
+        if self.dice.roll(3) == 0
+            && let Some(mut old) = self.old.pop()
+        {
+            self.goes_on_too_late(&mut old);
+        }
+    }
+
+    /// Whatever an instance does that has a successor, nothing of it is committed.
+    fn goes_on_too_late(&self, old: &mut Application) {
+        let before = committed(&self.network);
+        let outcome = old.offsets().and_then(|()| old.commit());
+        let seed = self.seed;
+        assert!(
+            !matches!(outcome, Ok(CommitOutcome::Committed)),
+            "seed {seed}: the older instance has committed"
+        );
+        assert_eq!(committed(&self.network), before, "seed {seed}: {outcome:?}");
+    }
+}
+
+fn live(seed: u64, guarantee: Guarantee, transactions_v2: bool) -> Seen {
+    let network = SimulatedNetwork::new(seed, transactions_v2);
+    let mut life = Life {
+        seed,
+        guarantee,
+        network: Arc::clone(&network),
+        dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+        inputs: TRANSACTIONS * 15,
+        old: Vec::new(),
+        seen: Seen::default(),
+    };
+    let mut app = life.start();
+    while app.position < life.inputs {
+        life.transaction(&mut app);
+    }
+    // Whoever comes next ends what may still be open.
+    network.calm();
+    drop(app);
+    drop(life.start());
+    let mut expected: BTreeMap<(usize, i32), Vec<Bytes>> = BTreeMap::new();
+    for input in 0..life.inputs {
+        let number = Bytes::copy_from_slice(&input.to_be_bytes());
+        expected.entry(place(input)).or_default().push(number);
+    }
+    network.storm();
+    let ends: Vec<_> = partitions()
+        .map(|(t, p)| network.with(|kept| kept.end_of(TOPICS[t], p)))
+        .collect();
+    let (topics, began) = (TOPICS.map(Arc::from), network.now());
+    let elapsed = || network.now() - began;
+    let read = read_all(&network.config(), (&topics, &ends), seed, (&elapsed, READ));
+    let counted = |values: &[Bytes]| match guarantee {
+        Guarantee::ExactlyOnce => heads(values),
+        // Each at least once: what comes once more is left out.
+        Guarantee::AtLeastOnce => {
+            let mut before = BTreeSet::new();
+            let mut numbers = heads(values);
+            numbers.retain(|number| before.insert(number.clone()));
+            numbers
+        }
+    };
+    for (at, wanted) in &expected {
+        assert_eq!(&counted(&read[at]), wanted, "seed {seed}: read of {at:?}");
+    }
+    network.with(|kept| {
+        for ((topic, partition), wanted) in &expected {
+            let seen = counted(&kept.visible(TOPICS[*topic], *partition));
+            assert_eq!(&seen, wanted, "seed {seed}: {topic} {partition}");
+        }
+        assert!(!kept.is_hanging(), "seed {seed}: a transaction stays open");
+        // By the older rules a transaction that is tried again has the epoch of the one that was aborted.
+        assert!(
+            !transactions_v2 || kept.doubled.is_empty(),
+            "seed {seed}: {:?}",
+            kept.doubled
+        );
+    });
+    assert_eq!(committed(&network), life.inputs, "seed {seed}");
+    Seen {
+        faults: network.faults(),
+        time: network.now(),
+        ..life.seen
+    }
+}
+
+/// Ten times as many as on sockets: no time passes while somebody waits.
+fn many(guarantee: Guarantee, transactions_v2: bool) {
+    let (mut all, mut hours) = (Seen::default(), Duration::ZERO);
+    for seed in 1..=10 * seeds() {
+        let seen = live(seed, guarantee, transactions_v2);
+        all.faults += seen.faults;
+        all.unknown += seen.unknown;
+        all.takeovers += seen.takeovers;
+        all.restarts += seen.restarts;
+        hours += seen.time;
+    }
+    println!("{all:?} in {hours:.0?}");
+    let rare = [all.faults, all.unknown, all.takeovers, all.restarts];
+    assert!(rare.iter().all(|times| *times > 0), "{all:?}");
+}
+
+#[test]
+fn restarts_and_takeovers_where_each_transaction_has_an_epoch() {
+    many(Guarantee::ExactlyOnce, true);
+}
+
+#[test]
+fn restarts_and_takeovers_where_partitions_are_added() {
+    many(Guarantee::ExactlyOnce, false);
+}
+
+#[test]
+fn restarts_and_takeovers_outside_of_transactions() {
+    for transactions_v2 in [true, false] {
+        many(Guarantee::AtLeastOnce, transactions_v2);
+    }
+}
+
+#[test]
+fn a_seed_says_all_that_happens() {
+    for transactions_v2 in [true, false] {
+        let [once, again] = [(); 2].map(|()| live(3, Guarantee::ExactlyOnce, transactions_v2));
+        assert_eq!(once, again);
+    }
+}
+
+/// A request that the client has given up and asked again may arrive in the next transaction. By the older rules that
+/// one would have the same epoch: the broker would take it for a request of its own.
+#[test]
+fn what_comes_in_the_next_transaction_does_nothing_there() {
+    let late = Duration::from_secs(25);
+    for transactions_v2 in [true, false] {
+        for kind in [
+            ApiKey::AddPartitionsToTxn,
+            ApiKey::AddOffsetsToTxn,
+            ApiKey::TxnOffsetCommit,
+            ApiKey::EndTxn,
+        ] {
+            let network = SimulatedNetwork::new(1, transactions_v2);
+            network.calm();
+            let mut dice = Dice(7);
+            let mut app = Application::start(&network, Guarantee::ExactlyOnce).unwrap();
+            let mut transact = |pause: Duration| {
+                app.write(&mut dice, 1000).unwrap();
+                app.offsets().unwrap();
+                network.wait(&mut [], pause);
+                app.commit().unwrap()
+            };
+            network.delay_next(kind, late);
+            assert_eq!(transact(Duration::ZERO), CommitOutcome::Committed);
+            assert_eq!(transact(late), CommitOutcome::Committed);
+            let at = format!("{kind:?}, {transactions_v2}");
+            assert_eq!(committed(&network), app.position, "{at}");
+            let lies = |topic| (0..PARTITIONS).map(move |p| (topic, p));
+            let lies = TOPICS.iter().flat_map(|topic| lies(*topic));
+            let visible = |kept: &Kept| lies.map(|(t, p)| kept.visible(t, p).len()).sum::<usize>();
+            let written = usize::try_from(app.position).unwrap();
+            assert_eq!(network.with(visible), written, "{at}");
+        }
+    }
+}

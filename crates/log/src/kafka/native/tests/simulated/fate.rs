@@ -1,0 +1,148 @@
+//! What becomes of requests and connections, as a seed says.
+
+use crate::kafka::native::tests::faults::Dice;
+use kafka_protocol::messages::ApiKey;
+use std::time::Duration;
+
+/// What becomes of one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    /// How long it takes to the broker, and the answer back.
+    pub there: Duration,
+    pub back: Duration,
+    /// Does the broker do it?
+    pub done: bool,
+    /// It does nothing, and says "not yet" or "not here".
+    pub not_yet: bool,
+    /// Does the answer come, and only half of it?
+    pub answered: bool,
+    pub cut: bool,
+    /// Is the connection closed instead?
+    pub closed: bool,
+}
+
+/// How much goes wrong.
+#[derive(Debug)]
+pub(super) struct Weather {
+    dice: Dice,
+    /// One of so many requests goes wrong; 0: none.
+    one_of: u64,
+    /// The same, when it is not calm.
+    usual: u64,
+    /// The next request of this kind gets to the broker so much later.
+    pub delayed: Option<(ApiKey, Duration)>,
+    pub faults: u32,
+}
+
+impl Weather {
+    /// Rough with one seed, nearly calm with another.
+    pub(super) fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed.wrapping_mul(0xd134_2543_de82_ef95) | 1);
+        let one_of = [4, 8, 20, 60][usize::try_from(dice.roll(4)).unwrap()];
+        Self {
+            dice,
+            one_of,
+            usual: one_of,
+            delayed: None,
+            faults: 0,
+        }
+    }
+
+    pub(super) const fn calm(&mut self) {
+        self.one_of = 0;
+    }
+
+    pub(super) const fn storm(&mut self) {
+        self.one_of = self.usual;
+    }
+
+    fn micros(&mut self, most: u64) -> Duration {
+        Duration::from_micros(self.dice.roll(most))
+    }
+
+    /// Beyond what is waited for at first, and now and then beyond all that is.
+    fn late(&mut self) -> Duration {
+        Duration::from_millis(500 + self.dice.roll(45_000))
+    }
+
+    pub(super) fn request(&mut self, request: &[u8]) -> Fate {
+        let well = Fate {
+            there: self.micros(1500),
+            back: self.micros(1500),
+            done: true,
+            not_yet: false,
+            answered: true,
+            cut: false,
+            closed: false,
+        };
+        let is_kind = |kind: &ApiKey| request.starts_with(&(*kind as i16).to_be_bytes());
+        if let Some((_, there)) = self.delayed.take_if(|(kind, _)| is_kind(kind)) {
+            self.faults += 1;
+            return Fate { there, ..well };
+        }
+        if self.one_of == 0 || self.dice.roll(self.one_of) > 0 {
+            return well;
+        }
+        self.faults += 1;
+        let lost = Fate {
+            answered: false,
+            ..well
+        };
+        match self.dice.roll(12) {
+            0 | 1 => Fate {
+                done: false,
+                closed: true,
+                ..lost
+            },
+            2 | 3 => Fate {
+                closed: true,
+                ..lost
+            },
+            4 => Fate { cut: true, ..well },
+            5 | 6 | 7 => Fate {
+                not_yet: true,
+                ..well
+            },
+            // Silence: it never came, or its answer never comes.
+            8 => Fate {
+                done: false,
+                ..lost
+            },
+            9 => lost,
+            10 => Fate {
+                back: self.late(),
+                ..well
+            },
+            // It comes when the client may have asked again, on another connection.
+            _ => Fate {
+                there: self.late(),
+                ..well
+            },
+        }
+    }
+
+    /// How long it takes to connect, and whether it does.
+    pub(super) fn connect(&mut self, timeout: Duration, down: bool) -> (Duration, bool) {
+        let takes = self.micros(1500);
+        if down {
+            return (takes, false);
+        }
+        if self.one_of > 0 && self.dice.roll(self.one_of * 4) == 0 {
+            self.faults += 1;
+            return match self.dice.roll(2) {
+                0 => (takes, false),
+                _ => (timeout, false),
+            };
+        }
+        (takes, true)
+    }
+
+    /// Does the broker go down now, and for how long?
+    pub(super) fn outage(&mut self) -> Option<Duration> {
+        if self.one_of == 0 || self.dice.roll(self.one_of * 100) > 0 {
+            return None;
+        }
+        self.faults += 1;
+        Some(Duration::from_millis(self.dice.roll(20_000)))
+    }
+}

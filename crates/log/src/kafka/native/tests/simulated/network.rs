@@ -1,0 +1,377 @@
+//! A network and a clock that are simulated: a seed says which requests are lost, late or done without an answer, and
+//! no time passes while a client waits.
+
+use super::fate::{Fate, Weather};
+use crate::kafka::native::NativeConfig;
+use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::network::Network;
+use crate::kafka::native::net::security::ClientContext;
+use crate::kafka::native::net::tls::TlsClient;
+use crate::kafka::native::net::transport::{Read, Transport};
+use crate::kafka::native::tests::broker::Kept;
+use crate::kafka::native::tests::faults::Dice;
+use bytes::Bytes;
+use kafka_protocol::messages::ApiKey;
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind as Io, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+const PORT: u16 = 9092;
+/// The broker aborts a transaction that is open for longer.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Each look at the clock takes some time, so that a loop that looks at it ends.
+const LOOK: Duration = Duration::from_micros(1);
+/// So many waits in a row that end at once are a client that doesn't read what is there.
+const MOST_AT_ONCE: u32 = 100_000;
+
+#[derive(Debug)]
+enum Event {
+    /// The broker gets a request.
+    Request { of: u64, request: Bytes, fate: Fate },
+    /// The client gets bytes.
+    Answer { of: u64, bytes: Vec<u8>, last: bool },
+    /// The broker closes the connection.
+    Close { of: u64 },
+}
+
+/// A connection, as the client sees it.
+#[derive(Debug, Default)]
+struct Link {
+    /// What the client has written and is no whole request yet.
+    written: Vec<u8>,
+    /// What it can read.
+    came: VecDeque<u8>,
+    closed: bool,
+    /// When its last request gets to the broker: the next one comes behind it.
+    last_request: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    now: Duration,
+    events: BTreeMap<(Duration, u64), Event>,
+    next: u64,
+    links: BTreeMap<u64, Link>,
+    /// The connection of each socket that is open.
+    sockets: BTreeMap<RawFd, u64>,
+    weather: Weather,
+    /// Until then the broker is down.
+    down_until: Duration,
+    /// Since when each transaction is open.
+    open_since: BTreeMap<String, Duration>,
+    at_once: u32,
+    kept: Kept,
+}
+
+/// The network, with one broker.
+#[derive(Debug)]
+pub(super) struct SimulatedNetwork {
+    state: Mutex<State>,
+    /// For the sockets that it makes.
+    own: Weak<Self>,
+}
+
+impl SimulatedNetwork {
+    pub(super) fn new(seed: u64, transactions_v2: bool) -> Arc<Self> {
+        let kept = Kept::new(Dice(seed | 1), 1, transactions_v2, PORT);
+        let state = State {
+            now: Duration::ZERO,
+            events: BTreeMap::new(),
+            next: 0,
+            links: BTreeMap::new(),
+            sockets: BTreeMap::new(),
+            weather: Weather::new(seed),
+            down_until: Duration::ZERO,
+            open_since: BTreeMap::new(),
+            at_once: 0,
+            kept,
+        };
+        Arc::new_cyclic(|own| Self {
+            state: Mutex::new(state),
+            own: Weak::clone(own),
+        })
+    }
+
+    /// What a client needs to know of it.
+    pub(super) fn config(self: &Arc<Self>) -> NativeConfig {
+        let network: Arc<dyn Network> = Arc::clone(self) as _;
+        let context = ClientContext {
+            network,
+            resolve: |_, port| Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]),
+            ..ClientContext::plaintext("simulated")
+        };
+        NativeConfig {
+            context: Arc::new(context),
+            ..NativeConfig::plaintext(&format!("broker:{PORT}"))
+        }
+    }
+
+    /// From now on nothing goes wrong.
+    pub(super) fn calm(&self) {
+        let mut state = self.state.lock();
+        state.weather.calm();
+        state.kept.one_of = 0;
+        state.down_until = Duration::ZERO;
+    }
+
+    /// The next request of this kind gets to the broker so much later.
+    pub(super) fn delay_next(&self, kind: ApiKey, time: Duration) {
+        self.state.lock().weather.delayed = Some((kind, time));
+    }
+
+    /// The time, without a look at the clock.
+    pub(super) fn now(&self) -> Duration {
+        self.state.lock().now
+    }
+
+    /// As much goes wrong as before.
+    pub(super) fn storm(&self) {
+        let mut state = self.state.lock();
+        state.weather.storm();
+        state.kept.one_of = 1;
+    }
+
+    /// How many requests went wrong.
+    pub(super) fn faults(&self) -> u32 {
+        self.state.lock().weather.faults
+    }
+
+    /// Asks what the broker has.
+    pub(super) fn with<T>(&self, ask: impl FnOnce(&Kept) -> T) -> T {
+        ask(&self.state.lock().kept)
+    }
+}
+
+impl Network for SimulatedNetwork {
+    fn monotonic(&self) -> Duration {
+        let mut state = self.state.lock();
+        state.now += LOOK;
+        state.now
+    }
+
+    fn connect(
+        &self,
+        _place: &SocketAddr,
+        _host: &str,
+        _tls: Option<&TlsClient>,
+        timeout: Duration,
+    ) -> Result<Box<dyn Transport>, ConnectionError> {
+        let (takes, comes) = {
+            let mut state = self.state.lock();
+            let down = state.now < state.down_until;
+            state.weather.connect(timeout, down)
+        };
+        self.wait(&mut [], takes);
+        if !comes {
+            return Err(ConnectionError::lost("refused"));
+        }
+        let fd =
+            eventfd(0, EventfdFlags::empty()).map_err(|e| ConnectionError::lost(e.to_string()))?;
+        let mut state = self.state.lock();
+        let id = state.number();
+        state.links.insert(id, Link::default());
+        state.sockets.insert(fd.as_raw_fd(), id);
+        drop(state);
+        let network = self
+            .own
+            .upgrade()
+            .ok_or_else(|| ConnectionError::lost("gone"))?;
+        Ok(Box::new(Socket { network, id, fd }))
+    }
+
+    fn wait(&self, sockets: &mut [PollFd<'_>], most: Duration) {
+        let mut state = self.state.lock();
+        let watched: Vec<_> = (sockets.iter())
+            .map(|socket| state.sockets.get(&socket.as_fd().as_raw_fd()).copied())
+            .collect();
+        if watched.iter().any(|of| state.is_ready(*of)) {
+            state.at_once += 1;
+            assert!(state.at_once < MOST_AT_ONCE, "nobody reads what is there");
+            return;
+        }
+        state.at_once = 0;
+        let until = state.now + most;
+        while let Some((at, event)) = state.due(until) {
+            state.now = state.now.max(at);
+            state.happen(event);
+            if watched.iter().any(|of| state.is_ready(*of)) {
+                return;
+            }
+        }
+        state.now = until;
+    }
+
+    fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        work();
+        Ok(())
+    }
+}
+
+impl State {
+    const fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn at(&mut self, time: Duration, event: Event) {
+        let number = self.number();
+        self.events.insert((time, number), event);
+    }
+
+    /// The next event, if it happens until then.
+    fn due(&mut self, until: Duration) -> Option<(Duration, Event)> {
+        let first = self.events.first_entry()?;
+        let at = first.key().0;
+        (at <= until).then(|| (at, first.remove()))
+    }
+
+    /// Is there something to read? A socket that is not of this network is what an attempt to connect ends with, and
+    /// that has ended.
+    fn is_ready(&self, of: Option<u64>) -> bool {
+        let link = of.and_then(|of| self.links.get(&of));
+        link.is_none_or(|link| !link.came.is_empty() || link.closed)
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Request { of, request, fate } => self.serve(of, request, &fate),
+            Event::Answer { of, bytes, last } => {
+                if let Some(link) = self.links.get_mut(&of).filter(|link| !link.closed) {
+                    link.came.extend(bytes);
+                    link.closed |= last;
+                }
+            }
+            Event::Close { of } => {
+                if let Some(link) = self.links.get_mut(&of) {
+                    link.closed = true;
+                }
+            }
+        }
+    }
+
+    /// The broker takes a request, though the client may have closed the connection meanwhile.
+    fn serve(&mut self, of: u64, request: Bytes, fate: &Fate) {
+        if self.now < self.down_until {
+            // What comes while it is down is gone.
+            return self.at(self.now, Event::Close { of });
+        }
+        self.end_old_transactions();
+        let back = self.now + fate.back;
+        if fate.done {
+            let mut bytes = self.kept.answer(request, fate.not_yet);
+            self.note_transactions();
+            if fate.cut {
+                bytes.truncate(bytes.len() / 2);
+            }
+            if fate.answered {
+                let last = fate.cut;
+                return self.at(back, Event::Answer { of, bytes, last });
+            }
+        }
+        if fate.closed {
+            self.at(back, Event::Close { of });
+        }
+    }
+
+    fn end_old_transactions(&mut self) {
+        let now = self.now;
+        let old: Vec<_> = (self.open_since)
+            .extract_if(.., |_, since| *since + TRANSACTION_TIMEOUT < now)
+            .collect();
+        for (id, _) in old {
+            self.kept.time_out(&id);
+        }
+    }
+
+    fn note_transactions(&mut self) {
+        let (now, open) = (self.now, self.kept.open_ids());
+        self.open_since.retain(|id, _| open.contains(id));
+        for id in open {
+            self.open_since.entry(id).or_insert(now);
+        }
+    }
+
+    /// The client has written; what is a whole request is on its way.
+    fn written(&mut self, of: u64, bytes: &[u8]) -> io::Result<()> {
+        let Some(link) = self.links.get_mut(&of).filter(|link| !link.closed) else {
+            return Err(Io::BrokenPipe.into());
+        };
+        link.written.extend_from_slice(bytes);
+        let mut sent = false;
+        while let Some(size) = link.written.first_chunk::<4>() {
+            let end = 4 + u32::from_be_bytes(*size) as usize;
+            if link.written.len() < end {
+                break;
+            }
+            let rest = link.written.split_off(end);
+            let request = Bytes::from(std::mem::replace(&mut link.written, rest)).slice(4..);
+            let fate = self.weather.request(&request);
+            let at = (self.now + fate.there).max(link.last_request);
+            link.last_request = at;
+            self.next += 1;
+            let event = Event::Request { of, request, fate };
+            self.events.insert((at, self.next), event);
+            sent = true;
+        }
+        if let Some(time) = self.weather.outage().filter(|_| sent) {
+            self.down_until = self.now + time;
+            for link in self.links.values_mut() {
+                link.closed = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The client's end of a connection.
+#[derive(Debug)]
+struct Socket {
+    network: Arc<SimulatedNetwork>,
+    id: u64,
+    /// Only so that it has a number to wait on.
+    fd: OwnedFd,
+}
+
+impl Transport for Socket {
+    fn read(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Read> {
+        let mut state = self.network.state.lock();
+        let link = state.links.get_mut(&self.id).ok_or(Io::NotConnected)?;
+        if link.came.is_empty() {
+            return Ok(if link.closed { Read::End } else { Read::Later });
+        }
+        let size = most.min(link.came.len());
+        into.extend(link.came.drain(..size));
+        Ok(Read::Some)
+    }
+
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut state = self.network.state.lock();
+        let mut written = 0;
+        for slice in slices {
+            state.written(self.id, slice)?;
+            written += slice.len();
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn poll_fd(&self, flags: PollFlags) -> PollFd<'_> {
+        PollFd::new(&self.fd, flags)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let mut state = self.network.state.lock();
+        state.sockets.remove(&self.fd.as_raw_fd());
+        state.links.remove(&self.id);
+    }
+}
