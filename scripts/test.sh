@@ -29,7 +29,8 @@ step_lint_python() { scripts/lint.sh python; }
 
 step_python() {
     scripts/setup.sh examples bench docs typing
-    pytest -n 2 tests/python
+    # Most of these wait: for time-outs, kills and children.
+    pytest -n 4 tests/python
     # A process of its own: the benchmarks are scripts beside each other, which find each other by their folder. Those
     # that need a broker are in the step `integration`.
     pytest -n 2 -m "not broker and not slow" benches/versus benches/scaling
@@ -89,7 +90,7 @@ step_kafka() {
         "${CARGO_TEST[@]}" --test kafka contract_on_kafka
 }
 
-# Three at a time with the runs of kills, each with a broker of its own: with one more a machine of two cores starves,
+# Four at a time with the runs of kills, each with a broker of its own: they mostly wait. With more two cores starve,
 # and time-outs fail. What the kills say comes at the end. Those that assert how fast something is come last and alone.
 step_integration() {
     local code=0
@@ -101,7 +102,7 @@ step_integration() {
     # `wait` fails with what chaos was stopped by, and `set -e` would end the trap before it shows what was said.
     trap '{ kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; } || true; cat "$said"; rm -f "$said"' EXIT
     # Those in a group share a cluster of several brokers, so one process takes them all.
-    pytest -n 2 --dist loadgroup --durations=60 -m "not alone and not long" tests/integration \
+    pytest -n 3 --dist loadgroup --durations=60 -m "not alone and not long" tests/integration \
         --ignore=tests/integration/chaos || code=$?
     # Those of the benchmarks that need a broker, one for all of them: the others are in the step `python`.
     pytest -m "broker and not slow" benches/versus || code=$?

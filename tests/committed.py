@@ -1,11 +1,12 @@
-"""Waiting until an application has committed its input, and shows it."""
+"""Waiting until an application has committed its input, and shows it; and holding it up before it does."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from at_once import until
-from stoatflow import EmbeddedBroker, State, StoatFlow
+from stoatflow import EmbeddedBroker, RestoreListener, State, StoatFlow, TopicPartition
 
 Make = Callable[..., StoatFlow]
 
@@ -17,3 +18,14 @@ def read(app: StoatFlow, broker: EmbeddedBroker, *topics: str) -> None:
     ends = {(topic, part): end for topic in topics or ("in",) for part, end in broker.end_offsets(topic).items()}
     with app.snapshot(at_least=ends):
         pass
+
+
+class HeldUp(RestoreListener):
+    """Holds a restore up until `goes_on` is set."""
+
+    def __init__(self) -> None:
+        self.began, self.goes_on = threading.Event(), threading.Event()
+
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        self.began.set()
+        self.goes_on.wait(600)

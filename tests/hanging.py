@@ -15,8 +15,10 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from at_once import until
+
 _PROGRAM = """
-import asyncio, sys, time
+import asyncio, logging, sys, time; logging.basicConfig(level=logging.INFO)
 import stoatflow as sf
 FUNCTIONS
 builder = sf.StreamsBuilder()
@@ -31,10 +33,19 @@ app = sf.StoatFlow(builder.build(), config | SETTINGS, broker=broker)
 broker.produce_many("in", [(None, b"a", b"first", 1)])
 """
 _RUN = "app.run()\nprint('after', app.state, flush=True)\n"
+TELLS_WHEN_IT_RUNS = f"""
+import threading
+def tell():
+    app.wait_until("RUNNING")
+    print("hangs", flush=True)
+threading.Thread(target=tell).start()
+{_RUN}"""
+"""For functions that never hang. From then on signals are the application's."""
 BOUND_S = 2.0
 """What the end of a process may take beyond the time that it was given: the bound in the docs."""
-SLACK_S = 1.5
-"""For the machine of a test."""
+SLACK_S = 20.0
+"""For the machine of a test, which may leave a process alone for so long. What must not be waited for takes longer: a
+shutdown 30 s, a function that sleeps a minute."""
 
 
 class Hanging:
@@ -71,7 +82,7 @@ class Hanging:
         """End it, whatever it does."""
         with contextlib.suppress(ProcessLookupError):
             self._child.kill()
-        self._child.wait(10)
+        self._child.wait(60)
         assert self._child.stdout is not None
         self._child.stdout.close()
         self._errors.close()
@@ -81,11 +92,26 @@ class Hanging:
         """What it wrote to standard error so far."""
         return os.pread(self._errors.fileno(), 1 << 20, 0).decode(errors="replace")
 
-    def signal(self, number: signal.Signals, *, after: float = 0.0) -> None:
-        """Send a signal to a child that must not have ended."""
+    def signal(self, number: signal.Signals, *, after: float = 0.0, may_have_ended: bool = False) -> None:
+        """Send a signal to a child that must not have ended, and that has taken the one before: two at once are one."""
+        until(lambda: self._child.poll() is not None or not self._is_pending(number))
         time.sleep(after)
-        assert self._child.poll() is None, f"it ended with {self._child.returncode}: {self.errors}"
+        assert may_have_ended or self._child.poll() is None, f"it ended with {self._child.returncode}: {self.errors}"
         self._child.send_signal(number)
+
+    def says(self, text: str) -> None:
+        """Wait until it has written this to standard error."""
+        until(lambda: text in self.errors or self._child.poll() is not None)
+        assert text in self.errors, self.errors
+
+    def _is_pending(self, number: int) -> bool:
+        """Is such a signal sent and not taken yet? Only Linux tells."""
+        try:
+            status = Path(f"/proc/{self._child.pid}/status").read_text("utf-8")
+        except OSError:
+            return False
+        masks = [line.split()[1] for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
+        return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
     def ends(self, within: float) -> int:
         """Give the exit code; fail if it takes longer than this, and a little."""

@@ -17,6 +17,8 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from topics import PATIENCE_S, KafkaTopics, Row
 
+import stoatflow as sf
+
 Serializer = Callable[[Any, SerializationContext], bytes]
 Deserializer = Callable[[bytes, SerializationContext], Any]
 IN_HEADERS = {"schema.id.serializer": header_schema_id_serializer}
@@ -58,6 +60,11 @@ class Registry:
     def reads_protobuf(self, message: Any) -> Deserializer:
         """Confluent's deserializer of a class of messages."""
         return ProtobufDeserializer(message, schema_registry_client=self.client)  # type: ignore[no-any-return]
+
+
+def patient(url: str) -> sf.SchemaRegistry:
+    """A registry for tests that count questions: none is asked again because a busy machine answers late."""
+    return sf.SchemaRegistry(url, timeout="180s", request_timeout="90s")
 
 
 def write(

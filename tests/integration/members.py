@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer
 
 PROTOCOLS: dict[str, dict[str, str | int]] = {
-    "classic": {"session.timeout.ms": 6000},
+    # Long: one that is held up must stay a member. It leaves when it is closed.
+    "classic": {"session.timeout.ms": 30_000},
     "consumer": {"group.protocol": "consumer"},
 }
 
@@ -33,7 +34,7 @@ class Member:
 
     def __enter__(self) -> Member:
         self._thread.start()
-        if not self._joined.wait(20):
+        if not self._joined.wait(60):
             self.leave()
             pytest.fail("it doesn't become a member")
         return self

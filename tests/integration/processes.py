@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0
+"""A guard against what never comes: a process of a busy machine may stand still for seconds."""
 
 
 class Process:
@@ -55,7 +56,7 @@ class Process:
         """End it, whatever it does."""
         with contextlib.suppress(ProcessLookupError):
             self._child.kill()
-        self._child.wait(10)
+        self._child.wait(60)
         self._reader.join(10)
         assert self._child.stdout is not None
         self._child.stdout.close()

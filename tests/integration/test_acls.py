@@ -70,7 +70,7 @@ class Application:
         self.kafka.write(f"from-{self.name}", values)
         client = self.secured.client("SASL_SSL_SCRAM", DENIED)
         config = {"application.id": self.name, "state.dir": str(self.folder / "state"), **client}
-        consume(sf.StoatFlow(load(str(self.app), "topology"), {**config, "broker.wait.timeout.ms": 3000}))
+        consume(sf.StoatFlow(load(str(self.app), "topology"), {**config, "broker.wait.timeout.ms": 15_000}))
 
     def lose_state(self) -> None:
         """Another machine."""

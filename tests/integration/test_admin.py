@@ -27,12 +27,15 @@ ENDPOINTS = (
 )  # fmt: skip
 
 BUSY = """
-import sys, time
+import mmap, sys, time
 import stoatflow as sf
-address, name, state = sys.argv[1:]
+address, name, state, gate = sys.argv[1:]
+with open(gate, "rb") as file:
+    gate = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
 def hold(line):
-    until = time.monotonic() + 2.0
-    while time.monotonic() < until:  # no call that would let go of the interpreter's lock
+    until = time.monotonic() + 120.0
+    # Until the gate is open: no call that would let go of the interpreter's lock.
+    while gate[0] == 0 and time.monotonic() < until:
         pass
     return line.upper()
 sys.setswitchinterval(3600)  # and no turn for other threads either
@@ -47,7 +50,7 @@ app.wait()
 """
 
 
-def get(url: str, patience: float = 5.0) -> tuple[int, str, float]:
+def get(url: str, patience: float = 30.0) -> tuple[int, str, float]:
     """Status, body and seconds."""
     began = time.monotonic()
     try:
@@ -57,6 +60,19 @@ def get(url: str, patience: float = 5.0) -> tuple[int, str, float]:
         with refused:
             status, body = refused.code, refused.read().decode()
     return status, body, time.monotonic() - began
+
+
+def closed_gate(folder: Path) -> Path:
+    """What a function of `BUSY` waits for: the first byte of a file."""
+    gate = folder / "gate"
+    gate.write_bytes(b"\0")
+    return gate
+
+
+def open_gate(gate: Path) -> None:
+    """In place: the file that is mapped stays the same one."""
+    with gate.open("r+b") as file:
+        file.write(b"\1")
 
 
 def get_json(url: str) -> dict[str, Any]:
@@ -70,7 +86,8 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
     kafka.write(f"{name}-in", ["a", "b"])
-    with Process(["-c", BUSY, kafka.address, name, tmp_path]) as child:
+    gate = closed_gate(tmp_path)
+    with Process(["-c", BUSY, kafka.address, name, tmp_path / "state", gate]) as child:
         child.until(lambda: bool(child.lines), "it prints its address")
         base = child.lines[0].rstrip("/")
 
@@ -78,7 +95,6 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
             return any(lane["state"] == "working" for lane in get_json(f"{base}/debug/threads")["lanes"])
 
         child.until(is_working, "a lane is in the function")
-        began = time.monotonic()
         slow = {}
         for path in ENDPOINTS:
             status, body, took = get(base + path)
@@ -86,11 +102,11 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
             assert body
             if took > 0.2:
                 slow[path] = took
-        assert time.monotonic() - began < 10.0
         # Once may be the machine's doing, which other tests share; who needs the interpreter is slow each time.
-        slow = {path: took for path in slow if (took := min(get(base + path)[2] for _ in range(3))) > 0.2}
+        slow = {path: took for path in slow if (took := min(get(base + path)[2] for _ in range(10))) > 0.2}
         assert is_working(), "the function ended before everything was asked"
         assert not slow, f"slower than 200 ms while the interpreter is held: {slow}"
+        open_gate(gate)
         child.until(lambda: len(kafka.read(f"{name}-out")) == 2, "both records come out in the end")
         assert get_json(f"{base}/watermarks")["partitions"][0]["topic"] == f"{name}-in"
 
@@ -102,7 +118,7 @@ def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -
     with make(kafka.address, name, tmp_path) as app:
         until(lambda: app.metrics()["records_committed"] == 100, "all of it is committed")
         base = str(app.admin_url).rstrip("/")
-        until(lambda: get_json(f"{base}/watermarks")["lag"] == 0, "the lag is told", 5)
+        until(lambda: get_json(f"{base}/watermarks")["lag"] == 0, "the lag is told")
         state = get_json(f"{base}/state")
         assert state["application_id"] == name
         assert [entry["state"] for entry in state["history"]] == ["STARTING", "RESTORING", "RUNNING"]
@@ -125,14 +141,17 @@ def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -
         get(f"{base}/health/live")
 
 
-def test_not_ready_while_it_restores(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """A small changelog is over in a moment, so the state is watched from the start and kept if it was seen."""
+def test_not_ready_while_it_restores(
+    kafka: KafkaTopics, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changelog is over in a moment: the restore stands still for a while, so that it is seen on any machine."""
     kafka.create(f"{name}-in", 4)
     kafka.create(f"{name}-out", 4)
     # Many different words: the changelog is as long as the input.
     kafka.write(f"{name}-in", (f"k{n} k{n + 1} k{n + 2} k{n + 3}" for n in range(0, 240_000, 4)))
     consume(make(kafka.address, name, tmp_path))
     shutil.rmtree(tmp_path)
+    monkeypatch.setenv("STOATFLOW_FAILPOINTS", "restore.batch=sleep:3000")
     app = make(kafka.address, name, tmp_path)
     seen, times = [], []
     with app:
@@ -141,6 +160,7 @@ def test_not_ready_while_it_restores(kafka: KafkaTopics, name: str, tmp_path: Pa
         assert status == 503
         while status == 503:
             seen.append(json.loads(body))
+            time.sleep(0.01)
             status, body, took = get(f"{base}/health/ready")
             times.append(took)
         assert statistics.median(times) < 0.2
@@ -167,7 +187,8 @@ def stuck(kafka: KafkaTopics, tmp_path_factory: pytest.TempPathFactory) -> Itera
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
     kafka.write(f"{name}-in", ["a"])
-    with Process(["-c", STUCK, kafka.address, name, tmp_path_factory.mktemp("stuck")]) as child:
+    folder = tmp_path_factory.mktemp("stuck")
+    with Process(["-c", STUCK, kafka.address, name, folder / "state", closed_gate(folder)]) as child:
         child.until(lambda: bool(child.lines), "it prints its address")
         yield child.lines[0].rstrip("/")
 
@@ -232,7 +253,7 @@ def test_not_ready_when_it_makes_no_progress(stuck: str) -> None:
     """45 seconds without a commit although records wait; `stuck` hangs since before the first test of this file."""
     began = time.monotonic()
     while (answer := get(f"{stuck}/health/ready"))[0] == 200:
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 150
         time.sleep(0.2)
     told = json.loads(answer[1])
     assert answer[0] == 503

@@ -50,6 +50,6 @@ def test_at_least_once_no_kill_loses_a_parked_record(kafka: KafkaTopics, name: s
             running.wait()
     assert arrived() < records, "the kills came too late"
     with child(kafka, name, tmp_path, "async", 6, 0.02, "at_least_once") as running:
-        until(lambda: arrived() == records, "each is there", 60)
+        until(lambda: arrived() == records, "each is there", 120)
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.told()

@@ -29,4 +29,4 @@ def test_the_list_begins_with_an_address_where_nobody_answers(
         consume(make(servers, name, tmp_path))
         took = time.monotonic() - began
     assert table(kafka.read(f"{name}-out")) == by_hand(given)
-    assert took < 20, f"each silent address costs a moment at most, not {took} s"
+    assert took < 40, f"each silent address costs a moment at most, not {took} s"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from counting import until_consumed, until_running
+from counting import PATIENCE_S, until_consumed, until_running
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -65,7 +65,7 @@ def test_rows_of_another_format_are_refused_on_another_disk(
         application(kafka, name, tmp_path / "other", after, guarantee) as app,
         pytest.raises(sf.IncompatibleStateError, match="totals-changelog") as refused,
     ):
-        app.wait(30)
+        app.wait(PATIENCE_S)
     assert f"'{format_before}'" in str(refused.value)
     assert f"'{format_after}'" in str(refused.value)
     # Nothing was read or written: the one that wrote it goes on, on that disk too.
@@ -134,7 +134,7 @@ def test_a_changelog_that_was_off_in_between_is_refused(
             counting(kafka, name, tmp_path / disk, logging=True, kind=kind) as app,
             pytest.raises(sf.IncompatibleStateError, match="totals-changelog' was off until now"),
         ):
-            app.wait(30)
+            app.wait(PATIENCE_S)
     with counting(kafka, name, tmp_path / "one", logging=False, kind=kind) as app:
         until_running(app)
 
@@ -150,6 +150,6 @@ def test_a_changelog_that_is_new_lacks_the_rows_of_a_disk(
     with counting(kafka, name, tmp_path, logging=True, kind=kind) as app:
         if is_refused:
             with pytest.raises(sf.IncompatibleStateError, match="stoatflow reset"):
-                app.wait(30)
+                app.wait(PATIENCE_S)
         else:
             until_running(app)

@@ -28,6 +28,7 @@ from broker.cluster import KafkaCluster
 from broker.java_client import JavaClient, RefusedError
 from broker.listeners import ALLOWED, DENIED, LISTENERS
 from broker.wire_admin import Operation, Resource
+from counting import until
 
 SCRIPT = Path(__file__).parent / "broker" / "cluster.py"
 SASL_AUTHENTICATION_FAILED = 58
@@ -139,9 +140,10 @@ def test_brokers_refuse_a_wrong_token(secured: KafkaCluster, fault: str) -> None
 def test_a_wrong_token_is_refused(secured: KafkaCluster, java: JavaClient, topic: str, fault: str) -> None:
     client = secured.client("SASL_SSL_OAUTHBEARER")
     client["sasl.oauthbearer.token.endpoint.url"] = secured.tokens.endpoint(fault)
+    before = len(secured.tokens.served)
     with pytest.raises(RefusedError, match="SaslAuthenticationException"):
         java.write(client, topic, "no")
-    assert secured.tokens.served[-1] == fault
+    assert fault in secured.tokens.served[before:]
 
 
 @pytest.mark.parametrize("listener", ["MTLS", "SASL_SSL_PLAIN", "SASL_SSL_SCRAM", "SASL_SSL_OAUTHBEARER"])
@@ -181,11 +183,14 @@ def test_the_cluster_goes_on_without_a_leader(secured: KafkaCluster, java: JavaC
     client = secured.client("SASL_SSL_SCRAM")
     java.write(client, name, "all")
     for down, up in ((secured.kill, secured.start), (secured.pause, secured.resume)):
+        # A node that was held up for three seconds leads nothing for a moment.
+        until(lambda: secured.leader(name) >= 0, "it has a leader")
         leader = secured.leader(name)
         down(leader)
         try:
             java.write(client, name, down.__name__)
-            assert secured.leader(name) != leader
+            # Each node learns of it in its own time.
+            until(lambda leader=leader: secured.leader(name) != leader, "another one leads")  # type: ignore[misc]
         finally:
             up(leader)
         secured.wait_until_in_sync(name)
@@ -208,9 +213,9 @@ def test_the_command_obeys_and_leaves_nothing_when_it_is_killed() -> None:
         assert served.wait(60) == -signal.SIGKILL
     (pid,) = told["pids"].values()
     folder = Path(told["certificates"]["ca"]).parents[1]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while folder.exists() or is_alive(pid):
-        assert time.monotonic() < deadline, "20 s after its owner the broker or its folder is still there"
+        assert time.monotonic() < deadline, "60 s after its owner the broker or its folder is still there"
         time.sleep(0.1)
 
 

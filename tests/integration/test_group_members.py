@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from counting import check_every_update, lines, make, until, until_consumed, until_running
+from counting import PATIENCE_S, check_every_update, lines, make, until, until_consumed, until_running
 from members import PROTOCOLS, Member
 from topics import KafkaTopics
 
@@ -27,7 +27,7 @@ def test_members_are_waited_for_and_then_refused(
     given = lines(1, 50)
     kafka.write(f"{name}-in", given)
     with Member(kafka.address, name, PROTOCOLS[protocol]) as member:
-        refused = make(kafka.address, name, tmp_path, kafka_client=client, broker_wait_timeout_ms=500)
+        refused = make(kafka.address, name, tmp_path, kafka_client=client, broker_wait_timeout_ms=2000)
         with pytest.raises(sf.FencedError, match=f"has members \\('{name}-other' on 127.0.0.1\\)") as error, refused:
             until_running(refused)
         assert "give this application another application.id" in error.value.next_step
@@ -61,7 +61,7 @@ def test_it_ends_when_somebody_joins(kafka: KafkaTopics, name: str, tmp_path: Pa
         with app:
             until_running(app)
             with Member(kafka.address, name, PROTOCOLS[protocol]):
-                assert app.wait(20), "it runs on"
+                assert app.wait(PATIENCE_S), "it runs on"
 
     with pytest.raises(sf.FencedError, match=told):
         beside_a_member()

@@ -28,7 +28,7 @@ def consume(address: str, name: str, group: str, protocol: str, records: int) ->
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, **reading, **PROTOCOLS[protocol]})
     consumer.subscribe([f"{name}-in"])
     for _ in range(records):
-        message = consumer.poll(30)
+        message = consumer.poll(60)
         assert message is not None
         assert message.error() is None
         consumer.commit(message, asynchronous=False)

@@ -101,6 +101,8 @@ def test_a_group_that_a_tool_has_moved_is_followed(
     kafka.write(f"{name}-in", ["word"] * 10)
     with counting(kafka, name, tmp_path) as app:
         until_consumed(app)
+    # Its last commit is done: its markers would come behind what the tool does.
+    assert kafka.committed(name, f"{name}-in") == {0: 10}
     # As kafka-consumer-groups --reset-offsets --to-offset 8.
     admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
     moved = ConsumerGroupTopicPartitions(name, [TopicPartition(f"{name}-in", 0, 8)])
@@ -123,9 +125,7 @@ def test_a_topic_made_anew_while_it_was_away_is_refused(
         until_consumed(app)
     remade = topic if what == "source" else other
     config = {} if what == "source" else {"cleanup.policy": "compact"}
-    admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
-    admin.delete_topics([remade])[remade].result(30)
-    until(lambda: remade not in kafka.topics(), "it is gone")
+    kafka.delete([remade])
     kafka.create(remade, 1, config)
     # Refilled beyond the position: offsets alone would not tell.
     kafka.write(remade, ["other"] * 40, key="x")
@@ -150,8 +150,9 @@ def test_offsets_that_expire(forgetful: KafkaTopics, name: str, tmp_path: Path) 
         until_consumed(idle)
         until_consumed(quiet)
         written, began = 0, time.monotonic()
-        while time.monotonic() - began < 66 or kafka.committed(apps["stopped"], f"{apps['stopped']}-in")[0] >= 0:
-            assert time.monotonic() - began < 150, "the broker has not forgotten"
+        stopped = (apps["stopped"], f"{apps['stopped']}-in")
+        while time.monotonic() - began < 66 or max(kafka.committed(*stopped).values()) >= 0:
+            assert time.monotonic() - began < 200, "the broker has not forgotten"
             # Partition 0 alone has something to read.
             kafka.write(f"{apps['quiet']}-in", ["word"])
             written += 1
@@ -159,7 +160,7 @@ def test_offsets_that_expire(forgetful: KafkaTopics, name: str, tmp_path: Path) 
         until_consumed(quiet)
         assert kafka.committed(apps["idle"], f"{apps['idle']}-in") == {0: 50, 1: 50}
         assert kafka.committed(apps["quiet"], f"{apps['quiet']}-in") == {0: 50 + written, 1: 50}
-    assert kafka.committed(apps["stopped"], f"{apps['stopped']}-in") == {0: -1001, 1: -1001}
+    assert kafka.committed(*stopped) == {0: -1001, 1: -1001}
     more = {"stopped": 0, "idle": 0, "quiet": written}
     for kind, app_name in apps.items():
         kafka.write(f"{app_name}-in", ["word"])
@@ -197,7 +198,7 @@ def answers(kafka: KafkaTopics, name: str) -> dict[str, str]:
 
 def rebuilt(app: sf.StoatFlow) -> list[Any]:
     """What `/state` says of local data that was thrown away."""
-    with contextlib.closing(urllib.request.urlopen(f"{str(app.admin_url).rstrip('/')}/state", timeout=10)) as answer:  # noqa: S310 (loopback)
+    with contextlib.closing(urllib.request.urlopen(f"{str(app.admin_url).rstrip('/')}/state", timeout=60)) as answer:  # noqa: S310 (loopback)
         return [store.get("rebuilt") for store in json.load(answer)["restore"]]
 
 
@@ -229,7 +230,7 @@ def test_deleted_rows_stay_deleted_for_an_old_copy_of_the_state(
         began = time.monotonic()
         # Each commit may close a segment, which is compacted then.
         while (tombstones() > 0) is not kept or time.monotonic() - began < 3:
-            assert time.monotonic() - began < 60, f"{tombstones()} tombstones are there still"
+            assert time.monotonic() - began < 120, f"{tombstones()} tombstones are there still"
             put(kafka, f"{name}-names", {"k19": f"name {time.monotonic()}"})
             time.sleep(0.3)
         until_consumed(app)

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from broker import wire_admin
 from broker.fault_proxy import Api, FaultProxy
 from broker.kafka_broker import KafkaBroker
 from confluent_kafka import Producer
-from counting import PATIENCE_S, by_hand, check_every_update, lines, make, table, until_consumed, until_running
+from counting import PATIENCE_S, by_hand, check_every_update, lines, make, table, until, until_consumed, until_running
 from processes import Process
 from topics import KafkaTopics
 from transactions import CONTROL, batches_of
@@ -33,21 +33,28 @@ CLIENTS = {
     "native": {},
     "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50},
 }
-TIMEOUT_S = 1.5
+# More than a busy machine takes for a transaction: none is to be lost but the one of the process that stands still.
+TIMEOUT_S = 4.0
+# Less than five seconds, after which an idle application commits.
 EXPIRY_S = 4.0
-BROKER = {
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+FORGETFUL = {
     "transactional.id.expiration.ms": str(int(EXPIRY_S * 1000)),
     "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
     "producer.id.expiration.ms": str(int(EXPIRY_S * 1000)),
     "producer.id.expiration.check.interval.ms": "200",
 }
 LATE_ENDS = 6
+# How long each transaction stays open behind its offsets.
+OPEN_MS = 800
 ALL = os.environ.get("STOATFLOW_TEST_TRANSACTION_FAULTS") == "all"
 STALLS = ("epoch.send", "commit.before-commit") if ALL else ("commit.before-commit",)
 TRIED = ["native", "librdkafka"] if ALL else ["native"]
 BOTH = [(client, version) for client in CLIENTS for version in (1, 2)]
 SENTENCE = re.compile(r"errors\.(Fenced|UnknownOutcome)Error: .{20,}")
+CONCURRENT = 51
+# What follows the end of a transaction.
+NEXT = (Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.INIT_PRODUCER_ID)
 SEQUENCE, EPOCH, STATE, MAPPING, UNKNOWN_PRODUCER, FENCED, ABORTABLE = 45, 47, 48, 49, 59, 90, 120
 OVER = {
     Api.PRODUCE: (SEQUENCE, EPOCH, STATE, UNKNOWN_PRODUCER, ABORTABLE),
@@ -76,11 +83,24 @@ class Stand:
         wire_admin.transaction_version(host, int(port), number)
 
 
-@pytest.fixture(scope="module")
-def stand() -> Iterator[Stand]:
-    with FaultProxy() as proxy, KafkaBroker(settings=BROKER, proxied=proxy.port) as broker:
+@contextlib.contextmanager
+def standing(settings: Mapping[str, str]) -> Iterator[Stand]:
+    with FaultProxy() as proxy, KafkaBroker(settings=settings, proxied=proxy.port) as broker:
         proxy.connect(broker.behind_proxy)
         yield Stand(proxy, broker)
+
+
+@pytest.fixture(scope="module")
+def stand() -> Iterator[Stand]:
+    with standing(BROKER) as made:
+        yield made
+
+
+@pytest.fixture
+def forgetful() -> Iterator[Stand]:
+    """One that forgets ids within seconds: an application of another test that is held up would lose its own."""
+    with standing(BROKER | FORGETFUL) as made:
+        yield made
 
 
 @pytest.fixture
@@ -116,7 +136,8 @@ class Feed:
     def steady(self) -> Iterator[None]:
         """A line every few milliseconds, so that one transaction follows the other."""
         over = threading.Event()
-        producer = Producer({"bootstrap.servers": self._kafka.address, "linger.ms": 0, "log_level": 0})
+        exact = {"linger.ms": 0, "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self._kafka.address, "log_level": 0, **exact})
 
         def write() -> None:
             while not over.wait(0.002):
@@ -146,7 +167,7 @@ class Feed:
 def work_until_it_stops(child: Process, feed: Feed) -> None:
     began = time.monotonic()
     while not child.is_stopped:
-        assert child.code is None and time.monotonic() - began < 30, child.told()  # noqa: PT018
+        assert child.code is None and time.monotonic() - began < PATIENCE_S, child.told()  # noqa: PT018
         feed.more(2)
         time.sleep(0.05)
 
@@ -208,6 +229,34 @@ def test_the_end_of_a_transaction_that_arrives_late(
     assert ends["late"] >= LATE_ENDS, ends
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_offsets_that_arrive_during_the_next_transaction(
+    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Their client has hung up and sent them again: in the next transaction they would move the group back. Only the
+    native client is proof against it in version 1."""
+    stand.version(version)
+    feed = Feed(kafka, name)
+    feed.more()
+    # The offsets of the next transaction are in it, and it is not ended yet, when those of the one before arrive.
+    monkeypatch.setenv("STOATFLOW_FAILPOINTS", f"commit.before-commit=sleep:{OPEN_MS}")
+    with app(stand, name, tmp_path, "native") as running:
+        until_consumed(running)
+        for _ in range(3):
+            rule = stand.proxy.inject(Api.TXN_OFFSET_COMMIT, "late", at=1, delay_s=1.5 * OPEN_MS / 1000)
+            feed.more(4)
+            until(lambda rule=rule: rule.struck == 1, "the offsets are late")  # type: ignore[misc]
+            feed.more(4)
+            until_consumed(running)
+            time.sleep(OPEN_MS / 1000)
+            stand.proxy.clear()
+            assert sum(kafka.committed(name, f"{name}-in").values()) == len(feed.given)
+    monkeypatch.delenv("STOATFLOW_FAILPOINTS")
+    with app(stand, name, tmp_path, "native") as last:
+        until_consumed(last)
+    feed.check()
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
@@ -235,6 +284,32 @@ def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
     if client == "native":
         # It asks whether it is still the one, and goes on.
         assert not ended
+
+
+def test_a_coordinator_that_does_not_end_a_transaction(
+    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """KAFKA-19999: its markers don't stand, and it says "come again" to whoever wants the next one. That is told, with
+    what to look at, and when it is over the application goes on."""
+    stand.version(2)
+    feed, said = Feed(kafka, name), ""
+    feed.more()
+
+    def is_told() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "can't do it now (ConcurrentTransactions)" in said and "find-hanging" in said
+
+    budget = {"commit.timeout.ms": 4000, "broker.wait.timeout.ms": 4000}
+    with app(stand, name, tmp_path, "native", **budget) as running:
+        until_consumed(running)
+        rules = [stand.proxy.inject(api, "error", code=CONCURRENT, probability=1.0) for api in NEXT]
+        feed.more()
+        until(is_told, "it is told")
+        assert sum(rule.struck for rule in rules) > 1
+        stand.proxy.clear()
+        until_consumed(running)
+    feed.check()
 
 
 @pytest.mark.parametrize("client", TRIED)
@@ -272,12 +347,12 @@ def test_the_version_of_transactions_changes_under_a_running_application(
 
 
 @pytest.mark.parametrize("client", TRIED)
-def test_transactional_ids_that_expired(
-    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
-) -> None:
+def test_transactional_ids_that_expired(forgetful: Stand, name: str, tmp_path: Path, client: str) -> None:
     """While the application idles, and while it is away."""
-    stand.version(2)
-    feed = Feed(kafka, name)
+    for topic in ("in", "out"):
+        forgetful.kafka.create(f"{name}-{topic}", 2)
+    forgetful.version(2)
+    feed = Feed(forgetful.kafka, name)
     seen: set[int] = set()
 
     def new_writers() -> set[int]:
@@ -285,17 +360,26 @@ def test_transactional_ids_that_expired(
         seen.update(fresh)
         return fresh
 
-    with app(stand, name, tmp_path, client) as running:
+    def work(running: sf.StoatFlow) -> bool:
+        """Does it work, and write with an id that was not seen yet?"""
         feed.more()
         until_consumed(running)
-        assert new_writers()
-        time.sleep(EXPIRY_S + 2.0)
-        feed.more()
-        until_consumed(running)
-        assert new_writers(), "the broker has forgotten nothing"
-    time.sleep(EXPIRY_S + 2.0)
-    feed.more()
-    with app(stand, name, tmp_path, client) as again:
-        until_consumed(again)
-    assert new_writers(), "the broker has forgotten nothing"
+        return bool(new_writers())
+
+    def work_anew() -> bool:
+        with app(forgetful, name, tmp_path, client) as again:
+            return work(again)
+
+    def until_forgotten(works: Callable[[], bool]) -> None:
+        """A broker that is held up forgets later, and each work begins its time anew."""
+        for _ in range(4):
+            time.sleep(EXPIRY_S + 2.0)
+            if works():
+                return
+        pytest.fail("the broker has forgotten nothing")
+
+    with app(forgetful, name, tmp_path, client) as running:
+        assert work(running)
+        until_forgotten(lambda: work(running))
+    until_forgotten(work_anew)
     feed.check()

@@ -64,7 +64,7 @@ class Watching(NamedTuple):
 
 
 def until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain; last seen: {what()}"
         time.sleep(0.1)
@@ -73,7 +73,7 @@ def until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
 def ask(app: sf.StoatFlow, path: str, method: str = "GET", accept: str = "*/*") -> str:
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": accept}
     request = urllib.request.Request(f"{app.admin_url}{path.lstrip('/')}", method=method, headers=headers)  # noqa: S310
-    with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310  # our own port
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  # our own port
         return str(answer.read().decode())
 
 
@@ -103,20 +103,34 @@ def watching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watching]:
 
 
 def test_prometheus_evaluates_every_rule(watching: Watching) -> None:
-    groups = watching.prometheus.ask("rules")["groups"]
-    known = [rule for group in groups for rule in group["rules"]]
-    assert [rule["name"] for rule in known if rule["health"] != "ok"] == []
+    known: list[dict[str, Any]] = []
+
+    # The health of a rule is unknown until its group was evaluated.
+    def is_evaluated() -> bool:
+        groups = watching.prometheus.ask("rules")["groups"]
+        known[:] = [rule for group in groups for rule in group["rules"]]
+        return all(rule["health"] == "ok" for rule in known)
+
+    until(is_evaluated, lambda: [rule["name"] for rule in known if rule["health"] != "ok"])
     assert {rule["name"] for rule in known} == {rule.get("alert", rule.get("record")) for rule in rules()}
 
 
 def test_every_metric_that_is_named_exists_with_its_labels(watching: Watching) -> None:
-    series = {
-        name: [row["metric"] for row in watching.prometheus.query(f'{{__name__="{name}"}}')]
-        for name in _scraped(ask(watching.app, "/metrics"))
-    }
     asked = [rule["expr"] for rule in rules()] + [query for _, query in dashboard_queries(SPAN)]
-    missing = {name for expression in asked for name in metrics_in(expression) if not series.get(name)}
-    assert missing == set()
+    series: dict[str, list[dict[str, str]]] = {}
+
+    def missing() -> set[str]:
+        return {name for expression in asked for name in metrics_in(expression) if not series.get(name)}
+
+    # After a scrape that a busy machine has held up there is nothing until the next one: it is asked again.
+    def is_all_there() -> bool:
+        series.update(
+            (name, [row["metric"] for row in watching.prometheus.query(f'{{__name__="{name}"}}')])
+            for name in _scraped(ask(watching.app, "/metrics"))
+        )
+        return missing() == set()
+
+    until(is_all_there, missing)
     for expression in asked:
         known = {label for name in metrics_in(expression) for row in series[name] for label in row}
         if metrics_in(expression):
@@ -131,7 +145,14 @@ def test_every_metric_that_is_named_exists_with_its_labels(watching: Watching) -
 
 def test_the_budget_is_told(watching: Watching) -> None:
     def now(name: str) -> float:
-        (row,) = watching.prometheus.query(f"stoatflow_in_flight_{name}_bytes")
+        found: list[dict[str, Any]] = []
+
+        def is_there() -> bool:
+            found[:] = watching.prometheus.query(f"stoatflow_in_flight_{name}_bytes")
+            return bool(found)
+
+        until(is_there, lambda: name)
+        (row,) = found
         return float(row["value"][1])
 
     assert 4096 <= now("budget") <= now("max") == 16 << 20
@@ -148,13 +169,14 @@ def test_what_goes_wrong_is_told_and_nothing_else(watching: Watching) -> None:
     def as_wanted() -> bool:
         firing.clear()
         firing.update(watching.prometheus.firing())
-        return set(firing) - {DISK} == IN_TROUBLE
+        return set(firing) - {DISK} == IN_TROUBLE and dropping() == {"parse", "look-up"}
 
-    until(as_wanted, lambda: sorted(firing))
+    def dropping() -> set[str]:
+        return {alert["labels"]["node"] for alert in firing.get("StoatFlowRecordsDropped", ())}
+
+    until(as_wanted, lambda: (sorted(firing), dropping()))
     reasons = {alert["labels"]["reason"] for alert in firing["StoatFlowRecordsDropped"]}
     assert reasons == {"processing_error"}
-    nodes = {alert["labels"]["node"] for alert in firing["StoatFlowRecordsDropped"]}
-    assert nodes == {"parse", "look-up"}
     (held,) = firing["StoatFlowWatermarkHeldBack"]
     assert (held["labels"]["topic"], held["labels"]["partition"]) == ("quiet", "0")
     texts = [text for of_one in firing.values() for alert in of_one for text in alert["annotations"].values()]
@@ -218,7 +240,7 @@ def test_a_pause_is_told(watching: Watching) -> None:
 
 
 def test_an_end_is_told(watching: Watching) -> None:
-    watching.app.close("10s")
+    watching.app.close("60s")
     firing = watching.prometheus.firing
     until(lambda: set(firing()) - {DISK} == {"StoatFlowDown"}, lambda: sorted(firing()))
     assert {rule["alert"] for rule in alerts()} >= set(firing())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import urllib.request
 from pathlib import Path
 
+from broker.broker_config import free_port_numbers
 from confluent_kafka import Producer
 from processes import Process
 from topics import KafkaTopics
@@ -31,7 +31,7 @@ def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: 
     kafka.create(f"{name}-out", 2)
     script = tmp_path / "app.py"
     script.write_text(APP, "utf-8")
-    port = 21_000 + int(time.time()) % 1000
+    (port,) = free_port_numbers(1)
     stranger = Producer(
         {
             "bootstrap.servers": kafka.address,
@@ -47,8 +47,8 @@ def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: 
     kafka.write(f"{name}-in", ["a", "b", "c", "d"])  # two behind it
     with Process([script, name, kafka.address, tmp_path / "state", port]) as child:
         child.until(lambda: kafka.count(f"{name}-out") == 2, "what can be read is read")
-        child.until(lambda: "holds this source back" in child.errors, "it is told", 40)
-        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        child.until(lambda: "holds this source back" in child.errors, "it is told")
+        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60).read().decode()
         told = next(line for line in child.errors.splitlines() if "holds this source back" in line)
         where = f"--topic {name}-in --partition 1 --start-offset 0"
         assert f"kafka-transactions.sh --bootstrap-server {kafka.address} abort {where}" in told

@@ -142,7 +142,7 @@ def test_a_partition_that_is_not_there_is_refused(
     app = sf.StoatFlow(builder.build(), config(kafka, name, tmp_path))
     app.start()
     with pytest.raises(sf.StoatFlowError, match="partition"):
-        assert app.wait(30.0)
+        assert app.wait(PATIENCE_S)
     app.close()
     assert kafka.read(f"{name}-out") == []
 

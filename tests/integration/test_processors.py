@@ -9,7 +9,7 @@ from typing import Any
 
 import likeness
 import pytest
-from counting import until
+from counting import PATIENCE_S, until
 from likeness import START, Entry, long, write
 from topics import KafkaTopics
 
@@ -152,7 +152,7 @@ def test_a_topic_that_is_missing_stops_the_application(kafka: KafkaTopics, name:
     app = sf.StoatFlow(builder.build(), config)
     app.start()
     with pytest.raises(sf.errors.StoatFlowError, match="missing"):
-        assert app.wait(30.0)
+        assert app.wait(PATIENCE_S)
     app.close()
     assert f"{name}-missing" not in kafka.topics()
     before = len(kafka.read(f"{name}-good"))

@@ -18,7 +18,7 @@ from confluent_kafka.schema_registry import (
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from confluents import read, write
+from confluents import patient, read, write
 from counting import until, until_consumed
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 from topics import KafkaTopics
@@ -111,7 +111,7 @@ def test_protobuf_between_confluents_serializers(
     given = [("a", order_class(amount=amount, city=city(zip=5))) for amount in (3, 2**40)]
     write(kafka, into, given, ProtobufSerializer(order_class, client))
     with Gate(server) as gate:
-        registry = sf.SchemaRegistry(gate.url)
+        registry = patient(gate.url)
         order = sf.Serdes.protobuf(order_class, registry=registry)
         total = sf.Serdes.protobuf(total_class, registry=registry)
         builder = sf.StreamsBuilder()
@@ -295,7 +295,7 @@ def test_json_schema_between_confluents_serializers(
     client.set_compatibility(f"{into}-value", "NONE")
     write(kafka, into, [("a", {"amount": 4, "note": "ö"})], JSONSerializer(json.dumps(order_schema()), client))
     with Gate(server) as gate:
-        registry = sf.SchemaRegistry(gate.url)
+        registry = patient(gate.url)
         order, summary = (sf.Serdes.json_schema(one, registry=registry) for one in (order_schema(), SUMMARY))
         builder = sf.StreamsBuilder()
         orders = builder.stream(into, key=str, value=order)

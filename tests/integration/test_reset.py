@@ -99,7 +99,7 @@ def test_who_runs_is_stopped(kafka: KafkaTopics, name: str, tmp_path: Path, guar
         until_consumed(running)
         # It waits for the directory that the other one has open, and so for its end.
         assert reset(kafka, name, tmp_path, guarantee, "--yes") == 0
-        until(lambda: str(running.state) == "ERROR", "the running one stops", 1.0)
+        until(lambda: str(running.state) == "ERROR", "the running one stops")
         with pytest.raises(FencedError, match="took over"):
             running.wait(10)
     finally:

@@ -20,7 +20,7 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from confluents import read, write
+from confluents import patient, read, write
 from counting import PATIENCE_S, until, until_consumed, until_running
 from topics import KafkaTopics
 
@@ -91,7 +91,7 @@ def test_avro_between_confluents_serializers(
     for schema, value in ((OLD, {"amount": 3}), (ORDER, {"amount": 2**40, "note": "ö"})):
         write(kafka, into, [({"id": "a"}, value)] * 2, AvroSerializer(client, json.dumps(schema)), keys)
     with Gate(server) as gate:
-        registry = sf.SchemaRegistry(gate.url)
+        registry = patient(gate.url)
         key, order, summary = (sf.Serdes.avro(one, registry=registry) for one in (key_schema, ORDER, SUMMARY))
         builder = sf.StreamsBuilder()
         orders = builder.stream(into, key=key, value=order)
@@ -222,8 +222,10 @@ def test_an_incompatible_schema_is_refused_at_the_start(
 
 
 def test_unknown_ids_and_unreadable_schemas_are_bad_records(
-    client: SchemaRegistryClient, server: SchemaRegistryServer, name: str
+    client: SchemaRegistryClient, server: SchemaRegistryServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Longer than any machine takes for what follows.
+    monkeypatch.setattr("stoatflow.registry.UNKNOWN_FOR_S", 600.0)
     bad: list[str] = []
 
     def noted(context: Any, record: Any, exception: Any) -> Any:
@@ -235,7 +237,7 @@ def test_unknown_ids_and_unreadable_schemas_are_bad_records(
     other = encoded(client, f"{name}-other", record("Else", ("amount", "string")), {"amount": "x"})
     values = [good, b"\0\x7f\0\0\1" + good[5:], b"\0" + text_id.to_bytes(4, "big") + b"{}", other, good]
     with Gate(server) as gate:
-        serde = sf.Serdes.avro(ORDER, registry=sf.SchemaRegistry(gate.url))
+        serde = sf.Serdes.avro(ORDER, registry=patient(gate.url))
         builder = copied(name, serde, on_error=noted)
         out = piped(builder, f"{name}-in", [*values, *values], f"{name}-out")
         assert sum("2130706433" in one for one in gate.seen) == 1, "what is unknown is not asked for so soon again"
@@ -275,14 +277,14 @@ def test_a_registry_that_stays_away_ends_the_application_and_loses_nothing(
     for topic in (into, out):
         kafka.create(topic)
     with Gate(server) as gate:
-        serde = sf.Serdes.avro(ORDER, registry=sf.SchemaRegistry(gate.url, timeout="500ms"))
+        serde = sf.Serdes.avro(ORDER, registry=sf.SchemaRegistry(gate.url, timeout="4s"))
         builder = copied(name, serde, on_error=sf.log_and_continue())
         app = started(kafka, name, tmp_path, builder, restart_max_attempts=0)
         app.start()
         until_running(app)
         gate.away = True
         write(kafka, into, [("k", {"amount": 7, "level": 2})], AvroSerializer(client, json.dumps(NEWER)))
-        with pytest.raises(sf.BrokerUnavailableError, match=r"gave no answer within 0\.5 s \(503: closed"):
+        with pytest.raises(sf.BrokerUnavailableError, match=r"gave no answer within 4 s \(503: closed"):
             app.wait(PATIENCE_S)
         app.close()
         assert kafka.count(out) == 0
@@ -312,7 +314,7 @@ def test_an_answer_that_does_not_come_ends_the_question() -> None:
         began = time.monotonic()
         with pytest.raises(sf.BrokerUnavailableError, match="timed out"):
             registry.schema(1)
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
 
 
 # -- credentials
@@ -383,7 +385,7 @@ def test_known_ids_ask_nobody(server: SchemaRegistryServer, client: SchemaRegist
         encoded(client, f"{name}-in", schema, {"amount": 1, "note": "n", "level": 3}) for schema in (ORDER, NEWER)
     ]
     with Gate(server) as gate:
-        serde = sf.Serdes.avro(ORDER, registry=sf.SchemaRegistry(gate.url))
+        serde = sf.Serdes.avro(ORDER, registry=patient(gate.url))
         first = piped(copied(name, serde), f"{name}-in", values, f"{name}-out")
         asked = len(gate.seen)
         assert asked == 3, gate.seen  # two ids, and that of the sink

@@ -20,7 +20,7 @@ import stoatflow as sf
 PARTITIONS = 3
 BUDGET_MS = 8000
 # Beyond the budget: what a busy machine takes to start and to end.
-GRACE_S = 10.0
+GRACE_S = 60.0
 WAYS = [
     (listener.name, mechanism)
     for listener in LISTENERS
@@ -163,9 +163,10 @@ def test_what_is_wrong_ends_in_a_sentence_of_its_own(
 def test_a_token_that_is_refused(secured: KafkaCluster, name: str, tmp_path: Path, fault: str) -> None:
     client = secured.client("SASL_SSL_OAUTHBEARER")
     client["sasl.oauthbearer.token.endpoint.url"] = secured.tokens.endpoint(fault)
+    before = len(secured.tokens.served)
     error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS))
     assert "token" in str(error)
-    assert secured.tokens.served[-1] == fault
+    assert fault in secured.tokens.served[before:]
 
 
 @pytest.mark.parametrize("listener", ["MTLS", "SASL_SSL_SCRAM"])

@@ -10,7 +10,7 @@ from topics import KafkaTopics
 
 import stoatflow as sf
 
-RECORDS, SECONDS_EACH, PATIENCE_MS = 400, 0.02, 4_000
+RECORDS, SECONDS_EACH, PATIENCE_MS = 800, 0.02, 10_000
 
 
 def test_what_takes_longer_than_a_transaction_may_is_committed_in_parts(
@@ -36,7 +36,7 @@ def test_what_takes_longer_than_a_transaction_may_is_committed_in_parts(
         "commit.timeout.ms": 60_000,
     }
     with sf.StoatFlow(builder.build(), config) as app:
-        until(lambda: kafka.count(f"{name}-out") >= RECORDS, "all is written", 60)
+        until(lambda: kafka.count(f"{name}-out") >= RECORDS, "all is written", 120)
         assert app.metrics()["restarts"] == 0
     values = [row.value for row in kafka.read(f"{name}-out")]
     assert values == [f"line {number}".encode() for number in range(RECORDS)]

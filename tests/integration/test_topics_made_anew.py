@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-from counting import PATIENCE_S, until, until_consumed
+from counting import PATIENCE_S, until_consumed
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -42,15 +41,13 @@ def counts(kafka: KafkaTopics, name: str) -> list[int]:
 
 def make_anew(kafka: KafkaTopics, topic: str, config: dict[str, str]) -> None:
     """As quickly as it goes: who looks at names only may not see it."""
-    admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
-    admin.delete_topics([topic])[topic].result(30)
-    until(lambda: topic not in kafka.topics(), "it is gone")
+    kafka.delete([topic])
     began = time.monotonic()
     while True:
         try:
             return kafka.create(topic, 1, config)
         except KafkaException:  # noqa: PERF203 (it is still being deleted)
-            assert time.monotonic() - began < 30
+            assert time.monotonic() - began < PATIENCE_S
             time.sleep(0.05)
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from broker import wire
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -24,10 +25,15 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from stoatflow.embedded import EmbeddedBroker
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 MARKERS_S = 10.0
 """How long a broker may take to write the markers of a transaction that it has called committed."""
-_NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
+_NOT_YET = (
+    KafkaError._TRANSPORT,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+)
 
 
 class Row(NamedTuple):
@@ -132,7 +138,7 @@ class KafkaTopics:
         for done in self._admin.delete_topics(gone).values() if gone else ():
             done.result(PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
-        while self.topics() & set(gone):
+        while any(_is_known(address, gone) for address in self._bootstrap.split(",")):
             assert time.monotonic() < deadline, f"{gone} are still there"
             time.sleep(0.02)
 
@@ -288,6 +294,12 @@ class EmbeddedTopics:
         return total
 
 
+def _is_known(address: str, topics: list[str]) -> bool:
+    """Does this broker know one of them? Each learns of a change in its own time."""
+    host, port = address.rsplit(":", 1)
+    return any(found.error != wire.UNKNOWN_TOPIC for found in wire.metadata(host, int(port), topics).topics.values())
+
+
 def _bytes(part: bytes | str | None) -> bytes | None:
     return part.encode() if isinstance(part, str) else part
 
@@ -305,11 +317,14 @@ def _known_end(consumer: Consumer, place: TopicPartition) -> int | None:
     try:
         return consumer.get_watermark_offsets(place, PATIENCE_S)[1]
     except KafkaException as failed:
-        # Just made, or on the move to another broker.
+        # Just made, on the move to another broker, or led by one that was held up and is no leader for a moment.
         if failed.args[0].code() in (
             KafkaError._UNKNOWN_PARTITION,
+            KafkaError._TRANSPORT,
             KafkaError.UNKNOWN_TOPIC_OR_PART,
             KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.OFFSET_NOT_AVAILABLE,
         ):
             return None
         raise

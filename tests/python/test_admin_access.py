@@ -115,7 +115,7 @@ def test_a_port_that_is_not_safe_is_not_opened(
     broker: EmbeddedBroker, tmp_path: Path, given: dict[str, object], words: list[str]
 ) -> None:
     with pytest.raises(ConfigError) as raised, application(broker, tmp_path, **given) as app:
-        app.wait(20)
+        app.wait(60)
     for word in words:
         assert word in str(raised.value)
 
@@ -177,7 +177,7 @@ def test_it_is_still_there(guarded: StoatFlow) -> None:
 def sent(url: str | None, raw: bytes, *, ends: bool = False) -> bytes:
     """All that comes back for these bytes; `ends`: no more will follow."""
     to = urlsplit(str(url))
-    with socket.create_connection((str(to.hostname), int(to.port or 0)), timeout=20) as stream:
+    with socket.create_connection((str(to.hostname), int(to.port or 0)), timeout=60) as stream:
         answer = b""
         try:
             stream.sendall(raw)

@@ -404,7 +404,7 @@ def test_its_calls_are_counted(tmp_path: Path) -> None:
             broker.create_topic(topic, 1)
         broker.produce_many("in", ((0, b"k", b'{"n": 1}', n) for n in range(10)))
         with sf.StoatFlow(topology(lambda batch: batch), config, broker=broker) as app:
-            until = time.monotonic() + 30
+            until = time.monotonic() + 60
             while app.metrics()["records_committed"] < 10:
                 assert time.monotonic() < until
                 time.sleep(0.05)

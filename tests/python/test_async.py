@@ -431,14 +431,14 @@ def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
     loop.acquire()
     loop.acquire()
     call = loop.run(hangs)
-    assert begun.wait(10)
+    assert begun.wait(60)
     loop.cancel()
     with pytest.raises(TimeoutError):
         call.result(0.2)
     loop.release()
     loop.cancel()
     with pytest.raises(CancelledError):
-        call.result(10)
+        call.result(60)
     loop.release()
 
 
@@ -455,7 +455,7 @@ def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -
         return call()
 
     def last() -> None:
-        assert ending.wait(10)
+        assert ending.wait(60)
         raise SystemExit
 
     loop.acquire()
@@ -464,7 +464,7 @@ def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -
     future = loop.run(make)
     ending.set()
     with pytest.raises(CancelledError):
-        future.result(10)
+        future.result(60)
     assert made == []
     loop.release()
 
@@ -479,7 +479,7 @@ def test_a_loop_that_is_late_to_close_takes_nothing_from_its_successor(monkeypat
         opened += 1
         yield opened
         if not closed.is_set():
-            await asyncio.to_thread(may_close.wait, 30)
+            await asyncio.to_thread(may_close.wait, 300)
             closed.set()
 
     async def numbered(value: str) -> str:
@@ -493,7 +493,7 @@ def test_a_loop_that_is_late_to_close_takes_nothing_from_its_successor(monkeypat
     assert first.is_alive()
     with driver_of(topology) as driver:
         may_close.set()
-        first.join(10)
+        first.join(60)
         assert closed.is_set()
         driver.input("in", str, str).pipe("k", "v")
         assert driver.output("out", str, str).read_values_to_list() == ["v2"]

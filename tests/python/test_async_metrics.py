@@ -14,14 +14,14 @@ import stoatflow as sf
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.01)
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310  # our own port
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310  # our own port
         return str(answer.read().decode())
 
 
@@ -127,7 +127,8 @@ def test_the_key_that_holds_others_up_is_named(tmp_path: Path) -> None:
                 return dict(function.get("oldest_call", {}))
 
             until(lambda: oldest().get("for_ms", 0) > 50, "the slow one runs")
-            assert (oldest()["key"], oldest()["behind"]) == ("ann", 2)
+            # It may run before its lane has come to those behind it.
+            until(lambda: (oldest()["key"], oldest()["behind"]) == ("ann", 2), "two wait behind it")
             line = next(x for x in get(f"{app.admin_url}metrics").splitlines() if "async_oldest_call_seconds{" in x)
             assert float(line.rpartition(" ")[2]) >= 0.05
             loops[0].call_soon_threadsafe(gate.set)

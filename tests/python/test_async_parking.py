@@ -35,7 +35,7 @@ app = sf.StoatFlow(builder.build(), application_id="parked", bootstrap_servers="
 app.start()
 
 def until(condition):
-    latest = time.monotonic() + 30
+    latest = time.monotonic() + 60
     while not condition():
         if time.monotonic() > latest:
             sys.exit("it took too long")
@@ -50,7 +50,7 @@ if sys.argv[4] == "park":
     print("parked", flush=True)
     app.wait()
 until(lambda: calls() == (20, 0))
-sys.exit(0 if app.close("20s") else 1)
+sys.exit(0 if app.close("60s") else 1)
 """
 
 
@@ -63,7 +63,7 @@ def read(broker: EmbeddedBroker) -> list[tuple[str, str]]:
     return [((r.key or b"").decode(), (r.value or b"").decode()) for r in broker.read("out")]
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it took too long"
@@ -110,7 +110,7 @@ def test_calls_that_outlive_commits_and_runs_are_parked_and_given_once(tmp_path:
         records = [(f"k{n % 7}", f"v{n}") for n in range(40)]
         fill(broker, records)
         for calls, lanes in ((7, 1), (14, 4)):  # the first of each key, in both runs
-            with make(broker, taking(30, begun, 50), tmp_path, lanes_count=lanes) as app:
+            with make(broker, taking(600, begun, 50), tmp_path, lanes_count=lanes) as app:
                 wait_for(lambda: len(begun) == calls and app.lag() == 0)  # noqa: B023  # called here
         assert len(begun) == 14
         assert read(broker) == []
@@ -165,7 +165,7 @@ def test_a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it(ki
         broker.create_topic("in", 1)
         broker.create_topic("out", 1)
         fill(broker, [("k", "100")])
-        for hold in (30, 30, 0.01):
+        for hold in (600, 600, 0.01):
             builder = sf.StreamsBuilder()
             work = doubled_in_place(seen, hold)
             if kind is dict:
@@ -177,7 +177,7 @@ def test_a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it(ki
             begun = len(seen)
             with app_of(builder, broker, tmp_path) as app:
                 wait_for(lambda: len(seen) > begun and app.lag() == 0)  # noqa: B023  # called here
-                if hold == 30:
+                if hold == 600:
                     wait_for(lambda: parked(app) == 1)
                 else:
                     wait_for(lambda: bool(read(broker)))
@@ -195,7 +195,7 @@ def test_a_schedule_stops_while_its_calls_have_no_room(tmp_path: Path) -> None:
     hold = threading.Event()
 
     async def fetch(value: str) -> str:
-        await asyncio.to_thread(hold.wait, 60)
+        await asyncio.to_thread(hold.wait, 600)
         return value
 
     builder = sf.StreamsBuilder()
@@ -205,6 +205,7 @@ def test_a_schedule_stops_while_its_calls_have_no_room(tmp_path: Path) -> None:
     fan.map_values(how, name="fetch").to("out", key=str, value=str)
     with EmbeddedBroker(str(tmp_path / "broker")) as broker:
         broker.create_topic("out", 1)
+        started = time.monotonic()
         with app_of(builder, broker, tmp_path, lanes_count=1, ensure_explicit_naming=False) as app:
 
             def under_way() -> int:
@@ -213,9 +214,11 @@ def test_a_schedule_stops_while_its_calls_have_no_room(tmp_path: Path) -> None:
 
             wait_for(lambda: parked(app) >= 20)
             at_first = under_way()
+            # Those of the ticks that were due by then: on a slow machine more than one.
+            assert at_first <= 20 * (2 + (time.monotonic() - started) / 0.05)
             # Some seconds, in each of which a barrier would let in what a second of ticks brings.
             time.sleep(3.5)
-            assert under_way() == at_first <= 40
+            assert under_way() == at_first
             hold.set()
             wait_for(lambda: len(read(broker)) > 100)
             wanted = sorted({int(key.partition("-")[2]) for key, _ in read(broker)})
@@ -235,28 +238,35 @@ def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -
         wait_for(lambda: app.lag() == 0)
         began = time.monotonic()
         wait_for(lambda: read(broker) == [("k", "v")])
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 45
 
 
 def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_path: Path) -> None:
-    """Each of them waits a second, all at the same time, and the lane goes on meanwhile."""
+    """Each of them waits two seconds, all at the same time, and the lane goes on meanwhile."""
     failed: set[str] = set()
+    good_is_out = threading.Event()
 
     async def flaky(value: str) -> str:
-        if value.startswith("bad") and value not in failed:
-            failed.add(value)
-            raise ConnectionError("away")
+        if value.startswith("bad"):
+            if value not in failed:
+                failed.add(value)
+                raise ConnectionError("away")
+            # On a slow machine the pause may be over before anybody has written the good one.
+            while not good_is_out.is_set():  # noqa: ASYNC110  # another thread sets it
+                await asyncio.sleep(0.02)
         return value
 
     with broker_at(tmp_path / "broker") as broker:
         fill(broker, [(f"k{n}", f"bad{n}") for n in range(20)])
-        handler = sf.Retry(times=1, backoff="1s", then=sf.log_and_fail())
+        handler = sf.Retry(times=1, backoff="2s", then=sf.log_and_fail())
         with make(broker, flaky, tmp_path, lanes_count=1, on_processing_error=handler) as app:
             wait_for(lambda: len(failed) == 20)
             began = time.monotonic()
             fill(broker, [("k", "good"), ("k0", "behind")])
+            wait_for(lambda: bool(read(broker)))
+            good_is_out.set()
             wait_for(lambda: len(read(broker)) == 22)
-            assert time.monotonic() - began < 10, "one after the other they take 20 s"
+            assert time.monotonic() - began < 35, "one after the other they take 40 s"
             assert app.error is None
         given = read(broker)
     assert given[0] == ("k", "good")
@@ -278,8 +288,8 @@ def test_its_calls_and_their_time_are_counted(tmp_path: Path) -> None:
             (function,) = app.metrics()["functions"]
     assert (function["node"], function["op"], function["calls"]) == ("slow", "map_values", 4)
     # Two at a time: the others waited for their turn.
-    assert 0.2 <= function["seconds"] < 5
-    assert 0.08 <= function["wait_seconds"] < 5
+    assert 0.2 <= function["seconds"] < 100
+    assert 0.08 <= function["wait_seconds"] < 100
     assert "slow" in function["function"]
 
 
@@ -299,8 +309,8 @@ def test_a_close_does_not_wait_for_calls_that_hang(tmp_path: Path) -> None:
         app = make(broker, sf.awaiting(hangs, timeout=None), tmp_path)
         app.start()
         wait_for(lambda: app.lag() == 0)
-        assert app.close("10s")
-    assert cancelled.wait(5)
+        assert app.close("60s")
+    assert cancelled.wait(60)
     assert not [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
 
 
@@ -311,8 +321,8 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
     with broker_at(tmp_path / "broker") as broker:
         first = [(f"k{n}", f"v{n}") for n in range(20)]
         fill(broker, first)
-        with make(broker, taking(60, begun, 1), tmp_path, lanes_count=2) as app:
-            wait_for(lambda: app.lag() == 0, 10)
+        with make(broker, taking(600, begun, 1), tmp_path, lanes_count=2) as app:
+            wait_for(lambda: app.lag() == 0)
             second = [(f"k{n}", f"w{n}") for n in range(20)]
             fill(broker, second)
             time.sleep(2.5)
@@ -320,8 +330,9 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
             # Before it closes: lanes end one by one, and what the first gives up may be the turn of another's call.
             assert len(begun) == 1
             asked = time.monotonic()
-            assert app.close("10s")
-            assert time.monotonic() - asked < 9
+            # Less than a shutdown may take.
+            assert app.close("28s")
+            assert time.monotonic() - asked < 28
         with make(broker, taking(0.001, begun, 1), tmp_path) as app:
             wait_for(lambda: len(read(broker)) >= 40)
         given = read(broker)
@@ -335,12 +346,12 @@ def test_a_killed_process_begins_its_parked_calls_again(tmp_path: Path) -> None:
     with broker_at(tmp_path / "broker") as broker:
         fill(broker, [(f"k{n}", "v") for n in range(20)])
     command = [sys.executable, "-c", APP, path]
-    with subprocess.Popen([*command, "30", "4", "park"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*command, "600", "4", "park"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "parked\n"
         process.kill()
     with EmbeddedBroker(path) as broker:
         assert read(broker) == []
-    subprocess.run([*command, "0.01", "2", "end"], check=True, timeout=60)
+    subprocess.run([*command, "0.01", "2", "end"], check=True, timeout=180)
     with EmbeddedBroker(path) as broker:
         assert sorted(read(broker)) == sorted((f"k{n}", "v") for n in range(20))

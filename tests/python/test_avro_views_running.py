@@ -280,7 +280,7 @@ def test_calls_that_are_parked_go_on_with_views(tmp_path: Path) -> None:
         with sf.StoatFlow(builder.build(), config, broker=broker) as app:
             import time
 
-            until = time.monotonic() + 30
+            until = time.monotonic() + 60
             while not (found := list(broker.read("out"))):
                 assert time.monotonic() < until
                 assert app.error is None

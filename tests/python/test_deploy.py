@@ -48,7 +48,7 @@ def run(command: list[str], port: str) -> int:
     assert command[0] == "python"
     assert any(":8080/" in word for word in command)
     moved = [sys.executable, *(word.replace(":8080/", f":{port}/") for word in command[1:])]
-    return subprocess.run(moved, capture_output=True, timeout=20, check=False).returncode
+    return subprocess.run(moved, capture_output=True, timeout=60, check=False).returncode
 
 
 def instructions() -> dict[str, list[str]]:

@@ -124,7 +124,7 @@ def test_the_code_runs(page: Path, tmp_path: Path) -> None:
         env=environment | {"TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert result.returncode == 0, f"{name(page)}\n{result.stdout}\n{result.stderr}"

@@ -148,7 +148,7 @@ def test_a_call_that_comes_while_the_loop_ends_is_never_made() -> None:
 
 def test_tasks_of_a_resource_are_there_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever sends in the background sends what is left, when it is closed."""
-    monkeypatch.setattr("stoatflow._runtime.event_loop._CLOSING_S", 5.0)
+    monkeypatch.setattr("stoatflow._runtime.event_loop._CLOSING_S", 60.0)
     sent: list[str] = []
     builder = sf.StreamsBuilder()
 

@@ -176,7 +176,7 @@ def run(arguments: list[str], folder: Path) -> str:
         env=environment | {"TMPDIR": str(folder), "XDG_STATE_HOME": str(folder)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr

@@ -445,7 +445,7 @@ def test_what_is_dropped_is_counted(extractor: Any, tmp_path: Path) -> None:
         for value, timestamp in ((b"a", 5), (b"lost", -7), (b"lost too", -1), (b"b", 6)):
             broker.produce("in", b"k", value, timestamp)
         with sf.StoatFlow(reading(extractor), config, broker=broker) as app:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while len(list(broker.read("out"))) < 2:
                 assert time.monotonic() < deadline, "waited in vain"
                 time.sleep(0.01)

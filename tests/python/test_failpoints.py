@@ -78,8 +78,9 @@ def written_twice(folder: Path, place: str) -> None:
 @pytest.mark.parametrize("place", MET)
 def test_a_kill_there_loses_and_doubles_nothing(tmp_path: Path, place: str) -> None:
     written_twice(tmp_path, place)
-    fault = "kill:150" if place == "commit.during-apply" else "kill"
-    killed = run(tmp_path, f"{place}={fault}")
+    # It dies in the middle of it, or right behind it: what follows waits for that.
+    slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
+    killed = run(tmp_path, slow if place == "commit.during-apply" else f"{place}=kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     check_the_next_life(tmp_path)
 

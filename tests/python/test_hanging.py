@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hanging import BOUND_S, Hanging
+from hanging import BOUND_S, SLACK_S, TELLS_WHEN_IT_RUNS, Hanging
 
 SLEEPS = "def fn(value):\n    print('hangs', flush=True)\n    time.sleep(60)\n    return value"
 BUSY = "def fn(value):\n    print('hangs', flush=True)\n    while True:\n        pass"
@@ -16,6 +16,8 @@ KEEPS_THE_INTERPRETER = "def fn(value):\n    print('hangs', flush=True)\n    ret
 KINDS = pytest.mark.parametrize("functions", [SLEEPS, BUSY, KEEPS_THE_INTERPRETER], ids=["sleeps", "busy", "keeps"])
 NUMBERS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: signal.Signals(n).name)
 TWO_SECONDS: dict[str, object] = {"shutdown.timeout.ms": "2s"}
+HEARD = "a second one aborts"
+"""What Python says of the first signal. A second one that comes before it is heard is the same one."""
 
 
 @KINDS
@@ -45,6 +47,8 @@ def test_who_waits_gets_the_error_and_the_record(tmp_path: Path) -> None:
 def test_the_second_signal_ends_the_process(functions: str, number: signal.Signals, tmp_path: Path) -> None:
     with Hanging(tmp_path, functions) as child:
         child.signal(number)
+        if functions != KEEPS_THE_INTERPRETER:
+            child.says(HEARD)
         child.signal(number, after=0.5)
         assert child.ends(BOUND_S) == 128 + number
 
@@ -54,7 +58,8 @@ def test_the_third_signal_ends_it_at_once(functions: str, tmp_path: Path) -> Non
     with Hanging(tmp_path, functions) as child:
         child.signal(signal.SIGINT)
         child.signal(signal.SIGINT, after=0.3)
-        child.signal(signal.SIGINT, after=0.3)
+        # On a slow machine the second one has ended it by then.
+        child.signal(signal.SIGINT, after=0.3, may_have_ended=True)
         assert child.ends(BOUND_S) == 128 + signal.SIGINT
 
 
@@ -73,13 +78,13 @@ def test_the_second_signal_while_an_async_function_never_answers(tmp_path: Path)
     blocking = ASYNC.replace("await asyncio", "time")
     with Hanging(tmp_path, blocking, fn=AWAITED) as child:
         child.signal(signal.SIGINT)
+        child.says(HEARD)
         child.signal(signal.SIGINT, after=0.2)
         assert child.ends(BOUND_S) in {128 + signal.SIGINT, -signal.SIGINT}, child.errors
 
 
 def test_native_expressions_end_at_once(tmp_path: Path) -> None:
-    run = "print('hangs', flush=True)\napp.run()\nprint('after', app.state, flush=True)"
-    with Hanging(tmp_path, "", fn="sf.value", run=run) as child:
+    with Hanging(tmp_path, "", fn="sf.value", run=TELLS_WHEN_IT_RUNS) as child:
         child.signal(signal.SIGTERM, after=1.0)
         assert child.ends(BOUND_S) == 0, child.errors
         assert child.output() == "after STOPPED\n"
@@ -132,7 +137,7 @@ def test_close_gives_up_and_ends_no_process(argument: str, timeout: str, tmp_pat
         assert child.ends(0.5 + BOUND_S + 2) == 3, child.errors
         closed, took, alive = child.output().splitlines()
         assert closed == "False ERROR StalledError"
-        assert 0.5 <= float(took) < 0.5 + BOUND_S
+        assert 0.5 <= float(took) < 0.5 + BOUND_S + SLACK_S
         assert alive == "alive True"
 
 

@@ -354,14 +354,15 @@ def test_calls_are_counted_by_node(tmp_path: Path) -> None:
             import time
             import urllib.request
 
-            until = time.monotonic() + 30
+            until = time.monotonic() + 60
             while app.metrics()["records_committed"] < 10:
                 assert time.monotonic() < until
                 time.sleep(0.05)
             functions = {(f["node"], f["op"], f["calls"]): f for f in app.metrics()["functions"]}
             waits = functions["waits", "map_values", 10]
-            assert 0.2 <= waits["seconds"] < 5
-            assert waits["wait_seconds"] < 5
+            # Seconds and nothing smaller, however slow the machine is.
+            assert 0.2 <= waits["seconds"] < 100
+            assert waits["wait_seconds"] < 100
             assert "wait" in waits["function"]
             assert "test_lazy_paths.py" in waits["function"]
             assert ("adds", "aggregate", 10) in functions

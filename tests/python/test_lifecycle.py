@@ -7,6 +7,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_hooks_are_called_in_their_order(broker: sf.EmbeddedBroker, tmp_path: Pa
         app.add_hook(str(phase), first, order=1)
     with app:
         app.wait_until("RUNNING")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while len(said) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert said == [
@@ -76,15 +77,17 @@ def test_a_hook_before_the_start_vetoes_it(broker: sf.EmbeddedBroker, tmp_path: 
 def test_a_hook_that_takes_too_long_counts_as_failed(
     broker: sf.EmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    over = threading.Event()
     app = application(broker, tmp_path)
-    app.add_hook("PRE_START", lambda app: time.sleep(5), timeout="50ms")
+    app.add_hook("PRE_START", lambda app: over.wait(300), timeout="50ms")
     with pytest.raises(TimeoutError, match=r"PRE_START hook .* has not ended within 0\.05 s"):
         app.start()
     app = application(broker, tmp_path)
-    app.add_hook("PRE_STOP", lambda app: time.sleep(5), timeout="50ms")
+    app.add_hook("PRE_STOP", lambda app: over.wait(300), timeout="50ms")
     app.add_hook("POST_STOP", lambda app: 1 / 0)
     with caplog.at_level(logging.ERROR, "stoatflow"), app:
         app.wait_until("RUNNING")
+    over.set()
     assert app.state == "STOPPED"
     assert "the PRE_STOP hook" in caplog.text
     assert "ZeroDivisionError" in caplog.text
@@ -149,18 +152,21 @@ def test_replacing_has_an_end(broker: sf.EmbeddedBroker, tmp_path: Path) -> None
     app.wait_until("RUNNING")
     broker.produce("in", "k", b"v")
     with pytest.raises(sf.ProcessingError):
-        app.wait(10)
+        app.wait(60)
     assert app.metrics()["restarts"] == 1
 
 
 def test_waiting_has_an_end_and_says_how_far_it_is(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
-    app = application(broker, tmp_path, lambda value: time.sleep(0.5) or value)
+    goes_on = threading.Event()
+    app = application(broker, tmp_path, lambda value: value if goes_on.wait(300) else "")
     with pytest.raises(TimeoutError, match="the application is CREATED, not RUNNING, after"):
         app.wait_until("RUNNING", timeout="30ms")
     broker.produce("in", "k", b"v", partition=1)
     with app:
+        app.wait_until("RUNNING")
         with pytest.raises(TimeoutError, match="in-1 is at 0 of 1"):
             app.wait_until(caught_up=True, timeout="200ms")
+        goes_on.set()
         app.wait_until(caught_up=True)
         assert [record.value for record in broker.read("out")] == [b"v"]
     app.wait_until("STOPPED")
@@ -214,12 +220,14 @@ def test_instances_that_fight_wait_longer_each_time(broker: sf.EmbeddedBroker, t
     app = application(broker, tmp_path)
     began = time.monotonic()
     with app:
-        assert app.state in ("CREATED", "STARTING")
+        seen = app.state
+        # On a slow machine its second may be over by then.
+        assert seen in ("CREATED", "STARTING") or time.monotonic() - began > 0.9
         app.wait_until("RUNNING")
-        assert 0.9 < time.monotonic() - began < 15
+        assert 0.9 < time.monotonic() - began < 30
     # Asked to stop meanwhile, it doesn't wait.
     (tmp_path / "life" / "fenced-at").write_text(f"{now}\n" * 8, "utf-8")
     began = time.monotonic()
     with application(broker, tmp_path):
         pass
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 45, "eight of them are a minute"

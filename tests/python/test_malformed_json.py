@@ -111,7 +111,7 @@ def test_it_is_counted_as_what_it_is(tmp_path: Path) -> None:
         for value in (b"{}", b"{", b"[]"):
             broker.produce("in", b"k", value)
         with sf.StoatFlow(builder.build(), sf.Settings(settings, environ={}), broker=broker) as app:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while len(list(broker.read("out"))) < 2:
                 assert time.monotonic() < deadline, "waited in vain"
                 time.sleep(0.01)

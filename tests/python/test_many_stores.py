@@ -11,8 +11,9 @@ from at_once import until
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores
 
 COUNT = 300
-BOUND_S = 8.0
-"""It takes 0.2 s on an idle machine; it took 23 s when each store cost more than the one before."""
+BOUND_S = 18.0
+"""It takes 0.2 s on an idle machine, and more on a starved one; it took 23 s when each store cost more than the one
+before."""
 
 
 def test_a_start_with_300_stores(tmp_path: Path) -> None:

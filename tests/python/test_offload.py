@@ -155,7 +155,7 @@ def test_a_longer_timeout_holds_for_what_is_parked_already(tmp_path: Path) -> No
             sf.StoatFlow(topology("1s"), config, broker=broker) as app,
             pytest.raises(sf.ProcessingError, match="no answer within 1000 ms, after 1 request"),
         ):
-            app.wait("20s")
+            app.wait("60s")
         with sf.StoatFlow(topology("1h"), config, broker=broker) as app:
             while not (parked := app.parked("score") if app.state == "RUNNING" else []):
                 app.wait("20ms")

@@ -23,9 +23,9 @@ PARTITIONS = 4
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to that within 30 s"
+        assert time.monotonic() < deadline, "it did not come to that within a minute"
         time.sleep(0.01)
 
 

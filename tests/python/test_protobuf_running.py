@@ -290,7 +290,7 @@ def test_state_of_another_message_is_refused(tmp_path: Path) -> None:
         state = str(tmp_path / "state")
         config = sf.Settings({"application.id": "app", "state.dir": state, "commit.interval.ms": 20}, environ={})
         with StoatFlow(builder.build(), config, broker=broker) as app:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while time.monotonic() < deadline and app.error is None:
                 if app.state is State.RUNNING and list(broker.read("app-kept-changelog")):
                     break

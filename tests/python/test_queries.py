@@ -12,7 +12,7 @@ import pytest
 
 import stoatflow as sf
 from at_once import until
-from committed import Make, read
+from committed import HeldUp, Make, read
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores, ValueAndTimestamp, VersionedRecord, Window
 
 
@@ -202,20 +202,23 @@ def test_what_cannot_be_asked(broker: EmbeddedBroker, make: Make) -> None:
     moment.close()
 
 
-def test_while_stores_are_restored(
-    broker: EmbeddedBroker, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_stores_are_restored(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=int).group_by_key().count(store=sf.Materialized("counts", key=str))
     put(broker, ("a", 1, 1))
     with make(builder.build()) as app:
         read(app, broker)
     shutil.rmtree(tmp_path / "state")
-    monkeypatch.setenv("STOATFLOW_FAILPOINTS", "restore.batch=sleep:700")
-    with make(builder.build()) as app:
-        until(lambda: app.state is State.RESTORING)
-        with pytest.raises(sf.ConfigError, match=r"are being restored, so they can't be read yet. Next: ask again"):
-            app.store("counts").get("a")
+    waits = HeldUp()
+    given = {"application.id": "app", "state.dir": str(tmp_path / "state"), "ensure.explicit.naming": False}
+    settings = sf.Settings(given, environ={})
+    with StoatFlow(builder.build(), settings, broker=broker, on_restore=waits) as app:
+        try:
+            assert waits.began.wait(60)
+            with pytest.raises(sf.ConfigError, match=r"are being restored, so they can't be read yet. Next: ask again"):
+                app.store("counts").get("a")
+        finally:
+            waits.goes_on.set()
         read(app, broker)
         with app.snapshot() as at:
             assert (at.epoch, at.store("counts")["a"], sum(at.positions.values())) == (0, 1, 1)

@@ -37,6 +37,8 @@ letters = builder.scheduled("tick", every="50ms").map_values(beside.letter, name
 texts = letters.aggregate(lambda: "", lambda key, letter, text: text + letter, key=str, value=str, store="texts")
 texts.to_stream().to("out", key=str, value=str)
 """
+A_WHILE = 30.0
+"""Longer than a slow machine keeps a child from saying that it has a signal; then it would get another one."""
 BESIDE = "def letter(tick):\n    print('calls a', flush=True)\n    return 'a'\n"
 
 
@@ -47,7 +49,7 @@ class Reloading:
         self.folder, self.arguments = folder, arguments
         self.log = folder / "log.txt"
 
-    def start(self, **options: object) -> Reloading:
+    def start(self, *, hears_s: float | None = None, **options: object) -> Reloading:
         with sf.EmbeddedBroker(self.folder / "topics") as broker:
             broker.create_topic("out")
         self.write("app.py", APP)
@@ -58,11 +60,16 @@ class Reloading:
             f'"application.id" = "ran"\n"bootstrap.servers" = "embedded:{self.folder}/topics"\n'
             f'"state.dir" = "{self.folder}/state"\n"admin.listen" = "off"\n',
         )
-        self.again(**options)
+        self.again(hears_s, **options)
         return self
 
-    def again(self, **options: object) -> None:
-        command = [sys.executable, "-m", "stoatflow", "run", "app.py", "--config", "settings.toml", "--reload"]
+    def again(self, hears_s: float | None = None, **options: object) -> None:
+        """`hears_s`: so long the parent waits for a child to say that it has a signal itself."""
+        parent = ["-m", "stoatflow"]
+        if hears_s is not None:
+            changed = f"reloading._HEARS_S = {hears_s}"
+            parent = ["-c", f"from stoatflow.cli import main, reloading; {changed}; raise SystemExit(main())"]
+        command = [sys.executable, *parent, "run", "app.py", "--config", "settings.toml", "--reload"]
         without = ("STOATFLOW_", "PYTHONDONTWRITEBYTECODE")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(without)}
         with self.log.open("a") as log:
@@ -96,7 +103,7 @@ class Reloading:
         return [int(number) for number in re.findall(r"^process (\d+)$", self.said(), flags=re.MULTILINE)]
 
     def ends(self) -> int:
-        code: int = self.process.wait(20)
+        code: int = self.process.wait(60)
         assert [child for child in self.children() if is_alive(child)] == []
         return code
 
@@ -116,7 +123,7 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
     for process in (made.process.pid, *made.children()):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-    made.process.wait(10)
+    made.process.wait(60)
 
 
 def texts(reloading: Reloading) -> list[str]:
@@ -130,7 +137,7 @@ def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
     reloading.sees(lambda: "calls a" in reloading.said())
     reloading.write("unrelated.py", "1 / 0\n")
     # Python tells bytecode apart by second and size. The parent must know the file: its time will tell nothing.
-    time.sleep(1)
+    time.sleep(6)
     reloading.write("beside.py", BESIDE.replace("calls a", "calls b").replace("a'", "b'"), in_the_same_second=True)
     reloading.sees(lambda: "calls b" in reloading.said())
     assert "stoatflow: beside.py changed: stopping, to start anew" in reloading.said()
@@ -188,7 +195,7 @@ def test_ctrl_c_leaves_no_process(reloading: Reloading) -> None:
     """The terminal sends the signal to parent and child; the child is to hear it once."""
     terminal, other = pty.openpty()
     try:
-        reloading.start(stdin=other, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        reloading.start(hears_s=A_WHILE, stdin=other, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(other)
         reloading.sees(lambda: "calls a" in reloading.said())
         os.write(terminal, b"\x03")
@@ -200,7 +207,7 @@ def test_ctrl_c_leaves_no_process(reloading: Reloading) -> None:
 @pytest.mark.parametrize("to", ["the parent", "the child", "the group"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
 def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str, number: signal.Signals) -> None:
-    reloading.start()
+    reloading.start(hears_s=A_WHILE if to == "the group" else None)
     reloading.sees(lambda: "calls a" in reloading.said())
     (child,) = reloading.children()
     match to:
@@ -216,7 +223,9 @@ def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str,
 
 def test_a_signal_to_the_group_breaks_nothing_off(reloading: Reloading) -> None:
     """The child has it by itself: from its parent it would be the second one."""
-    reloading.start()
+    reloading.start(hears_s=A_WHILE)
+    # Else the first child may have the change already when it is told to stop for it: that would be its first signal.
+    reloading.sees(lambda: "calls a" in reloading.said())
     slow = "import time\ndef letter(tick):\n    print('slow', flush=True)\n    time.sleep(2.5)\n    return 's'\n"
     reloading.write("beside.py", slow)
     reloading.sees(lambda: "slow" in reloading.said())
@@ -230,19 +239,19 @@ def test_a_child_without_its_parent_ends(reloading: Reloading) -> None:
     reloading.sees(lambda: "calls a" in reloading.said())
     (child,) = reloading.children()
     reloading.process.kill()
-    reloading.process.wait(10)
+    reloading.process.wait(60)
     reloading.sees(lambda: not is_alive(child))
 
 
 def test_the_second_ctrl_c_ends_a_function_that_hangs(reloading: Reloading) -> None:
     reloading.start()
     reloading.sees(lambda: "calls a" in reloading.said())
-    reloading.write(
-        "beside.py", "import time\ndef letter(tick):\n    print('hangs', flush=True)\n    time.sleep(600)\n"
-    )
+    telling = "import logging, time\nlogging.basicConfig(level=logging.INFO)\n"
+    reloading.write("beside.py", f"{telling}def letter(tick):\n    print('hangs', flush=True)\n    time.sleep(600)\n")
     reloading.sees(lambda: "hangs" in reloading.said())
     reloading.process.send_signal(signal.SIGINT)
-    time.sleep(2)
+    # Two signals that come before one is heard are one.
+    reloading.sees(lambda: "a second one aborts" in reloading.said())
     assert reloading.process.poll() is None
     reloading.process.send_signal(signal.SIGINT)
     assert reloading.ends() == 130
@@ -259,7 +268,7 @@ def test_where_it_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         done = subprocess.run(
             [sys.executable, "-m", "stoatflow", "run", str(app), "--reload"],
             env=os.environ | {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}, stderr=journal, check=False,
-            timeout=30,
+            timeout=60,
         )  # fmt: skip
         journal.seek(0)
         assert (done.returncode, "a service of systemd" in journal.read()) == (2, True)

@@ -119,7 +119,7 @@ def test_a_running_release_is_stopped(place: Place) -> None:
     place.release("")
     assert place.reset("--orphans", "--yes") == 0
     with pytest.raises(sf.FencedError):
-        app.wait(30)
+        app.wait(60)
     assert "words-lengths-changelog" not in place.broker.topics()
     assert place.stores() == COUNTS
 

@@ -66,7 +66,7 @@ def test_a_file_runs_until_it_is_stopped(app: Path) -> None:
         assert (line["application"], line["lanes"]) == ("ran", 3)
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     with sf.EmbeddedBroker(app / "topics") as broker:
         assert [record.value for record in broker.read("out")] == [b"V"]
 

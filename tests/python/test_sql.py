@@ -20,9 +20,8 @@ import pyarrow as pa
 import pytest
 
 import stoatflow as sf
-from at_once import until
-from committed import Make, read
-from stoatflow import ConfigError, EmbeddedBroker, Index, State, StoatFlow
+from committed import HeldUp, Make, read
+from stoatflow import ConfigError, EmbeddedBroker, Index, StoatFlow
 from stoatflow.cli import main
 from stoatflow.cli.admin_port import AdminPort
 from stoatflow.sql import ReadOnlyError, ScanRefusedError, SqlError, SqlResult
@@ -179,20 +178,23 @@ def test_columns_of_one_name_are_told_apart(app: StoatFlow) -> None:
     assert both.rows == [{"_key": "ann", "_key_1": "ann", "value": 42}]
 
 
-def test_stores_that_are_restored_are_not_read(
-    broker: EmbeddedBroker, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stores_that_are_restored_are_not_read(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=int).group_by_key().count(store=sf.Materialized("counts", key=str))
     broker.produce("in", b"a", as_int(1), 1)
     with make(builder.build()) as first:
         read(first, broker)
     shutil.rmtree(tmp_path / "state")
-    monkeypatch.setenv("STOATFLOW_FAILPOINTS", "restore.batch=sleep:700")
-    with make(builder.build()) as second:
-        until(lambda: second.state is State.RESTORING)
-        with pytest.raises(ConfigError, match=r"are being restored, so they can't be read yet. Next: ask again"):
-            second.sql("select * from counts where _key = 'a'")
+    waits = HeldUp()
+    given = {"application.id": "app", "state.dir": str(tmp_path / "state"), "ensure.explicit.naming": False}
+    settings = sf.Settings(given, environ={})
+    with StoatFlow(builder.build(), settings, broker=broker, on_restore=waits) as second:
+        try:
+            assert waits.began.wait(60)
+            with pytest.raises(ConfigError, match=r"are being restored, so they can't be read yet. Next: ask again"):
+                second.sql("select * from counts where _key = 'a'")
+        finally:
+            waits.goes_on.set()
         read(second, broker)
         assert second.sql("select value from counts where _key = 'a'").rows == [{"value": 1}]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import urllib.request
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hanging import BOUND_S, Hanging
+from hanging import BOUND_S, TELLS_WHEN_IT_RUNS, Hanging
 
 SLEEPS = """
 def deeply(value):
@@ -21,21 +22,22 @@ def fn(value):
     return deeply(value)
 """
 KEEPS = SLEEPS.replace("time.sleep(60)", "sum(range(10**12))")
-TWO_SECONDS: dict[str, object] = {"stall.timeout.ms": "2s"}
+FIVE_SECONDS: dict[str, object] = {"stall.timeout.ms": "5s"}
 
 
 @pytest.mark.parametrize("functions", [SLEEPS, KEEPS], ids=["sleeps", "keeps"])
 def test_a_stall_ends_the_process_with_a_report(functions: str, tmp_path: Path) -> None:
-    with Hanging(tmp_path, functions, settings=TWO_SECONDS) as child:
+    with Hanging(tmp_path, functions, settings=FIVE_SECONDS) as child:
         # Whoever keeps the interpreter is asked for its stacks, and is waited for, two seconds each.
-        assert child.ends(3 + 2 * BOUND_S + 2) == 3, child.errors
+        assert child.ends(6 + 2 * BOUND_S + 2) == 3, child.errors
         errors = child.errors
     (report,) = (tmp_path / "state" / "hanging").glob("stalled-*.txt")
     text = report.read_text()
-    where = "stage 0, function <string>:9 fn, node hangs, topic in, partition 0, offset 0, for 2."
-    assert where in text
-    assert where in errors
-    assert "nothing was committed for 2 s although records wait" in errors
+    # It has hung for five seconds, or for longer where the machine was slow to see it.
+    where = re.compile(r"stage 0, function <string>:9 fn, node hangs, topic in, partition 0, offset 0, for \d+\.")
+    assert where.search(text), text
+    assert where.search(errors), errors
+    assert re.search(r"nothing was committed for \d+ s although records wait", errors), errors
     if functions == SLEEPS:
         assert "StalledError: nothing was committed" in errors
         assert "Python, stoatflow-lane-" in text
@@ -45,7 +47,7 @@ def test_a_stall_ends_the_process_with_a_report(functions: str, tmp_path: Path) 
         assert "The interpreter's stacks are not available" in text
 
 
-@pytest.mark.parametrize(("timeout", "pause"), [("0", "3"), ("3s", "0.6")])
+@pytest.mark.parametrize(("timeout", "pause"), [("0", "3"), ("30s", "0.6")])
 def test_what_comes_back_in_time_is_no_stall(timeout: str, pause: str, tmp_path: Path) -> None:
     """Off, or longer than the function takes."""
     functions = SLEEPS.replace("60", pause)
@@ -66,27 +68,29 @@ print("after", app.state, flush=True)
 
 
 def test_an_idle_application_is_not_stalled(tmp_path: Path) -> None:
-    run = "print('hangs', flush=True)\napp.run()\nprint('after', app.state, flush=True)"
-    with Hanging(tmp_path, "", fn="sf.value", run=run, settings={"stall.timeout.ms": "500"}) as child:
-        child.signal(signal.SIGTERM, after=2.5)
+    with Hanging(tmp_path, "", fn="sf.value", run=TELLS_WHEN_IT_RUNS, settings={"stall.timeout.ms": "6s"}) as child:
+        child.signal(signal.SIGTERM, after=8)
         assert child.ends(BOUND_S) == 0, child.errors
 
 
 def test_the_admin_port_shows_the_function_and_its_record(tmp_path: Path) -> None:
+    functions = "import threading\nbegan = threading.Event()" + SLEEPS.replace("    time", "    began.set()\n    time")
     run = """
 app.start()
+began.wait()
 time.sleep(1)
 print(app.admin_url, flush=True)
 time.sleep(60)
 """
-    with Hanging(tmp_path, SLEEPS, run=run, settings={"admin.listen": "127.0.0.1:0"}) as child:
+    with Hanging(tmp_path, functions, run=run, settings={"admin.listen": "127.0.0.1:0"}) as child:
         where = child.line().removeprefix("http://")
-        with urllib.request.urlopen(f"http://{where}debug/threads", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{where}debug/threads", timeout=60) as answer:
             body = json.load(answer)
     calls: list[dict[str, Any]] = [lane["call"] for lane in body["lanes"] if lane["call"]]
     (call,) = calls
     assert call.pop("for_ms") >= 900
-    assert call == {"function": "<string>:9 fn", "node": "hangs", "topic": "in", "partition": 0, "offset": 0}
+    assert re.fullmatch(r"<string>:\d+ fn", call.pop("function"))
+    assert call == {"node": "hangs", "topic": "in", "partition": 0, "offset": 0}
     assert body["intake"]["call"] is None
 
 

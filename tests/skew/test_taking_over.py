@@ -168,7 +168,7 @@ def test_it_does_not_start_beside_kafka_streams(
     steps = _reading(TOPOLOGIES["count"][0], topics["in"])
     with StreamsApplication(jvm, name, kafka.address, steps, SETTINGS) as java:
         java.await_running()
-        second = _flow(name, steps, kafka.address, tmp_path, broker_wait_timeout_ms=500)
+        second = _flow(name, steps, kafka.address, tmp_path, broker_wait_timeout_ms=4000)
         with pytest.raises(sf.FencedError, match=r"StreamThread-1-consumer' on 127\.0\.0\.1"):
             second.await_running()
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
-from stoatflow.serdes import BuiltinSerde, resolve
+from stoatflow.serdes import BuiltinSerde, Serde, resolve
 
 Returned: TypeAlias = "str | dict[str, Any] | None"
 
@@ -81,7 +81,7 @@ def _builtin(kind: object) -> Returned:
     if not isinstance(kind, type):
         return None
     try:
-        serde = resolve(kind)
+        serde: Serde[Any] = resolve(kind)
     except TopologyError:
         return None
     return serde.name if isinstance(serde, BuiltinSerde) else None

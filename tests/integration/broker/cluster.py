@@ -183,7 +183,7 @@ class KafkaCluster:
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None, replicas: int | None = None
     ) -> None:
-        """Creates a topic and returns when every partition has a leader."""
+        """Creates a topic and returns when every partition has a leader, as all running nodes know."""
         copies = min(3, len(self._nodes)) if replicas is None else replicas
         port = self._any_port()
         error, words = wire.create_topic(HOST, port, name, partitions, configs or {}, 30.0, copies, _LOGIN)
@@ -242,7 +242,7 @@ class KafkaCluster:
         renewed = keystore.read_text()
         self._wait(
             "not every listener shows the new certificate",
-            lambda: all(ssl.get_server_certificate((HOST, port), timeout=5.0).strip() in renewed for port in ports),
+            lambda: all(ssl.get_server_certificate((HOST, port), timeout=30.0).strip() in renewed for port in ports),
         )
 
     def as_json(self) -> dict[str, object]:
@@ -334,10 +334,11 @@ class KafkaCluster:
         del self._running[node]
 
     def _has_leaders(self, name: str, partitions: int) -> bool:
-        topic = wire.metadata(HOST, self._any_port(), [name], login=_LOGIN).topics.get(name)
-        return bool(
-            topic and topic.error == 0 and len(topic.leaders) == partitions and min(topic.leaders.values()) >= 0
-        )
+        for node in self._answering():
+            topic = wire.metadata(HOST, node.ports[INTERNAL], [name], login=_LOGIN).topics.get(name)
+            if not topic or topic.error != 0 or len(topic.leaders) != partitions or min(topic.leaders.values()) < 0:
+                return False
+        return True
 
     def _wait_for_acls(self, acls: list[Acl], *, known: bool) -> None:
         ports = [node.ports[INTERNAL] for node in self._answering()]
@@ -346,7 +347,7 @@ class KafkaCluster:
             lambda: all(wire_admin.has_acl(HOST, port, _LOGIN, acl) == known for port in ports for acl in acls),
         )
 
-    def _wait(self, otherwise: str, done: Callable[[], bool], timeout: float = 30.0) -> None:
+    def _wait(self, otherwise: str, done: Callable[[], bool], timeout: float = 90.0) -> None:
         deadline = time.monotonic() + timeout
         while not done():
             if time.monotonic() > deadline:

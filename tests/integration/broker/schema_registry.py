@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-_START_S = 60.0
+_START_S = 120.0
 _PATH = "/apis/ccompat/v7"
 _LISTENING = re.compile(r"Listening on: http://[^:]+:(\d+)")
 
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
             said = f'{{"error_code": 40101, "message": "no entry for {self.headers.get("Authorization")}"}}'
             self._answer(401, said.encode())
             return
-        there = http.client.HTTPConnection(HOST, gate.registry.port, timeout=10)
+        there = http.client.HTTPConnection(HOST, gate.registry.port, timeout=60)
         kept = {name: self.headers[name] for name in ("Content-Type", "Accept") if name in self.headers}
         there.request(self.command, self.path, body or None, kept)
         answer = there.getresponse()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 _FETCH, _METADATA, SASL_HANDSHAKE, _API_VERSIONS, _CREATE_TOPICS, SASL_AUTHENTICATE = 1, 3, 17, 18, 19, 36
 _FETCH_BYTES = 8 << 20
 _CLIENT_ID = "stoatflow-harness"
-TOPIC_ALREADY_EXISTS = 36
+UNKNOWN_TOPIC, TOPIC_ALREADY_EXISTS = 3, 36
 
 
 class WireError(OSError):
@@ -126,7 +126,7 @@ def _log_in(sock: socket.socket, login: Login) -> None:
         raise WireError(f"the broker refused user {login.user}: error {error}, {answer.string()}")
 
 
-def api_versions(host: str, port: int, timeout: float = 5.0) -> dict[int, tuple[int, int]]:
+def api_versions(host: str, port: int, timeout: float = 30.0) -> dict[int, tuple[int, int]]:
     """The requests that the broker knows, with the lowest and highest version of each."""
     answer = ask(host, port, _API_VERSIONS, 0, b"", timeout)
     error = answer.number("h")
@@ -136,7 +136,7 @@ def api_versions(host: str, port: int, timeout: float = 5.0) -> dict[int, tuple[
 
 
 def metadata(
-    host: str, port: int, topics: list[str] | None = None, timeout: float = 5.0, login: Login | None = None
+    host: str, port: int, topics: list[str] | None = None, timeout: float = 30.0, login: Login | None = None
 ) -> ClusterInfo:
     """The brokers and the named topics (None: all); asking never creates a topic."""
     names = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(

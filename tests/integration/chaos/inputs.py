@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from chaos.application import INPUTS
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 HOURS = 3_600_000
 ROUND_MS = 10 * 60_000
 AGO_MS = 20 * HOURS

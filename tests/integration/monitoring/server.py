@@ -20,7 +20,7 @@ from typing import Any
 from monitoring.finding import find_prometheus
 
 _LISTENS = re.compile(r'msg="?Listening on"? .*address=(?:127\.0\.0\.1|\[?::1]?):(\d+)')
-_START_S = 30
+_START_S = 90
 
 
 class PrometheusServer:
@@ -55,7 +55,7 @@ class PrometheusServer:
     ) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(30)
+            self._process.wait(60)
 
     def _is_ready(self) -> bool:
         if not self._port:
@@ -73,7 +73,7 @@ class PrometheusServer:
         """The data of an answer of its API; a query that is wrong is an AssertionError with what Prometheus says."""
         url = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from error

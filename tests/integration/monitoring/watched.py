@@ -73,7 +73,7 @@ def watched(folder: Path) -> Iterator[tuple[sf.StoatFlow, sf.EmbeddedBroker]]:
         for topic in TOPICS:
             broker.create_topic(topic, 1)
         with sf.StoatFlow(topology(), config, broker=broker) as app:
-            app.wait_until("RUNNING", timeout="30s")
+            app.wait_until("RUNNING", timeout="90s")
             yield app, broker
 
 

@@ -502,7 +502,7 @@ fn stop_frees_the_address() {
     );
     port.stop.send(true).unwrap();
     let Port { runtime, .. } = port;
-    let freed = (0..500).any(|_| {
+    let freed = (0..6_000).any(|_| {
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(10)).await });
         bind(&address).is_ok()
     });

@@ -14,7 +14,7 @@ pub(super) const WAIT: Duration = Duration::from_secs(30);
 /// One poll of a reader that waits for records.
 const POLL: Duration = Duration::from_millis(100);
 /// So many empty polls in a row mean that nothing more comes.
-const PATIENCE: u32 = 100;
+const PATIENCE: u32 = 400;
 /// So many empty polls are enough to say that something is invisible.
 const QUIET: u32 = 6;
 

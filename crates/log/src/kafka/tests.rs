@@ -127,7 +127,7 @@ fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
 /// What goes wrong, within the time that a test has.
 fn told(reader: &mut dyn Consumer) -> Error {
     let clock = SystemClock::new();
-    while clock.monotonic() < WAIT {
+    while clock.monotonic() < 3 * WAIT {
         let polled = reader.poll(10, Duration::from_millis(100), &mut Vec::new());
         if let Err(error) = polled {
             return error;
@@ -175,11 +175,7 @@ fn a_commit_without_an_answer_has_an_unknown_outcome(way: Way) {
     let clock = SystemClock::new();
     let unknown = producer.commit(Duration::from_millis(1500)).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::UnknownOutcome, "{unknown}");
-    assert!(
-        clock.monotonic() < Duration::from_secs(6),
-        "it took {:?}",
-        clock.monotonic()
-    );
+    assert!(clock.monotonic() < WAIT, "it took {:?}", clock.monotonic());
 }
 
 fn a_commit_waits_short_outages_out(way: Way) {
@@ -320,7 +316,7 @@ fn leaders_and_coordinators_that_move_are_found(way: Way) {
         .flat_map(|round| [0, 1].map(|part| format!("{round}.{part}")))
         .collect();
     let (mut seen, clock) = (Vec::new(), SystemClock::new());
-    while seen.len() < expected.len() && clock.monotonic() < WAIT {
+    while seen.len() < expected.len() && clock.monotonic() < 3 * WAIT {
         reader
             .poll(100, Duration::from_millis(100), &mut seen)
             .unwrap();
@@ -348,7 +344,7 @@ fn nobody_at_the_address() {
         "{gone}"
     );
     assert!(
-        (Duration::from_millis(900)..Duration::from_secs(4)).contains(&clock.monotonic()),
+        (Duration::from_millis(900)..WAIT).contains(&clock.monotonic()),
         "{:?}",
         clock.monotonic()
     );

@@ -457,7 +457,7 @@ fn merging_is_put_off_while_much_is_loaded_and_comes_back() {
         "one file per run, none merged yet"
     );
     b.loaded(StoreId(0)).unwrap();
-    for _ in 0..200 {
+    for _ in 0..1_200 {
         if files(&b) < u64::from(rounds) {
             return;
         }

@@ -21,7 +21,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * causes.
  */
 public final class Client {
-    private static final int PATIENCE_MS = 30_000;
+    private static final int PATIENCE_MS = 90_000;
 
     private Client() {}
 

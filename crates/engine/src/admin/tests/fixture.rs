@@ -293,7 +293,7 @@ impl Port {
     pub(super) fn send(&self, text: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
+            .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         // A port that refuses early doesn't read the rest.
         let _unread = stream.write_all(text.as_bytes());

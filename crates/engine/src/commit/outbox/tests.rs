@@ -3,9 +3,9 @@
 use super::*;
 use stoatflow_core::{Clock, SystemClock};
 
-/// Nobody waits so long for what is there.
-const LONG: Duration = Duration::from_secs(20);
-/// Whoever is woken is so before this.
+/// Nobody waits so long for what is there, whatever else the machine does: whoever is woken is so before this.
+const LONG: Duration = Duration::from_secs(60);
+/// So long waits who is not woken.
 const SHORT: Duration = Duration::from_millis(800);
 
 fn records() -> OutboxItem {
@@ -34,13 +34,13 @@ fn sealed(lane: u32) -> OutboxItem {
     }
 }
 
-/// How many somebody gets who waits while these come, and whether it was woken for them.
-fn got(outbox: &Outbox, items: Vec<OutboxItem>) -> (usize, bool) {
+/// How many somebody gets who waits for so long while these come, and whether it was woken for them.
+fn got(outbox: &Outbox, items: Vec<OutboxItem>, patience: Duration) -> (usize, bool) {
     let clock = SystemClock::new();
     let mut inbox = VecDeque::new();
     let wait = std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
-            outbox.take_all(&mut inbox, SHORT);
+            outbox.take_all(&mut inbox, patience);
             clock.monotonic()
         });
         for item in items {
@@ -48,24 +48,27 @@ fn got(outbox: &Outbox, items: Vec<OutboxItem>) -> (usize, bool) {
         }
         waits.join().unwrap()
     });
-    (inbox.len(), wait < SHORT)
+    // On a slow machine some come behind the wait.
+    let mut rest = VecDeque::new();
+    outbox.take_all(&mut rest, Duration::ZERO);
+    (inbox.len() + rest.len(), wait < patience)
 }
 
 #[test]
 fn a_record_is_worth_waking() {
     let outbox = Outbox::new(2);
-    assert_eq!(got(&outbox, vec![records()]), (1, true));
+    assert_eq!(got(&outbox, vec![records()], LONG), (1, true));
     // What came before it was asked for counts as well.
     outbox.push(records());
-    assert_eq!(got(&outbox, vec![]), (1, true));
+    assert_eq!(got(&outbox, vec![], LONG), (1, true));
 }
 
 #[test]
 fn an_epoch_is_worth_waking_when_all_lanes_have_sealed_it() {
     let outbox = Outbox::new(2);
     for _ in 0..2 {
-        assert_eq!(got(&outbox, vec![cut(), sealed(0)]), (2, false));
-        assert_eq!(got(&outbox, vec![sealed(1)]), (1, true));
+        assert_eq!(got(&outbox, vec![cut(), sealed(0)], SHORT), (2, false));
+        assert_eq!(got(&outbox, vec![sealed(1)], LONG), (1, true));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stoatflow_core::{ManualClock, Partition, Timestamp};
 use stoatflow_log::{NewTopic, ProducerMode, embedded};
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(60);
 
 fn broker(records: i32) -> Arc<embedded::EmbeddedBroker> {
     let broker = embedded::open(None).unwrap();

@@ -63,9 +63,12 @@ fn members_that_leave_are_waited_for() {
 
 #[test]
 fn members_that_stay_are_named() {
-    let (outcome, asked) = after(300, [Ok(members(2))]);
+    // On a busy machine a patience may be over before it is asked again.
+    let (outcome, _) = (1..=8)
+        .map(|times| after(times * 300, [Ok(members(2))]))
+        .find(|(_, asked)| *asked > 1)
+        .expect("it waits for a while");
     let error = outcome.unwrap_err();
-    assert!(asked > 1, "it waits for a while");
     assert_eq!(error.kind(), ErrorKind::Fenced);
     let text = error.to_string();
     assert!(

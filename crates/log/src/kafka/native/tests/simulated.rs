@@ -1,5 +1,5 @@
-//! Both guarantees on a simulated network: applications that restart, newcomers that take over, and requests that arrive
-//! long after the client has given them up.
+//! Both guarantees on a simulated network: applications that restart, newcomers that take over, and requests
+//! that arrive long after the client has given them up.
 
 mod fate;
 mod network;

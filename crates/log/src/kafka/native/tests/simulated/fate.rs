@@ -99,7 +99,7 @@ impl Weather {
                 ..lost
             },
             4 => Fate { cut: true, ..well },
-            5 | 6 | 7 => Fate {
+            5..=7 => Fate {
                 not_yet: true,
                 ..well
             },

@@ -6,7 +6,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use stoatflow_core::{Error, Result};
+use stoatflow_core::{Clock, Error, Result, SystemClock};
+
+const LONG: Duration = Duration::from_secs(60);
 
 /// Gives `token-1`, `token-2`, ..., each after what is next in `fails`.
 #[derive(Debug)]
@@ -37,6 +39,15 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// However long the machine leaves the thread of a keeper waiting.
+fn until(holds: impl Fn() -> bool) {
+    let clock = SystemClock::new();
+    while !holds() {
+        assert!(clock.monotonic() < LONG, "waited in vain");
+        pause(Duration::from_millis(5));
+    }
+}
+
 fn numbered(lifetime_s: f64, fails: Vec<Error>) -> (Arc<Numbered>, TokenKeeper) {
     let provider = Arc::new(Numbered {
         lifetime_s,
@@ -44,7 +55,7 @@ fn numbered(lifetime_s: f64, fails: Vec<Error>) -> (Arc<Numbered>, TokenKeeper) 
         calls: AtomicUsize::new(0),
         fails: Mutex::new(fails),
     });
-    let keeper = TokenKeeper::new(Arc::clone(&provider) as _, Duration::from_secs(5));
+    let keeper = TokenKeeper::new(Arc::clone(&provider) as _, LONG);
     (provider, keeper)
 }
 
@@ -62,13 +73,18 @@ fn all_who_ask_get_one_token() {
 #[test]
 fn it_is_renewed_before_it_expires_and_nobody_waits() {
     let (provider, keeper) = numbered(1.0, Vec::new());
-    keeper.token().unwrap();
-    pause(Duration::from_millis(850));
-    assert_eq!(provider.calls.load(SeqCst), 2, "renewed after four fifths");
-    assert_eq!(keeper.token().unwrap().text, "token-2");
+    assert_eq!(keeper.token().unwrap().text, "token-1");
+    {
+        let state = keeper.kept.state.lock();
+        let left = state.valid_until - state.renew_at;
+        assert_eq!(left, Duration::from_millis(100), "after four fifths");
+    }
+    // Nobody asked for it; on a slow machine it is renewed once more.
+    until(|| provider.calls.load(SeqCst) >= 2);
+    until(|| keeper.token().is_ok_and(|token| token.text != "token-1"));
     drop(keeper);
-    pause(Duration::from_millis(1000));
-    assert_eq!(provider.calls.load(SeqCst), 2, "nobody asks any more");
+    // Nobody asks any more: its thread has let go of it.
+    until(|| Arc::strong_count(&provider) == 1);
 }
 
 #[test]
@@ -78,7 +94,7 @@ fn a_failure_is_said_and_tried_again() {
     assert!(!failure.is_final());
     assert_eq!(failure.to_string(), "no token from numbered: away");
     assert_eq!(failure.hint(), Some("wait"));
-    pause(Duration::from_millis(400));
+    until(|| keeper.token().is_ok());
     assert_eq!(keeper.token().unwrap().text, "token-1");
 }
 
@@ -90,12 +106,18 @@ fn what_is_no_token_is_final() {
 
 #[test]
 fn an_old_token_serves_while_none_is_made() {
-    let (provider, keeper) = numbered(1.0, Vec::new());
+    let (provider, keeper) = numbered(3.0, Vec::new());
     keeper.token().unwrap();
-    *provider.fails.lock() = (0..100).map(|_| Error::unavailable("away")).collect();
-    pause(Duration::from_millis(850));
-    assert_eq!(keeper.token().unwrap().text, "token-1");
-    pause(Duration::from_millis(200));
+    *provider.fails.lock() = (0..1_000).map(|_| Error::unavailable("away")).collect();
+    until(|| provider.fails.lock().len() < 1_000);
+    let served = keeper.token();
+    let valid_until = keeper.kept.state.lock().valid_until;
+    // On a slow machine its life is over by then.
+    if keeper.kept.clock.monotonic() < valid_until {
+        let last = provider.calls.load(SeqCst);
+        assert_eq!(served.unwrap().text, format!("token-{last}"));
+    }
+    until(|| keeper.token().is_err());
     assert_eq!(
         keeper.token().unwrap_err().to_string(),
         "no token from numbered: away"
