@@ -152,7 +152,7 @@ def test_arguments_are_checked() -> None:
 
 @pytest.mark.parametrize(("name", "x"), [("lanes-functions", 2), ("state", 300), ("stores", 2), ("re-keyings", 2)])
 def test_a_point_is_measured(name: str, x: int) -> None:
-    # So many that they are not done before somebody has seen that it runs: on a slow machine they may be.
+    # Enough records for a sample while they are in work; a slow machine may need another try.
     for _ in range(5):
         found = scaling.run(name, x, 40_000, 2)
         if min(found["by_role_us"][role] for role in ("intake", "lanes")) > 0:

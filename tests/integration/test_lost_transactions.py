@@ -289,8 +289,8 @@ def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
 def test_a_coordinator_that_does_not_end_a_transaction(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """KAFKA-19999: its markers don't stand, and it says "come again" to whoever wants the next one. That is told, with
-    what to look at, and when it is over the application goes on."""
+    """KAFKA-19999: it answers CONCURRENT_TRANSACTIONS to each request of the next one. The log says so and what to look
+    at, and the application goes on when that is over."""
     stand.version(2)
     feed, said = Feed(kafka, name), ""
     feed.more()
@@ -371,7 +371,7 @@ def test_transactional_ids_that_expired(forgetful: Stand, name: str, tmp_path: P
             return work(again)
 
     def until_forgotten(works: Callable[[], bool]) -> None:
-        """A broker that is held up forgets later, and each work begins its time anew."""
+        """Each use of an id starts its expiry again, and a slow broker forgets later."""
         for _ in range(4):
             time.sleep(EXPIRY_S + 2.0)
             if works():

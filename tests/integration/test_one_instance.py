@@ -209,7 +209,7 @@ def test_at_least_once_waits_only_after_an_end_that_was_not_clean(
         return app, time.monotonic() - began
 
     def begin(one: str) -> tuple[StoatFlow, float, float]:
-        """One that nobody has run before, and again after a clean end: it runs, and what both starts took."""
+        """A first start, and one after a clean end: the running application, and what both starts took."""
         kafka.create(f"{one}-in", 2)
         kafka.create(f"{one}-out", 2)
         first, fresh = start(one, 1)

@@ -3,9 +3,9 @@
 use super::*;
 use stoatflow_core::{Clock, SystemClock};
 
-/// Nobody waits so long for what is there, whatever else the machine does: whoever is woken is so before this.
+/// Longer than a wait that is woken takes, on a busy machine too.
 const LONG: Duration = Duration::from_secs(60);
-/// So long waits who is not woken.
+/// How long a wait takes that nothing wakes.
 const SHORT: Duration = Duration::from_millis(800);
 
 fn records() -> OutboxItem {
@@ -34,7 +34,7 @@ fn sealed(lane: u32) -> OutboxItem {
     }
 }
 
-/// How many somebody gets who waits for so long while these come, and whether it was woken for them.
+/// How many items a wait of `patience` takes while these are put, and whether they woke it.
 fn got(outbox: &Outbox, items: Vec<OutboxItem>, patience: Duration) -> (usize, bool) {
     let clock = SystemClock::new();
     let mut inbox = VecDeque::new();
