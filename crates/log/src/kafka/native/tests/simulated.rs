@@ -1,14 +1,14 @@
 //! Both guarantees on a simulated network: applications that restart, newcomers that take over, and requests
 //! that arrive long after the client has given them up.
 
-mod fate;
+mod faults;
 mod network;
 
 use super::broker::{Kept, PARTITIONS};
-use super::faults::Dice;
 use super::{TRANSACTIONS, heads, partitions, read_all, record, seeds};
 use crate::kafka::native;
 use crate::kafka::native::net::network::Network;
+use crate::kafka::native::tests::faults::Dice;
 use crate::{CommitOutcome, CutEntry, Producer};
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
@@ -20,7 +20,7 @@ use stoatflow_core::{Error, ErrorKind, Offset, Result, TopicPartition};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Far more than it takes to read all of it.
-const READ: Duration = Duration::from_hours(1);
+const READ: Duration = Duration::from_secs(3600);
 const ID: &str = "app";
 const INPUT: &str = "input";
 const TOPICS: [&str; 2] = ["left", "right"];
@@ -129,24 +129,24 @@ struct Seen {
 }
 
 /// One seed: an application, its restarts and its successors, until all numbers are committed.
-struct Life {
+struct Scenario {
     seed: u64,
     guarantee: Guarantee,
     network: Arc<SimulatedNetwork>,
     dice: Dice,
     inputs: i64,
-    /// Those that somebody newer has taken the id from.
-    old: Vec<Application>,
+    /// Instances whose id a newer one has taken.
+    zombies: Vec<Application>,
     seen: Seen,
 }
 
-impl Life {
+impl Scenario {
     fn start(&mut self) -> Application {
         loop {
             self.seen.restarts += 1;
             match Application::start(&self.network, self.guarantee) {
                 Ok(app) => return app,
-                // Its own request of before has come late, and counts as somebody newer: it starts again.
+                // A late request of its own has taken the id: it starts again.
                 Err(error) if error.kind() == ErrorKind::Fenced => {}
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
             }
@@ -186,7 +186,7 @@ impl Life {
                 // A newcomer, while the transaction is under way.
                 let new = self.start();
                 self.seen.takeovers += 1;
-                self.old.push(std::mem::replace(app, new));
+                self.zombies.push(std::mem::replace(app, new));
             }
             _ => match app.offsets().and_then(|()| app.commit()) {
                 Ok(CommitOutcome::Committed) => {}
@@ -195,50 +195,50 @@ impl Life {
             },
         }
         if self.dice.roll(3) == 0
-            && let Some(mut old) = self.old.pop()
+            && let Some(mut zombie) = self.zombies.pop()
         {
-            self.goes_on_too_late(&mut old);
+            self.zombie_commits_nothing(&mut zombie);
         }
     }
 
     /// Whatever an instance does that has a successor, nothing of it is committed.
-    fn goes_on_too_late(&self, old: &mut Application) {
+    fn zombie_commits_nothing(&self, zombie: &mut Application) {
         let before = committed(&self.network);
-        let outcome = old.offsets().and_then(|()| old.commit());
+        let outcome = zombie.offsets().and_then(|()| zombie.commit());
         let seed = self.seed;
         assert!(
             !matches!(outcome, Ok(CommitOutcome::Committed)),
-            "seed {seed}: the older instance has committed"
+            "seed {seed}: a zombie has committed"
         );
         assert_eq!(committed(&self.network), before, "seed {seed}: {outcome:?}");
     }
 }
 
-fn live(seed: u64, guarantee: Guarantee, transactions_v2: bool) -> Seen {
+fn run(seed: u64, guarantee: Guarantee, transactions_v2: bool) -> Seen {
     let network = SimulatedNetwork::new(seed, transactions_v2);
-    let mut life = Life {
+    let mut scenario = Scenario {
         seed,
         guarantee,
         network: Arc::clone(&network),
         dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
         inputs: TRANSACTIONS * 15,
-        old: Vec::new(),
+        zombies: Vec::new(),
         seen: Seen::default(),
     };
-    let mut app = life.start();
-    while app.position < life.inputs {
-        life.transaction(&mut app);
+    let mut app = scenario.start();
+    while app.position < scenario.inputs {
+        scenario.transaction(&mut app);
     }
-    // Whoever comes next ends what may still be open.
-    network.calm();
+    // The next instance ends transactions that may still be open.
+    network.heal();
     drop(app);
-    drop(life.start());
+    drop(scenario.start());
     let mut expected: BTreeMap<(usize, i32), Vec<Bytes>> = BTreeMap::new();
-    for input in 0..life.inputs {
+    for input in 0..scenario.inputs {
         let number = Bytes::copy_from_slice(&input.to_be_bytes());
         expected.entry(place(input)).or_default().push(number);
     }
-    network.storm();
+    network.resume();
     let ends: Vec<_> = partitions()
         .map(|(t, p)| network.with(|kept| kept.end_of(TOPICS[t], p)))
         .collect();
@@ -271,19 +271,19 @@ fn live(seed: u64, guarantee: Guarantee, transactions_v2: bool) -> Seen {
             kept.doubled
         );
     });
-    assert_eq!(committed(&network), life.inputs, "seed {seed}");
+    assert_eq!(committed(&network), scenario.inputs, "seed {seed}");
     Seen {
         faults: network.faults(),
         time: network.now(),
-        ..life.seen
+        ..scenario.seen
     }
 }
 
-/// Ten times as many as on sockets: no time passes while somebody waits.
+/// Ten times as many seeds as on sockets: time is virtual.
 fn many(guarantee: Guarantee, transactions_v2: bool) {
     let (mut all, mut hours) = (Seen::default(), Duration::ZERO);
     for seed in 1..=10 * seeds() {
-        let seen = live(seed, guarantee, transactions_v2);
+        let seen = run(seed, guarantee, transactions_v2);
         all.faults += seen.faults;
         all.unknown += seen.unknown;
         all.takeovers += seen.takeovers;
@@ -315,7 +315,7 @@ fn restarts_and_takeovers_outside_of_transactions() {
 #[test]
 fn a_seed_says_all_that_happens() {
     for transactions_v2 in [true, false] {
-        let [once, again] = [(); 2].map(|()| live(3, Guarantee::ExactlyOnce, transactions_v2));
+        let [once, again] = [(); 2].map(|()| run(3, Guarantee::ExactlyOnce, transactions_v2));
         assert_eq!(once, again);
     }
 }
@@ -333,7 +333,7 @@ fn what_comes_in_the_next_transaction_does_nothing_there() {
             ApiKey::EndTxn,
         ] {
             let network = SimulatedNetwork::new(1, transactions_v2);
-            network.calm();
+            network.heal();
             let mut dice = Dice(7);
             let mut app = Application::start(&network, Guarantee::ExactlyOnce).unwrap();
             let mut transact = |pause: Duration| {

@@ -1,7 +1,7 @@
 //! A network and a clock that are simulated: a seed says which requests are lost, late or done without an answer, and
 //! no time passes while a client waits.
 
-use super::fate::{Fate, Weather};
+use super::faults::{Delivery, FaultInjector};
 use crate::kafka::native::NativeConfig;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::network::Network;
@@ -32,7 +32,11 @@ const MOST_AT_ONCE: u32 = 100_000;
 #[derive(Debug)]
 enum Event {
     /// The broker gets a request.
-    Request { of: u64, request: Bytes, fate: Fate },
+    Request {
+        of: u64,
+        request: Bytes,
+        delivery: Delivery,
+    },
     /// The client gets bytes.
     Answer { of: u64, bytes: Vec<u8>, last: bool },
     /// The broker closes the connection.
@@ -59,7 +63,7 @@ struct State {
     links: BTreeMap<u64, Link>,
     /// The connection of each socket that is open.
     sockets: BTreeMap<RawFd, u64>,
-    weather: Weather,
+    injector: FaultInjector,
     /// Until then the broker is down.
     down_until: Duration,
     /// Since when each transaction is open.
@@ -85,7 +89,7 @@ impl SimulatedNetwork {
             next: 0,
             links: BTreeMap::new(),
             sockets: BTreeMap::new(),
-            weather: Weather::new(seed),
+            injector: FaultInjector::new(seed),
             down_until: Duration::ZERO,
             open_since: BTreeMap::new(),
             at_once: 0,
@@ -112,16 +116,16 @@ impl SimulatedNetwork {
     }
 
     /// From now on nothing goes wrong.
-    pub(super) fn calm(&self) {
+    pub(super) fn heal(&self) {
         let mut state = self.state.lock();
-        state.weather.calm();
+        state.injector.heal();
         state.kept.one_of = 0;
         state.down_until = Duration::ZERO;
     }
 
     /// The next request of this kind gets to the broker so much later.
     pub(super) fn delay_next(&self, kind: ApiKey, time: Duration) {
-        self.state.lock().weather.delayed = Some((kind, time));
+        self.state.lock().injector.delayed = Some((kind, time));
     }
 
     /// The time, without a look at the clock.
@@ -130,15 +134,15 @@ impl SimulatedNetwork {
     }
 
     /// As much goes wrong as before.
-    pub(super) fn storm(&self) {
+    pub(super) fn resume(&self) {
         let mut state = self.state.lock();
-        state.weather.storm();
+        state.injector.resume();
         state.kept.one_of = 1;
     }
 
     /// How many requests went wrong.
     pub(super) fn faults(&self) -> u32 {
-        self.state.lock().weather.faults
+        self.state.lock().injector.faults
     }
 
     /// Asks what the broker has.
@@ -164,7 +168,7 @@ impl Network for SimulatedNetwork {
         let (takes, comes) = {
             let mut state = self.state.lock();
             let down = state.now < state.down_until;
-            state.weather.connect(timeout, down)
+            state.injector.connect(timeout, down)
         };
         self.wait(&mut [], takes);
         if !comes {
@@ -191,7 +195,10 @@ impl Network for SimulatedNetwork {
             .collect();
         if watched.iter().any(|of| state.is_ready(*of)) {
             state.at_once += 1;
-            assert!(state.at_once < MOST_AT_ONCE, "nobody reads what is there");
+            assert!(
+                state.at_once < MOST_AT_ONCE,
+                "the client doesn't read what is there"
+            );
             return;
         }
         state.at_once = 0;
@@ -239,7 +246,11 @@ impl State {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Request { of, request, fate } => self.serve(of, request, &fate),
+            Event::Request {
+                of,
+                request,
+                delivery,
+            } => self.serve(of, request, &delivery),
             Event::Answer { of, bytes, last } => {
                 if let Some(link) = self.links.get_mut(&of).filter(|link| !link.closed) {
                     link.came.extend(bytes);
@@ -255,37 +266,38 @@ impl State {
     }
 
     /// The broker takes a request, though the client may have closed the connection meanwhile.
-    fn serve(&mut self, of: u64, request: Bytes, fate: &Fate) {
+    fn serve(&mut self, of: u64, request: Bytes, delivery: &Delivery) {
         if self.now < self.down_until {
             // What comes while it is down is gone.
             return self.at(self.now, Event::Close { of });
         }
         self.end_old_transactions();
-        let back = self.now + fate.back;
-        if fate.done {
-            let mut bytes = self.kept.answer(request, fate.not_yet);
+        let back = self.now + delivery.back;
+        if delivery.done {
+            let mut bytes = self.kept.answer(request, delivery.not_yet);
             self.note_transactions();
-            if fate.cut {
+            if delivery.cut {
                 bytes.truncate(bytes.len() / 2);
             }
-            if fate.answered {
-                let last = fate.cut;
+            if delivery.answered {
+                let last = delivery.cut;
                 return self.at(back, Event::Answer { of, bytes, last });
             }
         }
-        if fate.closed {
+        if delivery.closed {
             self.at(back, Event::Close { of });
         }
     }
 
     fn end_old_transactions(&mut self) {
-        let now = self.now;
-        let old: Vec<_> = (self.open_since)
-            .extract_if(.., |_, since| *since + TRANSACTION_TIMEOUT < now)
-            .collect();
-        for (id, _) in old {
-            self.kept.time_out(&id);
-        }
+        let (now, kept) = (self.now, &mut self.kept);
+        self.open_since.retain(|id, since| {
+            let is_young = now <= *since + TRANSACTION_TIMEOUT;
+            if !is_young {
+                kept.time_out(id);
+            }
+            is_young
+        });
     }
 
     fn note_transactions(&mut self) {
@@ -310,15 +322,19 @@ impl State {
             }
             let rest = link.written.split_off(end);
             let request = Bytes::from(std::mem::replace(&mut link.written, rest)).slice(4..);
-            let fate = self.weather.request(&request);
-            let at = (self.now + fate.there).max(link.last_request);
+            let delivery = self.injector.request(&request);
+            let at = (self.now + delivery.there).max(link.last_request);
             link.last_request = at;
             self.next += 1;
-            let event = Event::Request { of, request, fate };
+            let event = Event::Request {
+                of,
+                request,
+                delivery,
+            };
             self.events.insert((at, self.next), event);
             sent = true;
         }
-        if let Some(time) = self.weather.outage().filter(|_| sent) {
+        if let Some(time) = self.injector.outage().filter(|_| sent) {
             self.down_until = self.now + time;
             for link in self.links.values_mut() {
                 link.closed = true;

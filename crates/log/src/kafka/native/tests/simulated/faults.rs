@@ -1,12 +1,12 @@
-//! What becomes of requests and connections, as a seed says.
+//! Faults of requests and connections, as a seed says.
 
 use crate::kafka::native::tests::faults::Dice;
 use kafka_protocol::messages::ApiKey;
 use std::time::Duration;
 
-/// What becomes of one request.
+/// How one request is delivered, and its answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fate {
+pub(super) struct Delivery {
     /// How long it takes to the broker, and the answer back.
     pub there: Duration,
     pub back: Duration,
@@ -21,21 +21,21 @@ pub(super) struct Fate {
     pub closed: bool,
 }
 
-/// How much goes wrong.
+/// Decides what goes wrong.
 #[derive(Debug)]
-pub(super) struct Weather {
+pub(super) struct FaultInjector {
     dice: Dice,
     /// One of so many requests goes wrong; 0: none.
     one_of: u64,
-    /// The same, when it is not calm.
+    /// The same, while it isn't healed.
     usual: u64,
     /// The next request of this kind gets to the broker so much later.
     pub delayed: Option<(ApiKey, Duration)>,
     pub faults: u32,
 }
 
-impl Weather {
-    /// Rough with one seed, nearly calm with another.
+impl FaultInjector {
+    /// Many faults with one seed, few with another.
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0xd134_2543_de82_ef95) | 1);
         let one_of = [4, 8, 20, 60][usize::try_from(dice.roll(4)).unwrap()];
@@ -48,11 +48,11 @@ impl Weather {
         }
     }
 
-    pub(super) const fn calm(&mut self) {
+    pub(super) const fn heal(&mut self) {
         self.one_of = 0;
     }
 
-    pub(super) const fn storm(&mut self) {
+    pub(super) const fn resume(&mut self) {
         self.one_of = self.usual;
     }
 
@@ -65,8 +65,8 @@ impl Weather {
         Duration::from_millis(500 + self.dice.roll(45_000))
     }
 
-    pub(super) fn request(&mut self, request: &[u8]) -> Fate {
-        let well = Fate {
+    pub(super) fn request(&mut self, request: &[u8]) -> Delivery {
+        let well = Delivery {
             there: self.micros(1500),
             back: self.micros(1500),
             done: true,
@@ -78,43 +78,43 @@ impl Weather {
         let is_kind = |kind: &ApiKey| request.starts_with(&(*kind as i16).to_be_bytes());
         if let Some((_, there)) = self.delayed.take_if(|(kind, _)| is_kind(kind)) {
             self.faults += 1;
-            return Fate { there, ..well };
+            return Delivery { there, ..well };
         }
         if self.one_of == 0 || self.dice.roll(self.one_of) > 0 {
             return well;
         }
         self.faults += 1;
-        let lost = Fate {
+        let lost = Delivery {
             answered: false,
             ..well
         };
         match self.dice.roll(12) {
-            0 | 1 => Fate {
+            0 | 1 => Delivery {
                 done: false,
                 closed: true,
                 ..lost
             },
-            2 | 3 => Fate {
+            2 | 3 => Delivery {
                 closed: true,
                 ..lost
             },
-            4 => Fate { cut: true, ..well },
-            5..=7 => Fate {
+            4 => Delivery { cut: true, ..well },
+            5..=7 => Delivery {
                 not_yet: true,
                 ..well
             },
             // Silence: it never came, or its answer never comes.
-            8 => Fate {
+            8 => Delivery {
                 done: false,
                 ..lost
             },
             9 => lost,
-            10 => Fate {
+            10 => Delivery {
                 back: self.late(),
                 ..well
             },
             // It comes when the client may have asked again, on another connection.
-            _ => Fate {
+            _ => Delivery {
                 there: self.late(),
                 ..well
             },
