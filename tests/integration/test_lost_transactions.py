@@ -45,8 +45,6 @@ FORGETFUL = {
     "producer.id.expiration.check.interval.ms": "200",
 }
 LATE_ENDS = 6
-# How long each transaction stays open behind its offsets.
-OPEN_MS = 800
 ALL = os.environ.get("STOATFLOW_TEST_TRANSACTION_FAULTS") == "all"
 STALLS = ("epoch.send", "commit.before-commit") if ALL else ("commit.before-commit",)
 TRIED = ["native", "librdkafka"] if ALL else ["native"]
@@ -227,34 +225,6 @@ def test_the_end_of_a_transaction_that_arrives_late(
         until_consumed(last)
     feed.check()
     assert ends["late"] >= LATE_ENDS, ends
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_offsets_that_arrive_during_the_next_transaction(
-    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    """Their client has hung up and sent them again: in the next transaction they would move the group back. Only the
-    native client is proof against it in version 1."""
-    stand.version(version)
-    feed = Feed(kafka, name)
-    feed.more()
-    # The offsets of the next transaction are in it, and it is not ended yet, when those of the one before arrive.
-    monkeypatch.setenv("STOATFLOW_FAILPOINTS", f"commit.before-commit=sleep:{OPEN_MS}")
-    with app(stand, name, tmp_path, "native") as running:
-        until_consumed(running)
-        for _ in range(3):
-            rule = stand.proxy.inject(Api.TXN_OFFSET_COMMIT, "late", at=1, delay_s=1.5 * OPEN_MS / 1000)
-            feed.more(4)
-            until(lambda rule=rule: rule.struck == 1, "the offsets are late")  # type: ignore[misc]
-            feed.more(4)
-            until_consumed(running)
-            time.sleep(OPEN_MS / 1000)
-            stand.proxy.clear()
-            assert sum(kafka.committed(name, f"{name}-in").values()) == len(feed.given)
-    monkeypatch.delenv("STOATFLOW_FAILPOINTS")
-    with app(stand, name, tmp_path, "native") as last:
-        until_consumed(last)
-    feed.check()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
