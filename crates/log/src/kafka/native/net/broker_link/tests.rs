@@ -97,7 +97,7 @@ fn who_is_silent_is_not_waited_for() {
         let why = link.open(&to, &by, &clock, (Duration::ZERO, 0)).map(drop);
         why.unwrap_err().leaves_connection().then_some(link)
     });
-    let silent = silent.expect("nobody waits for it");
+    let silent = silent.expect("the link waited for a silent broker");
     connect(
         &mut BrokerLink::default(),
         &at("127.0.0.1", broker.port),
@@ -109,7 +109,7 @@ fn who_is_silent_is_not_waited_for() {
 #[test]
 fn a_name_that_is_looked_up_for_long_is_not_waited_for() {
     static IS_KNOWN: AtomicBool = AtomicBool::new(false);
-    /// Takes until it is told, or so long that whoever waits for it is found out.
+    /// Blocks until it is released, or for so long that a link which waited for it fails the test.
     #[allow(clippy::disallowed_methods)] // a slow resolver
     fn slow(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let step = LONG / 1_000;

@@ -79,11 +79,11 @@ fn it_is_renewed_before_it_expires_and_nobody_waits() {
         let left = state.valid_until - state.renew_at;
         assert_eq!(left, Duration::from_millis(100), "after four fifths");
     }
-    // Nobody asked for it; on a slow machine it is renewed once more.
+    // Renewed without a call; on a slow machine more than once.
     until(|| provider.calls.load(SeqCst) >= 2);
     until(|| keeper.token().is_ok_and(|token| token.text != "token-1"));
     drop(keeper);
-    // Nobody asks any more: its thread has let go of it.
+    // The keeper is dropped: its thread has let go of the provider.
     until(|| Arc::strong_count(&provider) == 1);
 }
 
