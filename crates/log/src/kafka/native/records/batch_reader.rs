@@ -111,8 +111,11 @@ impl Head {
         if bytes.len() <= MAGIC {
             return Ok(None);
         }
-        if bytes[MAGIC] != FORMAT {
-            return Err(UnreadableBatch::Old(bytes[MAGIC]));
+        match bytes[MAGIC] {
+            FORMAT => {}
+            old if old < FORMAT => return Err(UnreadableBatch::Old(old)),
+            // No broker sends a newer one in an answer of the version that was asked for.
+            unknown => return Err(corrupt(format!("a batch of format {unknown}"))),
         }
         let size = usize::try_from(i32::from_be_bytes(at(bytes, LENGTH))).map_err(corrupt)? + FRONT;
         if size < HEAD {

@@ -196,6 +196,14 @@ fn formats_of_long_ago_are_named() {
     assert_eq!(read(bytes.freeze(), &[], 0), Err(UnreadableBatch::Old(1)));
 }
 
+#[test]
+fn formats_that_no_broker_sends_are_damage() {
+    let mut bytes = batch(0, 1, 0..3);
+    bytes[MAGIC] = 3;
+    let read = read(bytes.freeze(), &[], 0);
+    assert!(matches!(read, Err(UnreadableBatch::Corrupt(_))), "{read:?}");
+}
+
 proptest! {
     /// Whatever comes: an error or records, no panic and no end of time. A bit that is not as it was is found.
     #[test]
