@@ -8,6 +8,7 @@ Never: installs anything, starts a broker.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -60,13 +61,18 @@ def find_java() -> Path:
     java = _tool("java")
     if java is None:
         raise BrokerError(f"Java {MIN_JAVA} or newer is needed to run Apache Kafka and was not found. {_GET_JAVA}")
+    _check_version(java)
+    return java
+
+
+@functools.cache  # a JVM to ask is a JVM to start
+def _check_version(java: Path) -> None:
     answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
     major = parse_java_major(answer.stderr + answer.stdout)
     if answer.returncode != 0 or major is None:
         raise BrokerError(f"{java} does not run: {(answer.stderr or answer.stdout).strip()!r}. {_GET_JAVA}")
     if major < MIN_JAVA:
         raise BrokerError(f"{java} is Java {major}; Apache Kafka 4 needs {MIN_JAVA} or newer. {_GET_JAVA}")
-    return java
 
 
 def find_javac() -> Path:

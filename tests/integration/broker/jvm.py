@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from broker.class_archive import ClassArchive
 from broker.java_home import BrokerError
 
 # Ends the broker when the pipe to the program that owns it closes without a farewell line, so that a test run
@@ -38,9 +39,10 @@ class BrokerProcess:
     def __init__(
         self, java: Sequence[str], server: Path, log: Path, temporary: Path | None = None, main: str = "kafka.Kafka"
     ) -> None:
+        self._classes = ClassArchive(java)
         with log.open("ab") as out:
             self._process = subprocess.Popen(
-                [*java, main, str(server)],
+                [java[0], *self._classes.use_or_make(log), *java[1:], main, str(server)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         self._guard = subprocess.Popen(
@@ -70,6 +72,9 @@ class BrokerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        # One that was killed has written nothing, or not all of it.
+        if self._process.returncode >= 0:
+            self._classes.keep()
         self._dismiss_guard()
 
     def _dismiss_guard(self) -> None:
@@ -90,7 +95,8 @@ def cluster_id() -> str:
 
 def format_storage(java: Sequence[str], server: Path, cluster: str, *options: str) -> None:
     """Makes the data folder of one node, as `kafka-storage format` does."""
-    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(server), *options]
+    tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(server), *options]
+    command = [java[0], *ClassArchive(java).use(), *java[1:], *tool]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BrokerError(
