@@ -15,6 +15,7 @@ pub mod handler;
 pub mod ids;
 pub mod json;
 pub mod late;
+pub mod lent;
 pub mod murmur2;
 pub mod order;
 pub mod ordered;

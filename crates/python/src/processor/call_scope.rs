@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::cell::Cell;
-use std::thread::ThreadId;
 use stoatflow_core::error::ErrorKind;
+use stoatflow_core::lent::{Lent, LentCall, LentCalls, Refused};
 use stoatflow_core::{Error, Origin, Record, Result, Timestamp};
 use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role, Timer, check_results};
 
@@ -34,6 +34,12 @@ pub struct Current {
     pub key: Py<PyAny>,
     pub value: Py<PyAny>,
     pub headers: Py<PyAny>,
+}
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self::none(0)
+    }
 }
 
 impl Moment {
@@ -100,28 +106,13 @@ impl Moment {
     }
 }
 
-/// A host in use. The pointer is only followed by the thread of the call, and only while the call lasts.
-struct Open {
-    host: *mut (dyn ProcessorHost + 'static),
-    thread: ThreadId,
-    moment: Moment,
-}
-
-// SAFETY: the pointer is taken out of the scope by the thread that put it there only (`take` compares).
-unsafe impl Send for Open {}
-
-#[allow(clippy::large_enum_variant)] // there is one for each processor
-enum State {
-    Shut,
-    /// A method of the context or of a store is at work.
-    Busy,
-    Open(Open),
-}
+/// What is lent to a Python object during a call.
+type Host = dyn ProcessorHost + 'static;
 
 /// See the module.
 pub struct CallScope {
     role: Role,
-    state: Mutex<State>,
+    lent: Lent<Host, Moment>,
     failed: Mutex<Option<Error>>,
     /// The locks that the processor holds.
     pub(super) holding: Mutex<Option<Holding>>,
@@ -130,13 +121,14 @@ pub struct CallScope {
 /// An open scope; closed when this is dropped.
 pub struct OpenScope<'d> {
     scope: &'d CallScope,
+    _call: LentCall<'d, Host, Moment>,
 }
 
 impl CallScope {
     pub const fn new(role: Role) -> Self {
         Self {
             role,
-            state: Mutex::new(State::Shut),
+            lent: Lent::new(),
             failed: Mutex::new(None),
             holding: Mutex::new(None),
         }
@@ -149,49 +141,34 @@ impl CallScope {
     /// Opens it for one call. The guard must live as long as the borrow of the host: it holds the scope only,
     /// so its user drops it before `host` goes.
     pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, moment: Moment) -> OpenScope<'d> {
-        let host: *mut dyn ProcessorHost = host;
-        // SAFETY: only the lifetime changes. The guard shuts the scope at the end of the function that
-        // borrowed the host, also when it unwinds, so the pointer isn't followed later.
-        let host: *mut (dyn ProcessorHost + 'static) = unsafe { std::mem::transmute(host) };
-        *self.state.lock() = State::Open(Open {
-            host,
-            thread: std::thread::current().id(),
-            moment,
-        });
-        OpenScope { scope: self }
+        OpenScope {
+            scope: self,
+            // SAFETY: the guard shuts the scope at the end of the function that borrowed the host, also when it
+            // unwinds, so the pointer isn't followed later.
+            _call: unsafe { self.lent.open(erased(host), moment) },
+        }
     }
 
     /// What is processed now.
     pub fn set(&self, moment: Moment) {
-        let before = match &mut *self.state.lock() {
-            State::Open(open) => std::mem::replace(&mut open.moment, moment),
-            _ => moment,
-        };
-        drop(before);
+        self.lent.set(moment);
     }
 
     /// Uses the host.
     pub fn with<T>(
         &self,
         what: &str,
-        act: impl FnOnce(&mut dyn ProcessorHost, &Moment) -> Result<T>,
+        act: impl FnOnce(&mut Host, &Moment) -> Result<T>,
     ) -> PyResult<T> {
-        let open = self.take(what).map_err(to_py_err)?;
-        // SAFETY: the call that opened the scope still runs (its guard shuts the scope), on this thread, and the
-        // host was taken out of the scope: nothing else follows the pointer until it is put back.
-        let host = unsafe { &mut *open.host };
-        host.at(open.moment.origin.order);
-        let result = act(host, &open.moment);
-        *self.state.lock() = State::Open(open);
-        result.map_err(|e| self.raise(e))
+        let done = self.lent.with(|host, moment| {
+            host.at(moment.origin.order);
+            act(host, moment)
+        });
+        self.answer(done, what)
     }
 
     /// As `with`, for what is known without an error.
-    pub fn ask<T>(
-        &self,
-        what: &str,
-        act: impl FnOnce(&mut dyn ProcessorHost, &Moment) -> T,
-    ) -> PyResult<T> {
+    pub fn ask<T>(&self, what: &str, act: impl FnOnce(&mut Host, &Moment) -> T) -> PyResult<T> {
         self.with(what, |host, moment| Ok(act(host, moment)))
     }
 
@@ -199,48 +176,16 @@ impl CallScope {
     pub fn with_calls<T>(
         &self,
         what: &str,
-        act: impl FnOnce(&mut dyn ProcessorHost, &mut Calls<'_>) -> Result<T>,
+        act: impl FnOnce(&mut Host, &mut Calls<'_, '_>) -> Result<T>,
     ) -> PyResult<T> {
-        let Open { host, moment, .. } = self.take(what).map_err(to_py_err)?;
-        let mut calls = Calls {
-            scope: self,
-            moment: Some(moment),
-        };
-        // SAFETY: as in `with`. While user code runs, the scope has a pointer that was made from this reference,
-        // and gives it back before the reference is used again.
-        let result = act(unsafe { &mut *host }, &mut calls);
-        *self.state.lock() = State::Open(Open {
-            host,
-            thread: std::thread::current().id(),
-            moment: calls.moment.take().unwrap_or(Moment::none(0)),
-        });
-        result.map_err(|e| self.raise(e))
+        let done = (self.lent).with_calls(|host, calls| act(host, &mut Calls { calls }));
+        self.answer(done, what)
     }
 
-    fn take(&self, what: &str) -> Result<Open> {
-        let mut state = self.state.lock();
-        let elsewhere = match &*state {
-            State::Open(open) => open.thread != std::thread::current().id(),
-            State::Shut => {
-                return Err(Error::user(format!("{what} was used outside of a call of its processor"))
-                    .hint("use it in init(), process(), on_timer() or a punctuation only; don't keep iterating or writing after they return"));
-            }
-            State::Busy => {
-                return Err(Error::user(format!("{what} was used while it was at work"))
-                    .hint("a serde must not use the processor's context or stores, and no other thread may"));
-            }
-        };
-        if elsewhere {
-            return Err(Error::user(format!(
-                "{what} was used in another thread than its processor's"
-            ))
-            .hint(
-                "do the work of other threads first, then forward and write in process() itself",
-            ));
-        }
-        match std::mem::replace(&mut *state, State::Busy) {
-            State::Open(open) => Ok(open),
-            _ => Err(Error::internal("a scope changed under its lock")),
+    fn answer<T>(&self, done: Result<Result<T>, Refused>, what: &str) -> PyResult<T> {
+        match done {
+            Ok(result) => result.map_err(|e| self.raise(e)),
+            Err(why) => Err(to_py_err(refused(why, what))),
         }
     }
 
@@ -258,31 +203,43 @@ impl CallScope {
     }
 }
 
-/// What `with_calls` gives: runs user code while the host is in use.
-pub struct Calls<'s> {
-    scope: &'s CallScope,
-    /// `None` while user code runs.
-    moment: Option<Moment>,
+fn refused(why: Refused, what: &str) -> Error {
+    match why {
+        Refused::Shut => Error::user(format!("{what} was used outside of a call of its processor")).hint(
+            "use it in init(), process(), on_timer() or a punctuation only; don't keep iterating or writing after they \
+                return",
+        ),
+        Refused::Busy => Error::user(format!("{what} was used while it was at work"))
+            .hint("a serde must not use the processor's context or stores, and no other thread may"),
+        Refused::OtherThread => {
+            Error::user(format!("{what} was used in another thread than its processor's"))
+                .hint("do the work of other threads first, then forward and write in process() itself")
+        }
+    }
 }
 
-impl Calls<'_> {
+/// The pointer without the lifetime of what the host borrows.
+fn erased(host: &mut dyn ProcessorHost) -> *mut Host {
+    let host: *mut dyn ProcessorHost = host;
+    // SAFETY: only the lifetime changes; whoever follows the pointer sees to it.
+    unsafe { std::mem::transmute(host) }
+}
+
+/// What `with_calls` gives: runs user code while the host is in use.
+pub struct Calls<'c, 's> {
+    calls: &'c mut LentCalls<'s, Host, Moment>,
+}
+
+impl Calls<'_, '_> {
     /// The time of what is being processed.
-    pub fn time(&self) -> i64 {
-        self.moment.as_ref().map_or(0, |moment| moment.time)
+    pub const fn time(&self) -> i64 {
+        self.calls.moment().time
     }
 
     /// Opens the scope again for `body`.
     pub fn call<T>(&mut self, host: &mut dyn ProcessorHost, body: impl FnOnce() -> T) -> T {
-        let moment = self.moment.take().unwrap_or(Moment::none(0));
-        let open = self.scope.open(host, moment);
-        let done = body();
-        let before = std::mem::replace(&mut *self.scope.state.lock(), State::Busy);
-        if let State::Open(open) = before {
-            self.moment = Some(open.moment);
-        }
-        // It would shut the scope; if `body` unwinds, it does.
-        std::mem::forget(open);
-        done
+        // SAFETY: the host is borrowed while `body` runs.
+        unsafe { self.calls.call(erased(host), body) }
     }
 }
 
@@ -316,8 +273,6 @@ impl OpenScope<'_> {
 
 impl Drop for OpenScope<'_> {
     fn drop(&mut self) {
-        let open = std::mem::replace(&mut *self.scope.state.lock(), State::Shut);
-        drop(open);
         let held = self.scope.holding.lock().take();
         drop(held);
     }

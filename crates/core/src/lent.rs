@@ -1,0 +1,182 @@
+//! A mutable borrow that is lent to code which can't hold one: an object of another language, while it is called.
+//!
+//! Takes a pointer for the length of a call; gives the host to whoever asks in that call, on that thread, one at a time.
+//! Everybody else is refused. Knows nothing of what it lends.
+
+#[cfg(test)]
+mod tests;
+
+use parking_lot::Mutex;
+use std::thread::{self, ThreadId};
+
+/// Why nothing is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no call.
+    Shut,
+    /// Somebody uses it already.
+    Busy,
+    /// The call runs on another thread.
+    OtherThread,
+}
+
+/// What is lent during a call, with what the call is about.
+#[derive(Debug)]
+struct Open<H: ?Sized, M> {
+    host: *mut H,
+    thread: ThreadId,
+    moment: M,
+}
+
+// SAFETY: the pointer is only followed by the thread that put it there (`take` compares).
+unsafe impl<H: ?Sized, M: Send> Send for Open<H, M> {}
+
+#[derive(Debug)]
+enum State<H: ?Sized, M> {
+    Shut,
+    Busy,
+    Open(Open<H, M>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Lent<H: ?Sized, M> {
+    state: Mutex<State<H, M>>,
+}
+
+/// While this lives, the host is lent.
+#[derive(Debug)]
+pub struct LentCall<'l, H: ?Sized, M> {
+    lent: &'l Lent<H, M>,
+}
+
+impl<H: ?Sized, M> Drop for LentCall<'_, H, M> {
+    fn drop(&mut self) {
+        let open = std::mem::replace(&mut *self.lent.state.lock(), State::Shut);
+        // What the call was about is dropped without the lock.
+        drop(open);
+    }
+}
+
+impl<H: ?Sized, M> Default for Lent<H, M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H: ?Sized, M> Lent<H, M> {
+    /// Nothing is lent.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            state: Mutex::new(State::Shut),
+        }
+    }
+
+    /// Lends the host for one call.
+    ///
+    /// # Safety
+    /// Until the guard is dropped the pointer must be valid, and nobody else may use what it points to.
+    #[must_use]
+    pub unsafe fn open(&self, host: *mut H, moment: M) -> LentCall<'_, H, M> {
+        self.put(host, moment);
+        LentCall { lent: self }
+    }
+
+    fn put(&self, host: *mut H, moment: M) {
+        *self.state.lock() = State::Open(Open {
+            host,
+            thread: thread::current().id(),
+            moment,
+        });
+    }
+
+    /// What the call is about from now on.
+    pub fn set(&self, moment: M) {
+        let before = match &mut *self.state.lock() {
+            State::Open(open) => std::mem::replace(&mut open.moment, moment),
+            _ => moment,
+        };
+        drop(before);
+    }
+
+    /// Uses the host.
+    ///
+    /// # Errors
+    /// If it isn't lent, or not here.
+    pub fn with<T>(&self, act: impl FnOnce(&mut H, &M) -> T) -> Result<T, Refused> {
+        let Open { host, moment, .. } = self.take()?;
+        // SAFETY: the call still runs (its guard shuts this), on this thread, and the pointer was taken out: nothing
+        // else follows it until it is put back.
+        let result = act(unsafe { &mut *host }, &moment);
+        self.put(host, moment);
+        Ok(result)
+    }
+
+    /// Uses the host, and calls code meanwhile that may use it too: through [`LentCalls`].
+    ///
+    /// # Errors
+    /// If it isn't lent, or not here.
+    pub fn with_calls<T>(
+        &self,
+        act: impl FnOnce(&mut H, &mut LentCalls<'_, H, M>) -> T,
+    ) -> Result<T, Refused>
+    where
+        M: Default,
+    {
+        let Open { host, moment, .. } = self.take()?;
+        let mut calls = LentCalls { lent: self, moment };
+        // SAFETY: as in `with`. While such code runs, a pointer is lent that was made from this reference, and it is
+        // given back before the reference is used again.
+        let result = act(unsafe { &mut *host }, &mut calls);
+        self.put(host, calls.moment);
+        Ok(result)
+    }
+
+    fn take(&self) -> Result<Open<H, M>, Refused> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Busy) {
+            State::Open(open) if open.thread == thread::current().id() => Ok(open),
+            State::Open(open) => {
+                *state = State::Open(open);
+                Err(Refused::OtherThread)
+            }
+            State::Shut => {
+                *state = State::Shut;
+                Err(Refused::Shut)
+            }
+            State::Busy => Err(Refused::Busy),
+        }
+    }
+}
+
+/// What [`Lent::with_calls`] gives: calls code that may use the host.
+#[derive(Debug)]
+pub struct LentCalls<'l, H: ?Sized, M> {
+    lent: &'l Lent<H, M>,
+    moment: M,
+}
+
+impl<H: ?Sized, M: Default> LentCalls<'_, H, M> {
+    /// What the call is about.
+    pub const fn moment(&self) -> &M {
+        &self.moment
+    }
+
+    /// Lends the host again while `body` runs.
+    ///
+    /// # Safety
+    /// As for [`Lent::open`], while `body` runs.
+    pub unsafe fn call<T>(&mut self, host: *mut H, body: impl FnOnce() -> T) -> T {
+        // SAFETY: passed on.
+        let open = unsafe { self.lent.open(host, std::mem::take(&mut self.moment)) };
+        let done = body();
+        let before = std::mem::replace(&mut *self.lent.state.lock(), State::Busy);
+        if let State::Open(open) = before {
+            self.moment = open.moment;
+        }
+        // It would shut the scope; if `body` unwinds, it does.
+        std::mem::forget(open);
+        done
+    }
+}
