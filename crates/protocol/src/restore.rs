@@ -99,15 +99,21 @@ impl RestoreFacts {
             .hint("the changelog topic was deleted or truncated: if that was on purpose, delete the \
                 state directory too and start again")),
             Some(at) if at == self.stable_end => Ok(RestorePlan::Nothing),
+            // Of the records in between only the marker of a commit is gone.
+            Some(at) if at < self.begin && self.lacks_no_row(at) => Ok(RestorePlan::Nothing),
             Some(at) if at < self.begin => {
                 Ok(RestorePlan::WipeThenCold(self.begin, WipeReason::Truncated))
             }
-            // Only the marker of a commit is missing, and no tombstone.
-            Some(at) if self.stable_end.0 - at.0 > self.markers && self.age.exceeds() => {
+            Some(at) if !self.lacks_no_row(at) && self.age.exceeds() => {
                 Ok(RestorePlan::WipeThenCold(self.begin, WipeReason::TooOld))
             }
             Some(at) => Ok(RestorePlan::Delta(at)),
         }
+    }
+
+    /// Is nothing behind this offset but the marker of a commit, if that?
+    const fn lacks_no_row(self, at: Offset) -> bool {
+        self.stable_end.0 - at.0 <= self.markers
     }
 }
 

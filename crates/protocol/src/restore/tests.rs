@@ -29,6 +29,12 @@ fn every_case() {
         decide(Some(4), 5, 9).unwrap(),
         RestorePlan::WipeThenCold(Offset(5), WipeReason::Truncated)
     );
+    // A quiet partition of which the broker has removed all by age: only the last commit's marker is not applied.
+    assert_eq!(decide(Some(8), 9, 9).unwrap(), RestorePlan::Nothing);
+    assert_eq!(
+        decide(Some(7), 9, 9).unwrap(),
+        RestorePlan::WipeThenCold(Offset(9), WipeReason::Truncated)
+    );
     let error = decide(Some(10), 0, 9).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(error.to_string().contains("'counts'"));
