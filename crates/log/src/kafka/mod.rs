@@ -11,6 +11,7 @@ mod blocks;
 mod broker;
 mod errors;
 mod librdkafka;
+mod lost_records;
 mod markers;
 mod native;
 mod partitioner;

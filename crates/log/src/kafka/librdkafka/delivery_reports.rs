@@ -1,7 +1,8 @@
 //! What became of the records that were sent.
 //!
 //! Takes delivery reports, gives the first failure and, for the topics it was told to remember, the
-//! end of what was acknowledged per partition. Never keeps a report.
+//! end of what was acknowledged per partition, and the first partition that went on before its end: records that
+//! were acknowledged are gone. Never keeps a report.
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 
@@ -17,6 +18,16 @@ pub(in crate::kafka) struct Failed {
     pub partition: i32,
 }
 
+/// A partition that ended here once, and goes on there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka) struct Loss {
+    /// Number of the topic in the producer's own list.
+    pub topic: usize,
+    pub partition: i32,
+    pub end: i64,
+    pub first: i64,
+}
+
 #[derive(Debug, Default)]
 struct Ends {
     remembered: bool,
@@ -28,6 +39,7 @@ struct Ends {
 pub(in crate::kafka) struct Reports {
     first: Option<Failed>,
     topics: Vec<Ends>,
+    lost: Option<Loss>,
 }
 
 impl Reports {
@@ -57,17 +69,45 @@ impl Reports {
             }
             return;
         }
-        let Some(kept) = self.topics.get_mut(topic).filter(|t| t.remembered) else {
+        // Of a record that the broker had already, it doesn't say where.
+        if offset < 0 {
+            return;
+        }
+        let Some(known) = self.end_of(topic, partition) else {
             return;
         };
-        let Ok(partition) = usize::try_from(partition) else {
-            return;
-        };
+        // What follows has lower offsets, too; a loss is told once.
+        let before = known.replace(offset + 1);
+        if let Some(end) = before.filter(|end| offset < *end) {
+            self.lost.get_or_insert(Loss {
+                topic,
+                partition,
+                end,
+                first: offset,
+            });
+        }
+    }
+
+    /// A partition ends there, or behind it.
+    pub(in crate::kafka) fn note(&mut self, topic: usize, partition: i32, end: i64) {
+        if let Some(known) = self.end_of(topic, partition) {
+            // None is less than any.
+            *known = (*known).max(Some(end));
+        }
+    }
+
+    fn end_of(&mut self, topic: usize, partition: i32) -> Option<&mut Option<i64>> {
+        let kept = self.topics.get_mut(topic).filter(|t| t.remembered)?;
+        let partition = usize::try_from(partition).ok()?;
         if kept.ends.len() <= partition {
             kept.ends.resize(partition + 1, None);
         }
-        // None is less than any: the first report counts too.
-        kept.ends[partition] = kept.ends[partition].max(Some(offset + 1));
+        kept.ends.get_mut(partition)
+    }
+
+    /// The first loss, once.
+    pub(in crate::kafka) const fn take_loss(&mut self) -> Option<Loss> {
+        self.lost.take()
     }
 
     pub(in crate::kafka) const fn first(&self) -> Option<Failed> {

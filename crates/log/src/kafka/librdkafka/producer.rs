@@ -11,6 +11,7 @@ use super::client::{Client, Fault, c_text, millis};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
+use crate::kafka::lost_records::LostRecords;
 use crate::kafka::markers::Markers;
 use crate::kafka::partitioner::{Label, StickyPartitioner, topic_config};
 use crate::kafka::properties::Properties;
@@ -19,12 +20,14 @@ use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
 use calls::Caller;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, Offset, Partition, Result, SystemClock, Timestamp};
+use stoatflow_core::{
+    Clock, Error, Offset, Partition, Result, SystemClock, Timestamp, TopicPartition,
+};
 use transactions::Group;
 
 /// How long a first write to a topic may take to find out whether it exists.
@@ -83,6 +86,8 @@ pub(in crate::kafka) struct KafkaProducer {
     /// What was handed over since the transaction began.
     sent: usize,
     remembered: Vec<Arc<str>>,
+    /// Ends of topics that nothing was written to yet.
+    noted: BTreeMap<TopicPartition, Offset>,
     group: Option<Group>,
     caller: Caller,
     /// How long a transaction may take.
@@ -124,6 +129,7 @@ impl KafkaProducer {
             kept_bytes: 0,
             sent: 0,
             remembered: Vec::new(),
+            noted: BTreeMap::new(),
             group: None,
             caller: Caller::default(),
             silence: mode.timeout(),
@@ -165,9 +171,24 @@ impl KafkaProducer {
         }
     }
 
-    /// The first record that the broker did not take, as an error.
+    /// Records that are gone, or the first one that the broker did not take, as an error.
     fn delivered(&self) -> Result<()> {
-        let Some(failed) = self.client.events.reports.lock().first() else {
+        let (lost, failed) = {
+            let mut reports = self.client.events.reports.lock();
+            (reports.take_loss(), reports.first())
+        };
+        if let Some(loss) = lost {
+            let lost = LostRecords {
+                partition: TopicPartition::new(
+                    Arc::clone(&self.targets[loss.topic].name),
+                    loss.partition,
+                ),
+                end: Offset(loss.end),
+                first: Offset(loss.first),
+            };
+            return Err(lost.error(&self.address));
+        }
+        let Some(failed) = failed else {
             return Ok(());
         };
         let topic = self.targets.get(failed.topic).map(|t| &*t.name);
@@ -224,11 +245,16 @@ impl KafkaProducer {
             spread: usize::try_from(partitions / 2).unwrap_or(1).max(1),
         });
         self.last = self.targets.len() - 1;
-        self.client
-            .events
-            .reports
-            .lock()
-            .remember(self.last, self.remembered.contains(name));
+        let mut reports = self.client.events.reports.lock();
+        reports.remember(self.last, self.remembered.contains(name));
+        self.noted.retain(|at, end| {
+            let other = at.topic != *name;
+            if !other {
+                reports.note(self.last, at.partition.0, end.0);
+            }
+            other
+        });
+        drop(reports);
         Ok(self.last)
     }
 
@@ -477,6 +503,20 @@ impl Producer for KafkaProducer {
         let mut reports = self.client.events.reports.lock();
         for (index, target) in self.targets.iter().enumerate() {
             reports.remember(index, topics.contains(&target.name));
+        }
+    }
+
+    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+        match self.targets.iter().position(|t| *t.name == *topic) {
+            Some(index) => {
+                let mut reports = self.client.events.reports.lock();
+                reports.note(index, partition.0, end.0);
+            }
+            None => {
+                let at = TopicPartition::new(topic, partition.0);
+                let known = self.noted.entry(at).or_insert(end);
+                *known = end.max(*known);
+            }
         }
     }
 }

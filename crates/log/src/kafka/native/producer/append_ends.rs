@@ -3,6 +3,7 @@
 //! Takes what brokers acknowledge, and what another producer of the same application heard; says when a partition goes
 //! on before its end: records that were acknowledged are gone.
 
+use crate::kafka::lost_records::LostRecords;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Error, Offset, Partition, TopicPartition};
@@ -16,14 +17,6 @@ pub(in crate::kafka::native) struct AppendEnds {
     topics: BTreeMap<Arc<str>, BTreeMap<Partition, Offset>>,
     /// The first partition that went on before its end.
     lost: Option<LostRecords>,
-}
-
-/// A partition that ended here once, and goes on there.
-#[derive(Debug)]
-struct LostRecords {
-    partition: TopicPartition,
-    end: Offset,
-    first: Offset,
 }
 
 impl AppendEnds {
@@ -72,21 +65,6 @@ impl AppendEnds {
 
     /// What went wrong, once.
     pub(in crate::kafka::native) fn take_loss(&mut self, address: &str) -> Option<Error> {
-        let LostRecords {
-            partition,
-            end,
-            first,
-        } = self.lost.take()?;
-        let lost = format!(
-            "the changelog {partition} has lost records at {address}: it ended at {end}, and the broker gave the next \
-                record offset {first} (unclean leader election, or the topic was deleted and created again)"
-        );
-        let error = Error::incompatible(lost)
-            .hint("start again: the next start names what is lost, and the ways to go on");
-        Some(error.at(|at| {
-            at.topic = Some(partition.topic.to_string());
-            at.partition = Some(partition.partition);
-            at.offset = Some(end);
-        }))
+        self.lost.take().map(|lost| lost.error(address))
     }
 }
