@@ -136,6 +136,84 @@ def test_a_topic_made_anew_while_it_was_away_is_refused(
     assert counts(kafka, name) == list(range(1, 11)), "nothing was written"
 
 
+def test_a_changelog_with_other_partitions_is_refused(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """Its next rows of a key would be in another partition than the older ones, which a restore reads beside each other."""
+    changelog = f"{name}-counts-changelog"
+    for topic in (f"{name}-in", f"{name}-out"):
+        kafka.create(topic)
+    kafka.write(f"{name}-in", ["word"] * 10)
+    with counting(kafka, name, tmp_path) as app:
+        until_consumed(app)
+    kafka.grow(changelog, 3)
+    for state in (tmp_path, tmp_path / "elsewhere"):
+        with pytest.raises(sf.IncompatibleStateError, match="has 3 partitions, and had 1 when") as refused:
+            counting(kafka, name, state).run()
+        assert "stoatflow reset" in str(refused.value)
+    assert counts(kafka, name) == list(range(1, 11)), "nothing was written"
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_input_that_expired_before_it_was_read_is_told(
+    kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for topic in (f"{name}-in", f"{name}-out"):
+        kafka.create(topic)
+    kafka.write(f"{name}-in", ["word"] * 10)
+    with counting(kafka, name, tmp_path, guarantee) as app:
+        until_consumed(app)
+        assert app.metrics()["dropped"] == []
+    kafka.write(f"{name}-in", ["word"] * 30)
+    kafka.empty(f"{name}-in")
+    kafka.write(f"{name}-in", ["word"] * 5)
+    capfd.readouterr()
+    with counting(kafka, name, tmp_path, guarantee) as app:
+        until_consumed(app)
+        dropped = [(drop["reason"], drop["count"]) for drop in app.metrics()["dropped"]]
+    assert dropped == [("expired", 30)]
+    assert "the broker has removed records before the application has read them" in capfd.readouterr().err
+    assert counts(kafka, name) == list(range(1, 16))
+
+
+def windows(kafka: KafkaTopics, name: str, state: Path) -> sf.StoatFlow:
+    """Counts the records of each value by the hour; the broker removes rows of its changelog by their age."""
+    builder = sf.StreamsBuilder()
+    words = builder.stream(f"{name}-in", key=bytes, value=str).group_by(sf.value, key=str)
+    hourly = words.windowed_by(sf.TimeWindows("1h", grace="0s")).count(store="hourly").to_stream()
+    hourly.map(lambda window, count: (window.key, count), key=str, value=int).to(f"{name}-out", key=str, value=int)
+    config = {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": state,
+        "statestore.cache.max.bytes": 0,
+    }
+    return sf.StoatFlow(builder.build(), config)
+
+
+def test_a_changelog_that_has_expired_leaves_the_local_state_as_it_is(
+    kafka: KafkaTopics, name: str, tmp_path: Path
+) -> None:
+    """A quiet window store: what is left of its changelog is less than the local state, which lacks nothing."""
+    at = 1_700_000_000_000
+    producer = Producer({"bootstrap.servers": kafka.address})
+    for topic in (f"{name}-in", f"{name}-out"):
+        kafka.create(topic)
+
+    def write(times: int) -> None:
+        for _ in range(times):
+            producer.produce(f"{name}-in", b"word", timestamp=at)
+        assert producer.flush(30) == 0
+
+    write(10)
+    with windows(kafka, name, tmp_path) as app:
+        until_consumed(app)
+    # As the broker does when they are older than the topic's retention: to the end, markers too.
+    kafka.empty(f"{name}-hourly-changelog")
+    write(1)
+    with windows(kafka, name, tmp_path) as app:
+        until_consumed(app)
+    assert counts(kafka, name) == list(range(1, 12))
+
+
 def test_offsets_that_expire(forgetful: KafkaTopics, name: str, tmp_path: Path) -> None:
     """With a real expiry, for one that is stopped, one that idles, and one of whose partitions one is quiet."""
     kafka = forgetful

@@ -172,12 +172,13 @@ def test_a_changelog_lost_records_while_it_was_away(secured: KafkaCluster, name:
         secured.wait_until_in_sync(out)
 
 
+@pytest.mark.parametrize("client", ["native", "librdkafka"])
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_a_changelog_loses_records_while_it_runs(
-    secured: KafkaCluster, name: str, tmp_path: Path, guarantee: str
+    secured: KafkaCluster, name: str, tmp_path: Path, guarantee: str, client: str
 ) -> None:
     """Its next records take the offsets of those that are gone: no commit stands on them."""
-    changelog = f"{name}-counts-changelog"
+    changelog, settings = f"{name}-counts-changelog", {"processing_guarantee": guarantee, "kafka_client": client}
     unclean = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "cleanup.policy": "compact"}
     secured.create_topic(changelog, 1, unclean, replicas=2)
     for topic in (f"{name}-in", f"{name}-out"):
@@ -188,9 +189,9 @@ def test_a_changelog_loses_records_while_it_runs(
     before = KafkaTopics(secured.bootstrap(without=follower))
     before.write(f"{name}-in", lines(1, 20))
     others = secured.bootstrap(without=leader)
-    consume(make(secured.bootstrap(without=follower), name, tmp_path, processing_guarantee=guarantee))
+    consume(make(secured.bootstrap(without=follower), name, tmp_path, **settings))
     # What this run knows of the changelog's end it was told at its start.
-    app = make(secured.bootstrap(without=follower), name, tmp_path, processing_guarantee=guarantee)
+    app = make(secured.bootstrap(without=follower), name, tmp_path, **settings)
     try:
         with pytest.raises(sf.IncompatibleStateError, match=f"{changelog}-0 has lost records"), app:  # noqa: PT012 (one moment of its life)
             until_running(app)
@@ -203,7 +204,7 @@ def test_a_changelog_loses_records_while_it_runs(
         # What was appended since ends behind what was noted.
         assert KafkaTopics(others).ends(changelog)[0] > ends[0]
         with pytest.raises(sf.IncompatibleStateError, match=f"{changelog}-0 has lost records, as a run"):
-            make(others, name, tmp_path / "elsewhere", processing_guarantee=guarantee).run()
+            make(others, name, tmp_path / "elsewhere", **settings).run()
     finally:
         secured.start(leader)
         secured.wait_until_in_sync(f"{name}-out")

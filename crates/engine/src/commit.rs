@@ -6,13 +6,13 @@
 
 mod changelog;
 pub mod commit_failure;
+mod ending;
 pub mod guard;
 pub mod offsets_topic;
 pub mod outbox;
 mod refetch;
 
 use crate::admin::status::CommitStatus;
-use crate::commit::commit_failure::{CommitFailure, FailedStep};
 use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::OffsetsTopic;
 use crate::commit::outbox::OutboxItem;
@@ -27,11 +27,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId, Timestamp};
 use stoatflow_log::{Broker, CommitOutcome, CutEntry, Producer, ProducerRecord};
-use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
+use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
-/// How long recording a clean end may take.
-const CLEAN_END_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the producer is polled while it has unacknowledged records.
 const PENDING_POLL: Duration = Duration::from_millis(1);
 
@@ -172,7 +170,7 @@ impl CommitRoom {
     /// # Errors
     /// What the producer and the back end fail with. The transaction is aborted where that is right.
     pub fn step(&mut self, wait: Duration) -> Result<bool> {
-        self.poll_pending().inspect_err(|_| self.abandon())?;
+        self.poll_pending().map_err(|error| self.give_up(error))?;
         let wait = if self.unacknowledged > 0 {
             wait.min(PENDING_POLL)
         } else {
@@ -182,7 +180,7 @@ impl CommitRoom {
             return Ok(false);
         }
         while let Some(item) = self.inbox.pop_front() {
-            self.handle(item).inspect_err(|_| self.abandon())?;
+            self.handle(item).map_err(|error| self.give_up(error))?;
             if self.seals == self.parts.lanes && self.cut.is_some() {
                 self.commit()?;
             }
@@ -514,73 +512,11 @@ impl CommitRoom {
             .is_some_and(|(epoch, ..)| *epoch == self.open)
         {
             if let Some((_, records, bytes)) = self.held.pop_front() {
-                self.send(records, bytes).inspect_err(|_| self.abandon())?;
+                let sent = self.send(records, bytes);
+                sent.map_err(|error| self.give_up(error))?;
             }
         }
         Ok(())
-    }
-
-    fn commit_failed(&mut self, step: Step, error: Error, cut: &Cut) -> Error {
-        let epoch = self.open;
-        let (error, lost) = self.lost_records(error);
-        let decision = self.machine.failed(error.kind());
-        let shared = &self.parts.shared;
-        let failed = FailedStep {
-            epoch,
-            step,
-            unknown: decision == Decision::Stop(Verdict::Unknown),
-            error: &error,
-            at: shared.clock.now(),
-        };
-        let failure = CommitFailure::of(&failed, (&cut.entries, cut.records), &shared.status);
-        tracing::error!(%epoch, ?step, ?decision, %error, evidence = failure.line(), "commit failed");
-        shared.status.commit_failed(failure);
-        if let Decision::Abort(_) = decision {
-            self.abandon();
-            if let Some(partition) = lost {
-                self.note_lost_records(partition);
-            }
-        }
-        let error = error.at(|at| at.epoch = Some(epoch));
-        match decision {
-            Decision::Stop(Verdict::Unknown) => error.hint(
-                "start again: recovery asks the broker whether the epoch was committed; nothing is lost \
-                    or doubled",
-            ),
-            _ => error,
-        }
-    }
-
-    /// Records a clean end once everything is committed, so that the next start need not wait. Best
-    /// effort.
-    pub fn close(&mut self) {
-        self.abandon();
-        // Under at-least-once the rows of the last commit may not be acknowledged yet.
-        if self.parts.offsets.is_some()
-            && self.parts.guarantee == Guarantee::AtLeastOnce
-            && let Err(error) = self
-                .parts
-                .producer
-                .flush(CLEAN_END_TIMEOUT.min(self.parts.timeout))
-        {
-            tracing::warn!(%error, "the last rows of the offsets topic may be missing; the group's \
-                offsets have it all");
-        }
-        let Some(cut) = self.parts.guard.as_ref().and_then(InstanceGuard::clean_end) else {
-            return;
-        };
-        if let Err(error) = self.commit_only(&cut, CLEAN_END_TIMEOUT.min(self.parts.timeout)) {
-            tracing::warn!(%error, "the clean end was not recorded; the next start waits a moment");
-        }
-    }
-
-    /// Aborts the open transaction. Best effort: the next start's fencing aborts it too.
-    pub fn abandon(&mut self) {
-        if std::mem::take(&mut self.begun)
-            && let Err(error) = self.parts.producer.abort(Duration::from_secs(5))
-        {
-            tracing::warn!(%error, "the transaction was not aborted; the next start or its timeout will");
-        }
     }
 }
 

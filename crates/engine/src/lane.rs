@@ -208,7 +208,6 @@ impl LaneRoom {
         if !timing.by_watermark {
             view.join_emit_interval_ms = timing.join_emit_ms;
         }
-        view.run = Arc::clone(&shared.run);
         view.rows = timing.store.map(|store| (store, timing.keys.clone()));
         view.merge(&timing.initial);
         let views = if alone && !timing.by_watermark || timing.store.is_none() {
@@ -548,6 +547,7 @@ impl LaneRoom {
             effects: &mut self.effects,
             clocks: &mut self.views[view],
             share: self.share,
+            run: &self.shared.run,
         };
         let done = act(&mut self.chains[index], &mut context);
         swap(&mut state.shared, &mut self.stores);

@@ -141,7 +141,7 @@ impl EngineSpec {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
         let state = (stores.as_slice(), backend.as_ref());
-        let slots = self.slots(broker.as_ref(), &topics, state, &taken.committed_offsets)?;
+        let slots = self.slots(shared, &topics, state, &taken.committed_offsets)?;
         let offsets = taken.offsets.as_ref();
         if offsets.is_some_and(|o| o.is_behind(&start(&slots))) {
             // Positions that the topic lacks are written with the first epoch; make that soon.
@@ -397,10 +397,14 @@ impl EngineSpec {
             .collect();
         rows.refuse_recreated(&settings.application_id, &ids, changelogs)?;
         let own: Vec<TopicInfo> = own.into_iter().flatten().collect();
+        rows.refuse_other_partitions(&own)?;
         let ends = self.refuse_truncated_changelogs(rows, &own)?;
         refuse_other_formats(rows, &formats, &ends)?;
         let mut topic = OffsetsTopic::new(&settings.application_id, rows.clone(), ids);
         topic.note_formats(formats);
+        for changelog in &own {
+            topic.note_partitions(changelog);
+        }
         for (partition, end) in ends.into_iter().filter(|(_, end)| end.0 > 0) {
             topic.note_ends(&partition.topic, vec![(partition.partition, end)]);
         }

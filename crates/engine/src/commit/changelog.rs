@@ -7,7 +7,7 @@ use crate::commit::offsets_topic::changelog_recreated;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, ErrorKind, Guarantee, Result, StoreId, TopicPartition};
-use stoatflow_log::{CutEntry, ProducerRecord};
+use stoatflow_log::{CommitOutcome, CutEntry, ProducerRecord};
 use stoatflow_state::Sealed;
 
 impl CommitRoom {
@@ -112,21 +112,40 @@ impl CommitRoom {
     }
 
     /// Notes that this changelog partition has lost records: what was appended since takes their offsets, and where it
-    /// ends tells nothing any more.
+    /// ends tells nothing any more. Other partitions may turn out to have lost records meanwhile.
     pub(super) fn note_lost_records(&mut self, partition: TopicPartition) {
+        let mut next = Some(partition);
+        while let Some(partition) = next.take() {
+            let Err(error) = self.commit_lost_records(partition) else {
+                return;
+            };
+            let (error, lost) = self.lost_records(error);
+            self.abandon();
+            if lost.is_none() {
+                tracing::error!(
+                    %error,
+                    "that a changelog has lost records was not noted: the next start may not find out"
+                );
+            }
+            next = lost;
+        }
+    }
+
+    fn commit_lost_records(&mut self, partition: TopicPartition) -> Result<()> {
         let now = self.parts.shared.clock.now();
         let Some(offsets) = &mut self.parts.offsets else {
-            return;
+            return Ok(());
         };
         let mut rows = offsets.write_lost(partition, now);
         let (producer, timeout) = (&mut self.parts.producer, self.parts.timeout);
-        let noted = producer
-            .begin()
-            .and_then(|()| producer.send(&mut rows))
-            .and_then(|()| producer.flush(timeout))
-            .and_then(|()| producer.commit(timeout));
-        if let Err(error) = noted {
-            tracing::error!(%error, "that a changelog has lost records was not noted: the next start may not find out");
+        producer.begin()?;
+        self.begun = true;
+        producer.send(&mut rows)?;
+        producer.flush(timeout)?;
+        self.begun = false;
+        match producer.commit(timeout)? {
+            CommitOutcome::Committed => Ok(()),
+            CommitOutcome::Aborted => Err(Error::unavailable("the broker aborted the transaction")),
         }
     }
 

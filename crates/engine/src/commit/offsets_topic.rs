@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `["position","orders",3]` | `{"offset":12,"metadata":"st=1732646400000"}` |
 //! | `["topic","orders"]` | `{"id":"N0fP..."}`: id of a source or changelog topic, to detect that it was recreated |
-//! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4]}`: ends of partitions, to detect lost records |
+//! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4],"partitions":4}`: to detect lost records and other partitions |
 //! | `["format","app-counts-changelog"]` | `{"format":"key-value:string:int64"}`: of its rows |
 //! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
 //!
@@ -32,7 +32,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, Timestamp, TopicPartition};
-use stoatflow_log::{Broker, Committed, CutEntry, NewTopic, Producer, ProducerRecord};
+use stoatflow_log::{
+    Broker, CommitOutcome, Committed, CutEntry, NewTopic, Producer, ProducerRecord, TopicInfo,
+};
 
 /// Timeout of one poll while the topic is read.
 const STEP: Duration = Duration::from_millis(100);
@@ -70,6 +72,8 @@ pub(crate) struct OffsetRows {
     pub topics: BTreeMap<Arc<str>, Arc<str>>,
     /// Ends of changelog topics, by partition: one past the last record that belongs to a commit.
     pub changelogs: BTreeMap<Arc<str>, Vec<Option<Offset>>>,
+    /// How many partitions changelog topics had.
+    pub partitions: BTreeMap<Arc<str>, i32>,
     /// Of the rows of changelog topics.
     pub formats: BTreeMap<Arc<str>, String>,
     /// Changelog partitions that went on before their end: records in between are gone.
@@ -183,10 +187,15 @@ impl OffsetRows {
             }
             [Some("changelog"), Some(topic)] => {
                 self.lost.retain(|partition| *partition.topic != **topic);
+                self.partitions.remove(*topic);
                 let Some(value) = value else {
                     self.changelogs.remove(*topic);
                     return Ok(());
                 };
+                let partitions = value["partitions"].as_i64();
+                if let Some(partitions) = partitions.and_then(|n| i32::try_from(n).ok()) {
+                    self.partitions.insert(Arc::from(*topic), partitions);
+                }
                 let ends = value["ends"].as_array().ok_or_else(unread)?;
                 let ends = ends.iter().map(|end| end.as_i64().map(Offset)).collect();
                 self.changelogs.insert(Arc::from(*topic), ends);
@@ -242,6 +251,30 @@ impl OffsetRows {
             .hint("only one instance of an application may run: stop the other one, or leave this one stopped")),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a changelog that has another number of partitions than when its rows were written: newer rows of a key
+    /// may be in another partition than its older ones, which a restore can't tell apart.
+    ///
+    /// # Errors
+    /// `Incompatible`, with the topic and the next step.
+    pub fn refuse_other_partitions(&self, changelogs: &[TopicInfo]) -> Result<()> {
+        for TopicInfo {
+            name, partitions, ..
+        } in changelogs
+        {
+            let then = self.partitions.get(name).filter(|then| *then != partitions);
+            if let Some(then) = then {
+                return Err(Error::incompatible(format!(
+                    "the changelog topic '{name}' has {partitions} partitions, and had {then} when its rows were \
+                        written: rows of one key may be in two of them, and state that is restored from it may be older \
+                        than the offsets"
+                ))
+                .hint("partitions of a changelog must not be added; to compute everything again: stoatflow reset")
+                .at(|at| at.topic = Some(name.to_string())));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses offsets of a topic that was deleted and created again.
@@ -405,6 +438,9 @@ impl OffsetsTopic {
             let ends = self.rows.changelogs.get(&topic);
             let ends = ends.into_iter().flatten().map(|end| end.map(|end| end.0));
             let mut value = json!({ "ends": ends.collect::<Vec<_>>() });
+            if let Some(partitions) = self.rows.partitions.get(&topic) {
+                value["partitions"] = json!(partitions);
+            }
             let lost = self.rows.lost.iter().filter(|p| p.topic == topic);
             let lost: Vec<i32> = lost.map(|p| p.partition.0).collect();
             if !lost.is_empty() {
@@ -422,9 +458,15 @@ impl OffsetsTopic {
         partition: TopicPartition,
         now: Timestamp,
     ) -> Vec<ProducerRecord> {
-        self.moved = BTreeSet::from([Arc::clone(&partition.topic)]);
         self.rows.lost.insert(partition);
+        let lost = self.rows.lost.iter();
+        self.moved = lost.map(|partition| Arc::clone(&partition.topic)).collect();
         self.write_ends(now)
+    }
+
+    /// Takes how many partitions a changelog has, for commits that write to it.
+    pub(crate) fn note_partitions(&mut self, topic: &TopicInfo) {
+        (self.rows.partitions).insert(Arc::clone(&topic.name), topic.partitions);
     }
 
     /// Takes the ends that a changelog has, for the next commit.
@@ -507,7 +549,11 @@ impl OffsetsTopic {
         producer.begin()?;
         producer.send(&mut records)?;
         producer.flush(timeout)?;
-        producer.commit(timeout)?;
-        Ok(producer.append_time())
+        match producer.commit(timeout)? {
+            CommitOutcome::Committed => Ok(producer.append_time()),
+            CommitOutcome::Aborted => Err(Error::unavailable(
+                "the broker aborted the transaction that says that this instance has begun",
+            )),
+        }
     }
 }

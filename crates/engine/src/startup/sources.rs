@@ -15,6 +15,7 @@ use stoatflow_core::{
     Error, ErrorKind, NodeId, Offset, Result, SourceId, Timestamp, TopicPartition,
 };
 use stoatflow_log::{Broker, Committed, TopicInfo};
+use stoatflow_operators::dropped;
 use stoatflow_operators::expr::Compiled;
 use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, TimestampExtractor, topic_pattern};
 use stoatflow_state::Backend;
@@ -178,11 +179,12 @@ impl EngineSpec {
 
     pub(super) fn slots(
         &self,
-        broker: &dyn Broker,
+        shared: &Shared,
         topics: &BTreeMap<String, TopicInfo>,
         (stores, backend): (&[LoggedStore], &dyn Backend),
         committed_offsets: &CommittedOffsets,
     ) -> Result<SourcePartitions> {
+        let broker = self.components.broker.as_ref();
         let timeout = self.settings.broker_wait;
         let mut slots: BTreeMap<TopicPartition, SourcePartition> = BTreeMap::new();
         let mut resets: BTreeMap<TopicPartition, Reset> = BTreeMap::new();
@@ -270,6 +272,9 @@ impl EngineSpec {
                     if c.offset < range.begin && reset == Reset::None {
                         nowhere.push(slot.partition.clone());
                     }
+                    if c.offset < range.begin {
+                        self.tell_expired(shared, slot, c.offset, range.begin);
+                    }
                     c.offset.max(range.begin)
                 }
                 // A new partition is read from its beginning, whatever `reset` says: none of it was
@@ -294,6 +299,22 @@ impl EngineSpec {
             return Err(no_position(&nowhere, &self.settings.application_id));
         }
         Ok(slots.into_values().collect())
+    }
+
+    /// Records that nobody has read are gone: counted and told, as all that is left out.
+    fn tell_expired(&self, shared: &Shared, slot: &SourcePartition, from: Offset, to: Offset) {
+        let count = u64::try_from(to.0 - from.0).unwrap_or(0);
+        for source in &slot.bindings {
+            let node = &self.plan.nodes[source.entry.0 as usize].name;
+            shared.status.dropped(node, dropped::EXPIRED, count);
+        }
+        tracing::warn!(
+            partition = %slot.partition,
+            %from,
+            %to,
+            "the broker has removed records before the application has read them (retention.ms, or somebody deleted \
+                records): {count} offsets are passed over"
+        );
     }
 
     /// Topics with a committed offset, and all topics of a pattern if one of them has any. A

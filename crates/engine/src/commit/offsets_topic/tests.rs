@@ -87,6 +87,31 @@ fn ends_of_changelogs_are_written_when_they_move() {
 }
 
 #[test]
+fn a_changelog_whose_partitions_were_added_to_is_refused() {
+    let info = |partitions| TopicInfo {
+        name: "shop-counts-changelog".into(),
+        partitions,
+        id: None,
+    };
+    let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
+    topic.note_partitions(&info(2));
+    assert!(topic.write_ends(Timestamp(1)).is_empty(), "it has no rows");
+    topic.note_ends(&info(2).name, vec![(Partition(0), Offset(7))]);
+    let mut rows = OffsetRows::default();
+    read(&mut rows, &topic.write_ends(Timestamp(2)));
+    rows.refuse_other_partitions(&[info(2)]).unwrap();
+    let refused = rows.refuse_other_partitions(&[info(3)]).unwrap_err();
+    assert_eq!(refused.kind(), stoatflow_core::ErrorKind::Incompatible);
+    assert!(
+        refused.to_string().contains("has 3 partitions, and had 2"),
+        "{refused}"
+    );
+    let reset = topic.rewind(&[], &[info(2).name.to_string()], Timestamp(3));
+    read(&mut rows, &reset);
+    rows.refuse_other_partitions(&[info(3)]).unwrap();
+}
+
+#[test]
 fn formats_of_changelogs_are_written_once() {
     let changelog: Arc<str> = "shop-counts-changelog".into();
     let formats = BTreeMap::from([(Arc::clone(&changelog), "key-value:string:int64".to_owned())]);
