@@ -11,7 +11,7 @@ use stoatflow_core::{
     Datum, Epoch, NodeId, Origin, Record, Serde, SinkId, StageId, StoreId, Timestamp,
 };
 use stoatflow_operators::{
-    Chain, ChainOptions, Context, Effects, Foreign, LaneClocks, LaneStore, Share,
+    Chain, ChainOptions, Context, Effects, Foreign, LaneClocks, LaneStore, RunCoordinator, Share,
 };
 use stoatflow_plan::{PhysicalPlan, StoreKind};
 use stoatflow_state::{Dirty, KeyValueStore, Layout};
@@ -41,6 +41,7 @@ struct Rig {
     entries: Vec<NodeId>,
     stores: Vec<LaneStore>,
     effects: Effects,
+    run: Arc<RunCoordinator>,
     clocks: LaneClocks,
 }
 
@@ -82,6 +83,7 @@ impl Rig {
             entries: entries.to_vec(),
             stores,
             effects: Effects::default(),
+            run: Arc::default(),
             clocks: LaneClocks::new(plan.clocks.len(), true),
         }
     }
@@ -93,6 +95,7 @@ impl Rig {
             effects: &mut self.effects,
             clocks: &mut self.clocks,
             share: Share::new(0, 1),
+            run: &self.run,
         };
         self.chains[stage]
             .push(self.entries[stage], batch, &mut context)

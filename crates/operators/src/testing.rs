@@ -86,6 +86,7 @@ pub(crate) struct Rig {
     pub clocks: LaneClocks,
     pub epoch: Epoch,
     pub share: crate::Share,
+    pub run: Arc<crate::RunCoordinator>,
 }
 
 /// A node: operation, children, how they get it.
@@ -251,6 +252,7 @@ impl Rig {
             clocks: as_in_kafka_streams(LaneClocks::new(plan.clocks.len(), true)),
             epoch: Epoch(1),
             share: crate::Share::new(0, 1),
+            run: Arc::default(),
         })
     }
 
@@ -265,6 +267,7 @@ impl Rig {
             effects: &mut self.effects,
             clocks: &mut self.clocks,
             share: self.share,
+            run: &self.run,
         };
         self.chain.push(NodeId(entry), &mut records, &mut context)?;
         assert!(records.is_empty(), "a chain takes all of its input");
@@ -298,6 +301,7 @@ impl Rig {
             effects: &mut self.effects,
             clocks: &mut self.clocks,
             share: self.share,
+            run: &self.run,
         };
         turn(&mut self.chain, &mut context).expect("a pass over the chain");
     }
@@ -309,6 +313,7 @@ impl Rig {
             effects: &mut self.effects,
             clocks: &mut self.clocks,
             share: self.share,
+            run: &self.run,
         };
         self.chain.barrier(&mut context).expect("a barrier");
         self.epoch = self.epoch.next();

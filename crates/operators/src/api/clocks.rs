@@ -21,7 +21,6 @@ mod tests;
 
 pub use steps::{GroupSteps, Name, Step, Steps};
 
-use crate::RunCoordinator;
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
@@ -128,8 +127,6 @@ pub struct LaneClocks {
     pub by_watermark: bool,
     /// Records before this time are not expected any more: one that comes is late. -1: not known yet.
     pub watermark: i64,
-    /// What all lanes of the run share: when punctuations are due. The engine gives all lanes the same.
-    pub run: Arc<RunCoordinator>,
     /// The store that times are kept in, and what its rows are called, by clock.
     pub rows: Option<(StoreId, Arc<[Bytes]>)>,
 }
@@ -153,7 +150,6 @@ impl LaneClocks {
             join_emit_interval_ms: None,
             by_watermark: false,
             watermark: -1,
-            run: Arc::default(),
             rows: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The contract of an operator, and what it may touch while it runs.
 
 use crate::api::clocks::LaneClocks;
+use crate::api::run_coordinator::RunCoordinator;
 use crate::api::share::Share;
 use crate::support::error_policy::{ErrorOrigin, Handled};
 use bytes::Bytes;
@@ -98,6 +99,8 @@ pub struct Context<'a> {
     pub clocks: &'a mut LaneClocks,
     /// Which keys are this lane's.
     pub share: Share,
+    /// What all lanes of the run share, such as when punctuations are due.
+    pub run: &'a Arc<RunCoordinator>,
 }
 
 impl Context<'_> {

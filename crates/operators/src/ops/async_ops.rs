@@ -372,7 +372,7 @@ impl AsyncCalls {
 
     /// Waits for what began in this epoch, if that can help.
     fn wait(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let run = Arc::clone(&context.clocks.run);
+        let run = Arc::clone(context.run);
         if self.settings.patient {
             while !self.entries.is_empty() && !run.has_ended() {
                 self.udf.wait(Wait::Answer, &self.queue, SLICE);
@@ -449,8 +449,8 @@ impl Operator for AsyncCalls {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.attend(&context.clocks.run);
-        let (run, bound) = (Arc::clone(&context.clocks.run), self.bound());
+        self.attend(context.run);
+        let (run, bound) = (Arc::clone(context.run), self.bound());
         let records = self.write_all(input, context)?;
         // What has failed is decided first: until then it takes up no room, and more would come in than may.
         self.collect(out, context)?;
@@ -474,7 +474,7 @@ impl Operator for AsyncCalls {
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        self.attend(&context.clocks.run);
+        self.attend(context.run);
         let (epoch, share) = (context.epoch, context.share);
         let LaneStore { store, .. } = context.store(self.settings.store);
         let found = store
@@ -516,7 +516,7 @@ impl Operator for AsyncCalls {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        self.attend(&context.clocks.run);
+        self.attend(context.run);
         if self.entries.is_empty() {
             return Ok(());
         }

@@ -109,7 +109,7 @@ impl Process {
     /// The instance; the first one to ask has it made.
     fn opened(&mut self, context: &mut Context<'_>) -> Result<&mut dyn Processor> {
         if self.processor.is_none() {
-            self.run = Arc::clone(&context.clocks.run);
+            self.run = Arc::clone(context.run);
             self.env.watch_keys(context)?;
             self.timers = LaneTimers::open(&self.env, context)?;
             let timers = self.timers.as_mut();

@@ -27,6 +27,8 @@ pub const MISSED_TICK: &str = "missed_tick";
 pub const LATE_DEAD_LETTER: &str = "late_dead_letter";
 /// A record like it went on already (`deduplicate`).
 pub const DUPLICATE: &str = "duplicate";
+/// At a source: the broker had removed it (`retention.ms`, or somebody deleted records) before it was read.
+pub const EXPIRED: &str = "expired";
 /// An answer to an offload without a correlation that it gave: the header is missing, or another's.
 pub const NO_CORRELATION: &str = "no_correlation";
 /// An answer to an offload came when its record was not parked any more: it was answered before, or given up.

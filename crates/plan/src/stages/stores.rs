@@ -9,7 +9,7 @@ use crate::logical::Call;
 use crate::materialized::Materialized;
 use crate::physical::Store;
 use crate::spec::SerdeSpec;
-use crate::tables::named_store;
+use crate::tables::{is_kept_if_asked, named_store};
 use crate::window::{Emit, StoreKind};
 use indexmap::IndexSet;
 use stoatflow_core::StoreId;
@@ -90,12 +90,14 @@ impl StageBuilder<'_> {
                 if crate::aggregation::emit_of(self.plan, *from) == Emit::OnWindowClose
         );
         let versioned = matches!(kind, StoreKind::Versioned { .. });
+        // Where Kafka Streams keeps no store, it has no cache either, and gives each update.
+        let kept = !is_kept_if_asked(call) || self.tables.kept[i];
         let id = self.new_store(Store {
             named,
             logged,
             topic: m.map(|m| m.topic.clone()).unwrap_or_default(),
             in_memory: m.is_some_and(|m| m.in_memory),
-            cached: m.is_none_or(|m| m.cached) && !on_close && !versioned,
+            cached: m.is_none_or(|m| m.cached) && kept && !on_close && !versioned,
             source_changelog,
             indexes: m.map(|m| m.indexes.clone()).unwrap_or_default(),
             upstream_topics: self.topics_above(i),

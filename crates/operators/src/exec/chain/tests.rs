@@ -252,6 +252,7 @@ fn buffers_are_used_again() {
             effects: &mut rig.effects,
             clocks: &mut rig.clocks,
             share: crate::Share::new(0, 1),
+            run: &rig.run,
         };
         rig.chain
             .push(stoatflow_core::NodeId(0), &mut batch, &mut context)

@@ -328,7 +328,7 @@ fn what_is_answered_after_the_end_is_nobodys() {
 fn a_run_that_ends_does_not_wait_for_room() {
     let hand = Hand::new();
     let mut rig = rig(&hand, 1, 1000);
-    rig.clocks.run.end();
+    rig.run.end();
     rig.push(records(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]))
         .unwrap();
     rig.barrier();
@@ -339,7 +339,7 @@ fn a_run_that_ends_does_not_wait_for_room() {
 fn a_late_barrier_parks_what_finds_no_room() {
     let hand = Hand::new();
     let mut rig = rig(&hand, 1, 0);
-    let run = Arc::clone(&rig.clocks.run);
+    let run = Arc::clone(&rig.run);
     rig.push(records(&[("a", "1"), ("b", "2")])).unwrap();
     assert!(!run.is_crowded(), "so many may be under way");
     run.hurry(true);

@@ -108,7 +108,7 @@ impl MapBatches {
         if self.due != due {
             self.due = due;
             let place = (self.node_context.node, context.share.lane);
-            context.clocks.run.batches.expect(place, due);
+            context.run.batches.expect(place, due);
         }
     }
 
@@ -214,7 +214,7 @@ impl MapBatches {
         } = &self.settings;
         let sink = *sink;
         let reader = self.reader.get_or_insert_with(|| {
-            let waiting = &context.clocks.run.batches;
+            let waiting = &context.run.batches;
             let shared = waiting.shared(self.node_context.node, || {
                 Shared::new(Layout {
                     origins: sink,

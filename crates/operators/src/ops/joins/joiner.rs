@@ -163,7 +163,7 @@ impl Joiner {
         asker: Option<(&NodeContext, &[&Record])>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (arity, run) = (self.arity(), Arc::clone(&context.clocks.run));
+        let (arity, run) = (self.arity(), Arc::clone(context.run));
         let name = calls.name().to_owned();
         let arguments = self.arguments.chunks_exact(arity).map(Arguments::from);
         let rows = self.order.drain(..).zip(arguments).collect();

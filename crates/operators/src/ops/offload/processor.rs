@@ -119,7 +119,7 @@ impl OffloadProcessor {
         // has.
         self.lane.call_up();
         let (node, most) = (self.settings.node_context.node, self.settings.max_parked);
-        self.lot = Some(context.clocks.run.parking_lots.of(node, share.lanes, most));
+        self.lot = Some(context.run.parking_lots.of(node, share.lanes, most));
         self.tell(context);
         Ok(())
     }
@@ -203,7 +203,7 @@ impl OffloadProcessor {
     ) -> Result<()> {
         let now = context.clocks.wall.0;
         // The answer of what seems to be due may be there already, and only not read yet.
-        let unread = context.clocks.run.parking_lots.answers_wait();
+        let unread = context.run.parking_lots.answers_wait();
         if unread && self.settings.fault != FaultInjection::AnswersUnread {
             return Ok(());
         }

@@ -266,14 +266,11 @@ fn a_request_that_is_not_answered_is_sent_again_and_at_last_given_up() {
     let mut rig = rig_of(op, None);
     rig.push(records(&[("a", "a1")])).unwrap();
     let first = rig.correlations();
-    assert_eq!(rig.clocks.run.next_parked(), 100);
+    assert_eq!(rig.run.next_parked(), 100);
     rig.at(99);
     assert_eq!(rig.requests().0.len(), 0);
     rig.at(100);
-    assert_eq!(
-        (rig.requests().0.len(), rig.clocks.run.next_parked()),
-        (0, 110)
-    );
+    assert_eq!((rig.requests().0.len(), rig.run.next_parked()), (0, 110));
     rig.at(110);
     assert_eq!(
         rig.requests(),
@@ -292,7 +289,7 @@ fn a_request_that_is_not_answered_is_sent_again_and_at_last_given_up() {
     assert_eq!((rig.rows(), rig.handled().len()), (1, 0));
     rig.at(330);
     assert_eq!(rig.handled(), ["processing_dead_letter dead@1"]);
-    assert_eq!((rig.rows(), rig.clocks.run.next_parked()), (0, i64::MAX));
+    assert_eq!((rig.rows(), rig.run.next_parked()), (0, i64::MAX));
     rig.answers(vec![answer("a", "late", &first[0])]);
     assert_eq!(rig.reasons(), ["not_parked"]);
 }
@@ -316,7 +313,7 @@ fn an_answer_to_any_request_counts_an_error_only_to_the_last() {
     rig.answers(vec![error("b", "boom", &ids[1], "1")]);
     rig.answers(vec![answer("b", "second", &ids[1])]);
     assert_eq!(rig.outputs(), ["0:b=b1+second@2"]);
-    assert_eq!(rig.clocks.run.next_parked(), i64::MAX);
+    assert_eq!(rig.run.next_parked(), i64::MAX);
 }
 
 #[test]
@@ -398,11 +395,11 @@ fn nothing_is_given_up_while_answers_wait_to_be_read() {
     rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
     let ids = rig.correlations();
     rig.answers(vec![error("b", "boom", &ids[1], "1")]);
-    rig.clocks.run.set_answers_wait(true);
+    rig.run.set_answers_wait(true);
     rig.at(500);
     assert_eq!(rig.requests().0.len(), 0);
     rig.answers(vec![answer("a", "1", &ids[0])]);
-    rig.clocks.run.set_answers_wait(false);
+    rig.run.set_answers_wait(false);
     rig.at(500);
     assert_eq!(rig.requests().0, ["b=\"b1\"#2"]);
     assert_eq!(rig.outputs(), ["0:a=a1+1@1"]);
@@ -495,17 +492,17 @@ fn a_full_parking_lot_says_so_and_shows_since_when() {
     rig.clocks.wall = Timestamp(5);
     rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
     rig.clocks.wall = Timestamp(6);
-    assert_eq!(rig.clocks.run.room_at(node), 1);
+    assert_eq!(rig.run.room_at(node), 1);
     rig.push(records(&[("c", "c1")])).unwrap();
-    assert_eq!(rig.clocks.run.room_at(node), 0);
+    assert_eq!(rig.run.room_at(node), 0);
     let ids = rig.correlations();
     rig.answers(vec![answer("a", "1", &ids[0])]);
-    assert_eq!(rig.clocks.run.room_at(node), 1);
+    assert_eq!(rig.run.room_at(node), 1);
     // What is on its way takes its place before it is there.
-    rig.clocks.run.sent_to_park(node, 1);
-    assert_eq!(rig.clocks.run.room_at(node), 0);
-    rig.clocks.run.came_to_park(node, 1);
-    let lots = rig.clocks.run.occupancy();
+    rig.run.sent_to_park(node, 1);
+    assert_eq!(rig.run.room_at(node), 0);
+    rig.run.came_to_park(node, 1);
+    let lots = rig.run.occupancy();
     assert_eq!(
         (lots[0].parked, lots[0].most, lots[0].oldest),
         (2, 3, Some(5))
@@ -522,6 +519,7 @@ fn try_all(
         effects: &mut rig.effects,
         clocks: &mut rig.clocks,
         share: rig.share,
+        run: &rig.run,
     };
     turn(&mut rig.chain, &mut context).unwrap_err()
 }

@@ -229,7 +229,7 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn locks(&self) -> Arc<LockTable> {
-        Arc::clone(&self.context.clocks.run.locks)
+        Arc::clone(&self.context.run.locks)
     }
 
     fn lock_holder(&self, origin: &Origin) -> LockHolder {
@@ -510,11 +510,11 @@ impl ProcessorHost for Host<'_, '_> {
             runs: self.context.share.lane == 0,
             punctuator,
         };
-        self.context.clocks.run.add(asked, now)
+        self.context.run.add(asked, now)
     }
 
     fn cancel(&mut self, schedule: ScheduleId) {
-        self.context.clocks.run.cancel(schedule);
+        self.context.run.cancel(schedule);
     }
 
     fn commit(&mut self) {
@@ -557,7 +557,7 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn application_id(&self) -> String {
-        self.context.clocks.run.application_id().to_owned()
+        self.context.run.application_id().to_owned()
     }
 
     fn lane(&self) -> u32 {

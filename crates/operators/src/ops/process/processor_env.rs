@@ -94,7 +94,7 @@ impl ProcessorEnv {
             return Ok(());
         };
         let tasks = context.clocks.task_count(clock);
-        let run = Arc::clone(&context.clocks.run);
+        let run = Arc::clone(context.run);
         for store in &mut self.stores {
             if store.read_only || store.global || store.kind == StoreKind::Timers {
                 continue;
@@ -103,6 +103,19 @@ impl ProcessorEnv {
             store.key_tasks = Some(run.key_tasks(store.id, open)?);
         }
         Ok(())
+    }
+
+    /// The task whose time a timer waits for: `own`, or that which the key of this store says.
+    pub fn timer_task(
+        &self,
+        own: Option<Task>,
+        store: &Connected,
+        key: &Bytes,
+        clocks: &LaneClocks,
+    ) -> Task {
+        let clock = self.time.unwrap_or(self.clock);
+        let by_key = || clocks.task_of(clock, store.key.affinity(key));
+        clocks.task(own.unwrap_or_else(by_key))
     }
 
     /// Stores whose keys don't say in which task they are.

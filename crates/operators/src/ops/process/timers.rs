@@ -52,7 +52,7 @@ impl LaneTimers {
             return Ok(None);
         }
         let now = now(env, context);
-        let timer_queue = context.clocks.run.timer_queue(env.node_context.node, || {
+        let timer_queue = context.run.timer_queue(env.node_context.node, || {
             TimerQueue::open(&views(env, &seats, context)?, context.share.lanes, &now)
         })?;
         Ok(Some(Self {

@@ -57,34 +57,45 @@ impl Exchange {
     }
 
     // Equal to that of `encode(key)`; where the bytes are at hand they aren't even cloned.
-    fn place(&self, key: &Datum) -> Result<Way> {
+    #[inline]
+    fn with_bytes<T>(&self, key: &Datum, act: impl FnOnce(&[u8], &[u8]) -> T) -> Result<T> {
         Ok(match (&self.key, key) {
-            (Serde::String, Datum::Str(text)) => self.way(text.as_bytes(), text.as_bytes()),
+            (Serde::String, Datum::Str(text)) => act(text.as_bytes(), text.as_bytes()),
             (Serde::Bytes, Datum::Bytes(bytes)) | (Serde::Json, Datum::Json(bytes)) => {
-                self.way(bytes, bytes)
+                act(bytes, bytes)
             }
             (Serde::Int64, Datum::Int(number)) => {
                 let bytes = number.to_be_bytes();
-                self.way(&bytes, &bytes)
+                act(&bytes, &bytes)
             }
             (serde, key) => {
                 let bytes = serde.encode(key)?.unwrap_or_default();
-                self.way(&bytes, serde.affinity(&bytes))
+                act(&bytes, serde.affinity(&bytes))
             }
         })
     }
 
+    fn place(&self, key: &Datum) -> Result<Way> {
+        self.with_bytes(key, |key, affinity| self.way(key, affinity))
+    }
+
     #[inline]
     fn way(&self, key: &[u8], affinity: &[u8]) -> Way {
-        let task = match self.tasks {
-            None => None,
-            Some(1) => Some(Task(0)),
-            Some(tasks) => Some(Task::of(partition_of(key, i32::from(tasks)))),
-        };
         Way {
             hash: share::hash(affinity, self.by_task),
-            task,
+            task: match self.tasks {
+                // Records of many keys are counted before they leave: `divide` asks for each key once.
+                Some(tasks) if self.preaggregate.is_none() => Some(task_of(key, tasks)),
+                _ => None,
+            },
         }
+    }
+}
+
+fn task_of(key: &[u8], tasks: u16) -> Task {
+    match tasks {
+        1 => Task(0),
+        _ => Task::of(partition_of(key, i32::from(tasks))),
     }
 }
 
@@ -112,17 +123,14 @@ impl Exchange {
         Ok(())
     }
 
-    /// What was counted has the place of its last record, whose task was that of another key.
+    /// What leaves gets the task of its key: what was counted has the place of its last record, whatever its task was.
     fn divide(&self, routed: &mut [Routed]) {
-        if self.tasks.is_none_or(|tasks| tasks == 1) {
+        let Some(tasks) = self.tasks else {
             return;
-        }
+        };
         for Routed { record, .. } in routed {
             // It was written before.
-            if let Ok(Way {
-                task: Some(task), ..
-            }) = self.place(&record.key)
-            {
+            if let Ok(task) = self.with_bytes(&record.key, |key, _| task_of(key, tasks)) {
                 record.origin.order = record.origin.order.in_task(task);
             }
         }
@@ -140,15 +148,17 @@ impl Exchange {
             hash: way.hash,
             record,
         };
-        match &mut self.preaggregate {
-            // Null values aren't counted: who counts says so.
-            Some(preaggregate) if !routed.record.value.is_null() => {
-                let from = context.effects.routed.len();
-                preaggregate.add(routed, &mut context.effects.routed);
-                self.divide(&mut context.effects.routed[from..]);
-            }
-            _ => context.effects.routed.push(routed),
+        let Some(preaggregate) = &mut self.preaggregate else {
+            return context.effects.routed.push(routed);
+        };
+        let from = context.effects.routed.len();
+        // Null values aren't counted: who counts says so.
+        if routed.record.value.is_null() {
+            context.effects.routed.push(routed);
+        } else {
+            preaggregate.add(routed, &mut context.effects.routed);
         }
+        self.divide(&mut context.effects.routed[from..]);
     }
 }
 

@@ -100,7 +100,7 @@ impl Operator for Scheduled {
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
         let mark = context.clocks.mark(self.clock, Task(0));
-        if mark >= 0 && context.clocks.run.goes_on() {
+        if mark >= 0 && context.run.goes_on() {
             // The process was there all the time: it has missed nothing.
             self.next = self.table.next(mark);
             return Ok(());
@@ -115,11 +115,11 @@ impl Operator for Scheduled {
 
     fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
-        if context.clocks.run.is_crowded() {
+        if context.run.is_crowded() {
             // What ticks cause would be parked, more with each cut. The mark stays where it is.
             self.held = Some(now.saturating_add(LATER_MS));
             self.at_once = 1;
-            context.clocks.run.set_behind(self.node, false);
+            context.run.set_behind(self.node, false);
             return Ok(());
         }
         self.held = None;
@@ -139,7 +139,7 @@ impl Operator for Scheduled {
         self.at_once = (2 * self.at_once).min(AT_ONCE);
         context.clocks.set_mark(self.clock, Task(0), done);
         let behind = self.next.is_some_and(|at| at <= now);
-        context.clocks.run.set_behind(self.node, behind);
+        context.run.set_behind(self.node, behind);
         Ok(())
     }
 

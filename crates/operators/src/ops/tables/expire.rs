@@ -141,15 +141,10 @@ impl Expire {
 
     /// In which task is a row?
     fn task(&self, record: Option<&Record>, key: &Bytes, context: &Context<'_>) -> Task {
-        let clock = self.env.time.unwrap_or(self.env.clock);
         let place = record.map(|record| record.origin.order);
         let own = place.filter(|place| place.number() > 0 && !self.env.ticks);
-        let by_key = || {
-            let affinity = self.env.stores[TABLE].key.affinity(key);
-            context.clocks.task_of(clock, affinity)
-        };
-        let task = own.map_or_else(by_key, |place| place.task());
-        context.clocks.task(task)
+        let (own, table) = (own.map(|place| place.task()), &self.env.stores[TABLE]);
+        (self.env).timer_task(own, table, key, context.clocks)
     }
 
     /// A row ends there from now on.

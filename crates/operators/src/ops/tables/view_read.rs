@@ -124,12 +124,10 @@ impl ViewRead {
     ) -> Result<Vec<Option<Stored>>> {
         match self {
             Self::Store(read) => read.all(asked, as_of, context),
-            Self::Filter { of, .. } | Self::MapValues { of, .. } => {
+            Self::Filter { of, .. }
+            | Self::MapValues { of, .. }
+            | Self::TransformValues { of, .. } => {
                 let found = of.read(asked, as_of, context)?;
-                self.apply(asked, found, context)
-            }
-            Self::TransformValues { of, .. } => {
-                let found = of.read(asked, as_of.whole(), context)?;
                 self.apply(asked, found, context)
             }
             Self::Join {

@@ -2,8 +2,8 @@
 //!
 //! Takes records at their key's lane. A record takes in every session that it touches, and gives one
 //! session; those it took in are deleted first, with a tombstone each. The merger gets the initial value
-//! first, then each session by its end; the new value comes last. Results carry no headers, and the
-//! session's end as their time.
+//! first, then each session by its end; the new value comes last. Results have the session's end as
+//! their time, and headers (those of the record) only where a cache holds them until the barrier.
 //!
 //! Null keys are dropped and don't move the time; null values are aggregated. Late is decided after
 //! merging: what a late record makes together with a session that is still kept may be in time. No
@@ -346,13 +346,15 @@ impl Turn<'_, '_> {
                 waiting.insert(task, (end, place), self.context)
             };
         }
-        let place = if self.kept.writer.is_cached() {
-            session_changelog_key(&row.key, start, end)
+        let (place, headers) = if self.kept.writer.is_cached() {
+            let place = session_changelog_key(&row.key, start, end);
+            (place, self.record.headers.clone())
         } else {
-            Bytes::new()
+            (Bytes::new(), None)
         };
         let trigger = Record {
             timestamp,
+            headers,
             origin: self.record.origin,
             ..Record::default()
         };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ClockRule, Effects, Share};
+use crate::{ClockRule, Effects, RunCoordinator, Share};
 use stoatflow_core::{Epoch, Serde, StoreId};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Dirty, KeyValueStore};
@@ -12,6 +12,7 @@ struct Rig {
     stores: Vec<LaneStore>,
     clocks: LaneClocks,
     effects: Effects,
+    run: Arc<RunCoordinator>,
 }
 
 impl Rig {
@@ -36,6 +37,7 @@ impl Rig {
             }],
             clocks,
             effects: Effects::default(),
+            run: Arc::default(),
         }
     }
 
@@ -46,6 +48,7 @@ impl Rig {
             effects: &mut self.effects,
             clocks: &mut self.clocks,
             share: Share::new(0, 1),
+            run: &self.run,
         }
     }
 

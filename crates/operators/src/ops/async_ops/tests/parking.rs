@@ -21,7 +21,7 @@ fn what_is_not_done_at_the_barrier_is_parked_until_it_is_given() {
     rig.barrier();
     assert_eq!((rig.outputs().len(), rows(&rig)), (0, 1));
     hand.gives("a1", "A1");
-    assert!(rig.clocks.run.has_answers(), "dispatch must hear of it");
+    assert!(rig.run.has_answers(), "dispatch must hear of it");
     rig.barrier();
     assert_eq!(rig.outputs(), ["0:a=A1@1"]);
     assert_eq!(rows(&rig), 0);
@@ -146,6 +146,7 @@ pub(super) fn opened(rig: &mut Rig, mut fresh: Rig) -> stoatflow_core::Result<()
         effects: &mut fresh.effects,
         clocks: &mut fresh.clocks,
         share: ALONE,
+        run: &fresh.run,
     };
     fresh.chain.open(&mut context)
 }

@@ -166,7 +166,7 @@ fn nothing_outlives_the_barrier_and_an_empty_batch_is_not_called_for() {
 fn what_waits_too_long_is_given_and_the_engine_is_told_when_that_is() {
     let udf = same();
     let mut rig = rig(op(None, 100), &udf);
-    let next = |rig: &Rig| rig.clocks.run.next_batch();
+    let next = |rig: &Rig| rig.run.next_batch();
     assert_eq!(next(&rig), i64::MAX, "nobody waits");
     rig.clocks.wall = Timestamp(1000);
     rig.push(all(&[r#"{"a":1}"#])).unwrap();

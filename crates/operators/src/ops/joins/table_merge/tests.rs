@@ -17,6 +17,7 @@ fn turn(
         effects: &mut Effects::default(),
         clocks: &mut LaneClocks::new(0, true),
         share: Share::new(0, 1),
+        run: &std::sync::Arc::default(),
     };
     act(merge, &mut out, &mut context);
     let shown = out.iter();

@@ -85,7 +85,7 @@ fn what_was_due_while_nothing_ran_is_due_at_the_start() {
     rig.barrier();
     rig.clocks.wall = Timestamp(500);
     rig.restart(THRICE, Share::new(0, 1));
-    assert_eq!(rig.clocks.run.next_parked(), 10);
+    assert_eq!(rig.run.next_parked(), 10);
     rig.barrier();
     // The pause of the one is over, the time of the other's request, too: its pause begins.
     assert_eq!(rig.requests().0, ["b=\"b1\"#2"]);
@@ -105,7 +105,7 @@ fn patience_of_now_holds_for_what_is_parked_already() {
             ..PATIENCE
         };
         rig.restart(patience, alone);
-        assert_eq!(rig.clocks.run.next_parked(), due);
+        assert_eq!(rig.run.next_parked(), due);
     }
     rig.clocks.wall = Timestamp(60);
     let given_up = try_all(&mut rig, |chain, context| chain.barrier(context));

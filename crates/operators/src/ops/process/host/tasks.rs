@@ -52,11 +52,7 @@ impl<'h> Host<'h, '_> {
 
     /// The task whose time a timer waits for.
     pub(super) fn timer_task(&self, store: &Connected, key: &Bytes) -> Task {
-        let clock = self.env.time.unwrap_or(self.env.clock);
-        let by_key = || self.context.clocks.task_of(clock, store.key.affinity(key));
-        self.context
-            .clocks
-            .task(self.own_task().unwrap_or_else(by_key))
+        (self.env).timer_task(self.own_task(), store, key, self.context.clocks)
     }
 
     /// A key is put: does it say in which task it is?

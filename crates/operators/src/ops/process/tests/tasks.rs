@@ -41,7 +41,7 @@ fn with_tasks(rig: &mut Rig, tasks: u16) {
         ..ClockRule::default()
     };
     rig.clocks = rig.clocks.clone().ruled(&[rule; 4]);
-    rig.clocks.run = Arc::default();
+    rig.run = Arc::default();
     let last = StoreId(u16::try_from(rig.stores.len() - 1).unwrap());
     rig.clocks.rows = Some((last, Arc::new([Bytes::new(), Bytes::new()])));
 }
@@ -104,7 +104,7 @@ fn each_task_sees_its_own_keys_at_its_own_time() {
             seen_at(&mut rig, [9, 79, 9_000]),
             BTreeMap::from([(9_000, all[2].clone())])
         );
-        assert_eq!(rig.clocks.run.take_undivided(), [""; 0]);
+        assert_eq!(rig.run.take_undivided(), [""; 0]);
     }
 }
 
@@ -123,8 +123,8 @@ fn keys_that_say_no_task_are_seen_by_the_time_of_the_slowest() {
         seen_at(&mut rig, [-1, 80, 9_000]),
         BTreeMap::from([(80, all)])
     );
-    assert_eq!(rig.clocks.run.take_undivided(), ["store-0"]);
-    assert_eq!(rig.clocks.run.take_undivided(), [""; 0]);
+    assert_eq!(rig.run.take_undivided(), ["store-0"]);
+    assert_eq!(rig.run.take_undivided(), [""; 0]);
 }
 
 /// What was put before counts after a restart, also where every later key agrees with murmur2.

@@ -461,10 +461,10 @@ fn a_lane_that_is_not_alone_fires_when_it_is_released() {
     rig.push(vec![record("a", "x", 5)]).unwrap();
     rig.advance();
     assert_eq!(rig.outputs(), [""; 0]);
-    assert_eq!(rig.clocks.run.next_timer(), i64::MIN);
+    assert_eq!(rig.run.next_timer(), i64::MIN);
     rig.barrier();
     assert_eq!(at(&mut rig, 50), ["0:a=event@15"]);
-    assert_eq!(rig.clocks.run.next_timer(), i64::MAX);
+    assert_eq!(rig.run.next_timer(), i64::MAX);
 }
 
 #[test]
@@ -508,7 +508,7 @@ fn what_timers_do_to_timers() {
             at(&mut rig, 20),
             ["0:a=event@12", "0:a=event@13", "0:b=event@14"]
         );
-        assert_eq!(rig.clocks.run.next_timer(), i64::MIN);
+        assert_eq!(rig.run.next_timer(), i64::MIN);
         rig.clocks.wall = Timestamp(99);
         // The other key's was still to fire when it was registered again: that is one timer.
         assert_eq!(
@@ -539,7 +539,7 @@ fn one_that_only_registers_itself_needs_a_record_for_the_next_time() {
     rig.push(vec![record("a", "x", 1)]).unwrap();
     for _ in 0..3 {
         assert_eq!(at(&mut rig, 20), ["0:a=event@11"]);
-        assert_eq!(rig.clocks.run.next_timer(), i64::MAX);
+        assert_eq!(rig.run.next_timer(), i64::MAX);
     }
 }
 
@@ -568,6 +568,7 @@ fn an_error_stops_at_its_timer() {
         effects: &mut rig.effects,
         clocks: &mut rig.clocks,
         share: rig.share,
+        run: &rig.run,
     };
     let error = rig.chain.punctuate(&mut context).unwrap_err();
     assert_eq!(error.coordinates().node.as_deref(), Some("process-0"));

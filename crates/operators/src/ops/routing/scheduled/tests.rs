@@ -1,7 +1,7 @@
 use super::Scheduled;
 use crate::support::dropped;
 use crate::testing::hand::{self, Hand};
-use crate::{Context, Effects, LaneClocks, Operator, Share};
+use crate::{Context, Effects, LaneClocks, Operator, RunCoordinator, Share};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Epoch, NodeId, Record, Timestamp};
 use stoatflow_plan::{CatchUp, Times};
@@ -24,6 +24,7 @@ struct Rig {
     times: Times,
     clocks: LaneClocks,
     effects: Effects,
+    run: Arc<RunCoordinator>,
 }
 
 impl Rig {
@@ -33,6 +34,7 @@ impl Rig {
             times,
             clocks: LaneClocks::new(1, true),
             effects: Effects::default(),
+            run: Arc::default(),
         }
     }
 
@@ -53,6 +55,7 @@ impl Rig {
             effects: &mut self.effects,
             clocks: &mut self.clocks,
             share: Share::new(0, 1),
+            run: &self.run,
         };
         act(&mut self.operator, &mut out, &mut context);
         out
@@ -124,13 +127,13 @@ fn a_run_that_goes_on_in_its_process_makes_every_tick() {
         let mut rig = Rig::new(times(catch_up, 2));
         rig.open(250);
         assert_eq!(rig.look(310).0, [300]);
-        rig.clocks.run.go_on();
+        rig.run.go_on();
         assert_eq!(rig.restart(650), Some(400));
         assert_eq!(rig.look(650), (vec![400, 500, 600], Some(700)));
     }
     // Before the first commit nothing counts yet.
     let mut rig = Rig::new(times(CatchUp::Latest, 2));
-    rig.clocks.run.go_on();
+    rig.run.go_on();
     assert_eq!(rig.open(650), Some(650));
     assert_eq!(rig.look(650), (vec![], Some(700)));
 }
@@ -142,12 +145,12 @@ fn very_many_ticks_come_in_pieces() {
     let (ticks, next) = rig.look(1_000_250);
     assert_eq!((ticks.len(), ticks.last()), (10_000, Some(&1_000_000)));
     assert_eq!(next, Some(1_000_100));
-    assert!(rig.clocks.run.ticks_wait());
+    assert!(rig.run.ticks_wait());
     assert_eq!(
         rig.look(1_000_250),
         (vec![1_000_100, 1_000_200], Some(1_000_300))
     );
-    assert!(!rig.clocks.run.ticks_wait());
+    assert!(!rig.run.ticks_wait());
 }
 
 #[test]
@@ -212,37 +215,37 @@ fn no_tick_is_made_while_calls_have_no_room_and_none_is_lost_by_that() {
     let hand = Hand::new();
     // Two may be under way; a barrier that is late lets in more.
     let mut calls = hand::rig(&hand, 1, 0);
-    calls.clocks.run.hurry(true);
+    calls.run.hurry(true);
     let mut rig = Rig::new(times(CatchUp::Skip, 1000));
-    rig.clocks.run = Arc::clone(&calls.clocks.run);
+    rig.run = Arc::clone(&calls.run);
     rig.open(250);
     assert_eq!(rig.look(300).0, [300]);
     let all = ["a", "b", "c"].map(|key| crate::testing::record(key, key, 1));
     calls.push(all.to_vec()).unwrap();
-    assert!(rig.clocks.run.is_crowded());
+    assert!(rig.run.is_crowded());
     // No cut follows another for that.
     assert_eq!(rig.look(410), (vec![], Some(910)));
     assert_eq!(rig.look(910), (vec![], Some(1410)));
-    assert!(!rig.clocks.run.ticks_wait());
+    assert!(!rig.run.ticks_wait());
     assert_eq!(rig.clocks.mark(CLOCK, stoatflow_core::Task(0)), 300);
     hand.gives("a", "A");
     // One first: who knows what it causes.
     assert_eq!(rig.look(1010), (vec![400], Some(500)));
-    assert!(rig.clocks.run.ticks_wait());
+    assert!(rig.run.ticks_wait());
     assert_eq!(rig.look(1010).0, [500, 600]);
     assert_eq!(rig.look(1010), (vec![700, 800, 900, 1000], Some(1100)));
-    assert!(!rig.clocks.run.ticks_wait());
+    assert!(!rig.run.ticks_wait());
 }
 
 #[test]
 fn what_was_missed_waits_for_room_too() {
     let hand = Hand::new();
     let mut calls = hand::rig(&hand, 1, 0);
-    calls.clocks.run.hurry(true);
+    calls.run.hurry(true);
     let mut rig = Rig::new(times(CatchUp::All, 1000));
     rig.open(250);
     rig.look(300);
-    rig.clocks.run = Arc::clone(&calls.clocks.run);
+    rig.run = Arc::clone(&calls.run);
     let all = ["a", "b", "c"].map(|key| crate::testing::record(key, key, 1));
     calls.push(all.to_vec()).unwrap();
     rig.restart(550);

@@ -166,7 +166,7 @@ fn by_the_machines_clock() {
     assert_eq!(end_at(&mut rig, 10_000), ["0:a=x@0"]);
     rig.clocks.wall = Timestamp(159);
     assert_eq!(end_at(&mut rig, 10_000), [""; 0]);
-    assert_eq!(rig.clocks.run.next_timer(), 160);
+    assert_eq!(rig.run.next_timer(), 160);
     rig.clocks.wall = Timestamp(160);
     assert_eq!(end_at(&mut rig, 10_000), ["0:a=~@160"]);
 }
@@ -184,7 +184,7 @@ fn rows_of_before_the_ttl_get_timers_at_the_start() {
     }
     assert_eq!(timers(&rig), [""; 0]);
     let next = fresh(FORWARDED, false);
-    rig.clocks.run = Arc::new(RunCoordinator::new("app"));
+    rig.run = Arc::new(RunCoordinator::new("app"));
     rig.reopen(next);
     assert_eq!(end_at(&mut rig, 100), [""; 0]);
     assert_eq!(timers(&rig), ["a@160", "b@260"]);
@@ -212,7 +212,7 @@ fn rows_of_a_time_without_the_ttl_get_timers_too() {
             .put(epoch, dirty, &key.clone().into(), row(&key))
             .unwrap();
     }
-    rig.clocks.run = Arc::new(RunCoordinator::new("app"));
+    rig.run = Arc::new(RunCoordinator::new("app"));
     rig.reopen(fresh(FORWARDED, false));
     let mut asked = Vec::new();
     for _ in 0..4 {
@@ -234,7 +234,7 @@ fn a_ttl_that_changes_holds_from_the_next_look() {
         ttl: Ttl::Fixed(1_600),
         ..FORWARDED
     };
-    rig.clocks.run = Arc::new(RunCoordinator::new("app"));
+    rig.run = Arc::new(RunCoordinator::new("app"));
     rig.reopen(fresh(longer, false));
     assert_eq!(end_at(&mut rig, 1_599), [""; 0]);
     assert_eq!(end_at(&mut rig, 1_600), ["0:a=~@1600"]);
@@ -249,7 +249,7 @@ fn a_shorter_ttl_holds_for_all_rows() {
     let mut rig = rig(longer, false);
     rig.push(vec![record("old", "x", 0)]).unwrap();
     end_at(&mut rig, 0);
-    rig.clocks.run = Arc::new(RunCoordinator::new("app"));
+    rig.run = Arc::new(RunCoordinator::new("app"));
     rig.reopen(fresh(FORWARDED, false));
     rig.push(vec![record("new", "x", 100)]).unwrap();
     assert_eq!(end_at(&mut rig, 159), ["0:new=x@100"]);

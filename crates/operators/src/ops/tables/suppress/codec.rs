@@ -115,8 +115,11 @@ impl Codec {
         };
         let old = table_update::old(&record.value);
         let prior = first.map_or(old, |first| &first.prior);
-        // Of the first update both are one object.
-        let before = if first.is_some() { length(old)? } else { 0 };
+        // Where both are equal they are one object.
+        let before = match first {
+            Some(_) if self.bytes(old, record)? != self.bytes(prior, record)? => length(old)?,
+            _ => 0,
+        };
         let topic = self
             .node_context
             .topic_of(&record.origin)

@@ -53,12 +53,9 @@ impl ViewRead {
         }
         let found = match self {
             Self::Store(_) => Vec::new(),
-            Self::Filter { of, .. } | Self::MapValues { of, .. } => {
-                of.look(node_context, asked, as_of, context)?
-            }
-            Self::TransformValues { of, .. } => {
-                of.look(node_context, asked, as_of.whole(), context)?
-            }
+            Self::Filter { of, .. }
+            | Self::MapValues { of, .. }
+            | Self::TransformValues { of, .. } => of.look(node_context, asked, as_of, context)?,
             Self::Join {
                 left,
                 right,

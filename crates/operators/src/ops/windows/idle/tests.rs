@@ -2,7 +2,8 @@
 
 use super::ClosesWhenIdle;
 use crate::testing::record;
-use crate::{Context, Effects, LaneClocks, Operator, Share};
+use crate::{Context, Effects, LaneClocks, Operator, RunCoordinator, Share};
+use std::sync::Arc;
 use stoatflow_core::{ClockId, Epoch, Record, Result, Task, Timestamp};
 use stoatflow_plan::Idle;
 
@@ -35,6 +36,7 @@ struct Rig {
     operator: ClosesWhenIdle,
     clocks: LaneClocks,
     effects: Effects,
+    run: Arc<RunCoordinator>,
 }
 
 impl Rig {
@@ -48,6 +50,7 @@ impl Rig {
             operator: ClosesWhenIdle::new(Box::new(Inner), TIME, spec, None),
             clocks: LaneClocks::new(2, eager),
             effects: Effects::default(),
+            run: Arc::default(),
         }
     }
 
@@ -64,6 +67,7 @@ impl Rig {
             effects: &mut self.effects,
             clocks: &mut self.clocks,
             share: Share::new(0, 1),
+            run: &self.run,
         };
         act(&mut self.operator, &mut out, &mut context);
         out.iter().map(|r| r.timestamp.0).collect()
