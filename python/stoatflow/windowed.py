@@ -46,7 +46,7 @@ class Window(NamedTuple):
         return _EPOCH + timedelta(milliseconds=self.end)
 
     def overlap(self, other: Window) -> bool:
-        """Do two time windows share a moment?
+        """Do two time windows share a moment? Their ends are exclusive.
 
         >>> sf.Window(0, 60_000).overlap(sf.Window(60_000, 120_000))
         False

@@ -270,9 +270,14 @@ class Found:
 
 def config(case: Case) -> dict[str, object]:
     """Give the settings that a vector was recorded with."""
-    interval = case.data["config"]["emit_interval_ms"]
-    # Half of the recorded tables have no name, as Kafka Streams allows.
-    return {"application.id": "golden", "ensure.explicit.naming": False, **dict.fromkeys(EMIT_INTERVALS, interval)}
+    recorded = case.data["config"]
+    return {
+        "application.id": "golden",
+        # Half of the recorded tables have no name, as Kafka Streams allows.
+        "ensure.explicit.naming": False,
+        "statestore.cache.max.bytes": recorded["cache_max_bytes"],
+        **dict.fromkeys(EMIT_INTERVALS, recorded["emit_interval_ms"]),
+    }
 
 
 def windowed(key: Any) -> dict[str, Any]:
