@@ -188,7 +188,7 @@ def test_every_operator_has_its_section() -> None:
 
 
 def test_the_admin_page_names_every_endpoint() -> None:
-    listed = set(re.findall(r'^    \(?\s*"(/[\w/]*)",|^    \("(/[\w/]*)"', _admin_source(), flags=re.MULTILINE))
+    listed = set(re.findall(r'^    \(?\s*"(/[\w/-]*)",|^    \("(/[\w/-]*)"', _admin_source(), flags=re.MULTILINE))
     endpoints = {one or other for one, other in listed}
     page = (ROOT / "docs" / "reference" / "admin.md").read_text("utf-8")
     assert endpoints, "the endpoints were not found in the source: mend this test"

@@ -7,6 +7,7 @@
 mod access;
 mod connections;
 mod control;
+pub mod dead_letters;
 mod debug;
 pub mod drop_log;
 pub mod error_log;
@@ -111,6 +112,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
     (
         "/errors",
         "the last 100 errors, each cause once: count, first and last time, record, traceback",
+    ),
+    (
+        "/dead-letters",
+        "the last 100 dead letters: record, node, exception, payload, headers, traceback; ?limit= and ?before=",
     ),
     (
         "/pause",
@@ -277,6 +282,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/info", get(info))
         .route("/offsets", get(offsets::offsets))
         .route("/errors", get(error_log::errors))
+        .route("/dead-letters", get(dead_letters::dead_letters))
         .route("/pause", post(control::pause))
         .route("/resume", post(control::resume))
         .route("/openapi.json", get(openapi))

@@ -216,10 +216,10 @@ impl CommitRoom {
                 letters,
                 bytes,
             } => {
-                let (group, timeout) = (&self.parts.group, self.parts.timeout);
-                let clock = self.parts.shared.clock.as_ref();
-                let broker = self.parts.broker.as_ref();
-                let records = refetch(broker, group, letters, timeout, clock)?;
+                let (shared, group) = (&self.parts.shared, &self.parts.group);
+                let (broker, timeout) = (self.parts.broker.as_ref(), self.parts.timeout);
+                let records = refetch(broker, group, letters, timeout, shared.clock.as_ref())?;
+                shared.status.dead_letters.sent(epoch, &records);
                 self.take(epoch, records, bytes)?;
             }
             OutboxItem::Cut {

@@ -7,6 +7,7 @@ mod drops;
 pub mod duration_buckets;
 mod readiness;
 
+use crate::admin::dead_letters::DeadLetterLog;
 use crate::admin::drop_log::DropLog;
 use crate::admin::error_log::ErrorLog;
 use crate::admin::function_calls::FunctionCalls;
@@ -22,7 +23,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use stoatflow_core::{Error, Lane, Timestamp};
+use stoatflow_core::{Epoch, Error, Lane, Timestamp};
 use stoatflow_operators::{Foreign, RunCoordinator, current_call::CurrentCall, offload::Occupancy};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Step};
@@ -190,6 +191,8 @@ pub struct Status {
     pub calls: FunctionCalls,
     /// The last errors.
     pub errors: ErrorLog,
+    /// The last dead letters.
+    pub dead_letters: DeadLetterLog,
     /// How often the log says that records are left out.
     pub drop_log: DropLog,
     /// Input records admitted.
@@ -274,6 +277,7 @@ impl Status {
             nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
             calls: FunctionCalls::default(),
             errors: ErrorLog::default(),
+            dead_letters: DeadLetterLog::default(),
             drop_log: DropLog::default(),
             plan,
             records_in: AtomicU64::new(0),
@@ -383,6 +387,7 @@ impl Status {
 
     /// The run restarts: what was in its queues is gone, and so is the error.
     pub fn reset_for_restart(&self) {
+        self.dead_letters.restarted();
         self.in_flight_bytes.store(0, Relaxed);
         self.staged_bytes.store(0, Relaxed);
         for lane in &self.lanes {
@@ -475,6 +480,7 @@ impl Status {
 
     /// A commit is done.
     pub fn committed(&self, commit: CommitStatus) {
+        (self.dead_letters).committed(Epoch(commit.epoch), Timestamp(commit.at_ms));
         self.commits.fetch_add(1, Relaxed);
         self.records_committed.fetch_add(commit.records, Relaxed);
         let mut detail = self.detail.lock();

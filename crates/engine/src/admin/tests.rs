@@ -4,6 +4,7 @@ mod access;
 mod exposition;
 pub(crate) mod fixture;
 mod fuzz;
+mod trouble;
 
 use super::{ENDPOINTS, bind};
 use crate::admin::status::{CommitStatus, RestoreProgress};

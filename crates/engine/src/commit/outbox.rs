@@ -13,7 +13,7 @@ use stoatflow_core::{Epoch, Lane, Offset, StoreId, TopicPartition};
 use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::{KeyRange, Sealed};
 
-/// A dead letter among which there are some whose input records must be fetched again.
+/// A dead letter, whose input record may have to be fetched again.
 #[derive(Debug)]
 pub struct PendingDeadLetter {
     /// The partition and the offset of the input record, if the letter has no body yet.
@@ -34,7 +34,7 @@ pub enum OutboxItem {
         /// Their weight in the admission budget: released when the producer has them.
         bytes: i64,
     },
-    /// Dead letters, some of whose records are to be fetched again.
+    /// Dead letters.
     DeadLetters {
         /// The epoch.
         epoch: Epoch,

@@ -212,19 +212,7 @@ impl LaneRoom {
             weight += weigh(&record);
             letters.push(PendingDeadLetter { missing, record });
         }
-        if letters.iter().all(|letter| letter.missing.is_none()) {
-            let records = letters.into_iter().map(|letter| letter.record).collect();
-            self.send_dead_letters(stage, records, weight);
-            return Ok(());
-        }
-        // All of them together: a letter with its body must not overtake one that waits for its own.
-        let epoch = self.stages[usize::from(stage.0)].epoch;
-        self.shared.admit(weight);
-        self.shared.outbox.push(OutboxItem::DeadLetters {
-            epoch,
-            letters,
-            bytes: weight,
-        });
+        self.send_dead_letters(stage, letters, weight);
         Ok(())
     }
 
@@ -251,21 +239,22 @@ impl LaneRoom {
         }
     }
 
-    /// Sends complete dead letters, if there are any.
+    /// Sends dead letters, if there are any. All of them together: one with its body must not overtake one that waits
+    /// for its own.
     pub(super) fn send_dead_letters(
         &self,
         stage: StageId,
-        records: Vec<ProducerRecord>,
+        letters: Vec<PendingDeadLetter>,
         bytes: i64,
     ) {
-        if records.is_empty() {
+        if letters.is_empty() {
             return;
         }
         let epoch = self.stages[usize::from(stage.0)].epoch;
         self.shared.admit(bytes);
-        self.shared.outbox.push(OutboxItem::Records {
+        self.shared.outbox.push(OutboxItem::DeadLetters {
             epoch,
-            records,
+            letters,
             bytes,
         });
     }

@@ -7,12 +7,13 @@
 
 use super::LaneRoom;
 use super::dead_letters::{weigh, with_body};
+use crate::commit::outbox::PendingDeadLetter;
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Record, Result, StageId};
-use stoatflow_log::{ConsumerRecord, ProducerRecord};
+use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::dropped;
 use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
 
@@ -82,7 +83,7 @@ impl LaneRoom {
         watermark: i64,
     ) {
         let place = self.place(StageId(0));
-        let (mut letters, mut weight): (Vec<ProducerRecord>, i64) = (Vec::new(), 0);
+        let (mut letters, mut weight) = (Vec::new(), 0);
         let mut counts: [Option<(&Verdict, u64)>; 3] = [None; 3];
         for (at, verdict) in said {
             let index = match verdict {
@@ -102,9 +103,12 @@ impl LaneRoom {
                 watermark,
             };
             let letter = self.bare(policy.letter(Arc::clone(to), late, place));
-            let letter = with_body(letter, read);
-            weight += weigh(&letter);
-            letters.push(letter);
+            let record = with_body(letter, read);
+            weight += weigh(&record);
+            letters.push(PendingDeadLetter {
+                missing: None,
+                record,
+            });
         }
         for (verdict, count) in counts.into_iter().flatten() {
             self.count_late(slot, reader, verdict, count);

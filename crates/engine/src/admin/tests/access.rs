@@ -33,6 +33,7 @@ fn with_a_token_only_health_answers_strangers() {
         "/stores",
         "/stores/counts/a",
         "/config",
+        "/dead-letters",
         "/none",
     ] {
         for method in ["GET", "HEAD", "POST", "DELETE"] {

@@ -1,0 +1,143 @@
+//! `/dead-letters`: the last dead letters that this process has written, the newest first.
+//!
+//! Takes what commit sends to topics of dead letters; gives those whose epoch was committed, so that one which comes
+//! again after a failure is shown once. Of a payload only the beginning is kept. Never reads a topic: an application
+//! may write its dead letters without being allowed to read them. `stoatflow dlq` reads the topics.
+
+mod excerpt;
+mod letter;
+#[cfg(test)]
+pub(in crate::admin) mod tests;
+
+use super::problem::Problem;
+use super::{Shared, answer};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use letter::Letter;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use stoatflow_core::{Epoch, Timestamp};
+use stoatflow_log::ProducerRecord;
+
+/// So many letters are kept.
+const KEPT: usize = 100;
+/// Default of `?limit=`.
+const PAGE: usize = 20;
+
+/// Letters that were sent in an epoch which is not committed yet.
+#[derive(Debug, Default)]
+struct Sent {
+    count: u64,
+    /// The last of them.
+    letters: VecDeque<Letter>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    sent: BTreeMap<Epoch, Sent>,
+    /// With their numbers, oldest first.
+    committed: VecDeque<(u64, Letter)>,
+    /// All that were committed.
+    count: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct DeadLetterLog(Mutex<Kept>);
+
+impl DeadLetterLog {
+    /// They are sent in this epoch.
+    pub fn sent(&self, epoch: Epoch, records: &[ProducerRecord]) {
+        // Of a flood only what will be kept is looked at.
+        let last = &records[records.len().saturating_sub(KEPT)..];
+        let letters: Vec<Letter> = last.iter().map(Letter::of).collect();
+        let mut kept = self.0.lock();
+        let sent = kept.sent.entry(epoch).or_default();
+        sent.count += records.len() as u64;
+        sent.letters.extend(letters);
+        let over = sent.letters.len().saturating_sub(KEPT);
+        sent.letters.drain(..over);
+    }
+
+    /// An epoch is committed, and so are its letters.
+    pub fn committed(&self, epoch: Epoch, now: Timestamp) {
+        let mut kept = self.0.lock();
+        let Some(sent) = kept.sent.remove(&epoch) else {
+            return;
+        };
+        kept.count += sent.count;
+        let mut number = kept.count - sent.letters.len() as u64;
+        for mut letter in sent.letters {
+            number += 1;
+            letter.at_ms = now.0;
+            kept.committed.push_back((number, letter));
+        }
+        let over = kept.committed.len().saturating_sub(KEPT);
+        kept.committed.drain(..over);
+    }
+
+    /// The run restarts from its last commit: what was sent since is aborted, and comes again.
+    pub fn restarted(&self) {
+        self.0.lock().sent.clear();
+    }
+
+    /// How many there were, the newest letters before a number, and the number to ask for those before them.
+    fn page(&self, before: Option<u64>, limit: usize) -> (u64, Vec<Value>, Option<u64>) {
+        let kept = self.0.lock();
+        let older = kept.committed.iter().rev();
+        let mut older = older
+            .skip_while(|(number, _)| before.is_some_and(|before| *number >= before))
+            .peekable();
+        let (mut letters, mut last) = (Vec::new(), None);
+        while let Some((number, letter)) = older.next_if(|_| letters.len() < limit) {
+            letters.push(letter.shown(*number));
+            last = Some(*number);
+        }
+        (kept.count, letters, last.filter(|_| older.peek().is_some()))
+    }
+}
+
+/// The query parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    limit: Option<usize>,
+    before: Option<u64>,
+}
+
+/// The endpoint.
+pub(super) async fn dead_letters(
+    State(shared): State<Arc<Shared>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(wanted) = wanted.map_err(|why| wrong(why.body_text()))?;
+    let limit = wanted.limit.unwrap_or(PAGE);
+    if !(1..=KEPT).contains(&limit) {
+        return Err(wrong(format!("limit={limit} is not between 1 and {KEPT}")));
+    }
+    let status = &shared.status;
+    let (count, letters, next) = status.dead_letters.page(wanted.before, limit);
+    let body = json!({
+        "application_id": status.application_id,
+        "at_ms": shared.clock.now().0,
+        "since_ms": shared.opened_at_ms,
+        "topics": status.plan.dead_letter_topics(),
+        "count": count,
+        "kept": KEPT,
+        "letters": letters,
+        "next": next,
+    });
+    Ok(answer(StatusCode::OK, &body))
+}
+
+fn wrong(detail: String) -> Problem {
+    let next_step = format!(
+        "give ?limit= as a number from 1 to {KEPT}, and ?before= as `next` of the page before, or leave them out"
+    );
+    Problem::bad(detail, next_step)
+}

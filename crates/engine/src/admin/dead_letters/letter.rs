@@ -1,0 +1,115 @@
+//! One dead letter, as far as it is kept.
+//!
+//! Takes a record with the headers of our dead letters; gives the input record, where it came from, and what went
+//! wrong.
+
+use super::excerpt::Excerpt;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use stoatflow_core::Header;
+use stoatflow_log::ProducerRecord;
+
+/// Of a key or a value, so many bytes are kept.
+const PAYLOAD: usize = 4_096;
+/// Of a header's value.
+const HEADER: usize = 1_024;
+/// So many headers of a record are kept.
+const HEADERS: usize = 32;
+/// Of a text, so many characters are kept.
+const TEXT: usize = 4_000;
+/// Before the names of headers that say what went wrong.
+const OURS: &str = "__stoatflow.errors.";
+/// The first of them; the record's own stand before it.
+const FIRST: &str = "__stoatflow.errors.application";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Letter {
+    /// When it was committed (wall clock, ms).
+    pub(super) at_ms: i64,
+    /// The topic of dead letters.
+    to: Arc<str>,
+    timestamp: i64,
+    key: Option<Excerpt>,
+    value: Option<Excerpt>,
+    headers: Vec<(Arc<str>, Option<Excerpt>)>,
+    headers_left_out: usize,
+    /// What went wrong: name, without what all begin with, and text.
+    told: Vec<(Arc<str>, String)>,
+}
+
+impl Letter {
+    pub(super) fn of(record: &ProducerRecord) -> Self {
+        let all = record.headers.as_deref().unwrap_or_default();
+        // A record that was a dead letter itself, read and failed again, has the headers of both: the last ones count.
+        let begin = all.iter().rposition(|header| &*header.name == FIRST);
+        let (own, told) = all.split_at(begin.unwrap_or(all.len()));
+        let payload = |bytes: &Option<bytes::Bytes>| Some(Excerpt::of(bytes.as_ref()?, PAYLOAD));
+        let header = |header: &Header| {
+            let value = header.value.as_ref();
+            (
+                Arc::clone(&header.name),
+                value.map(|value| Excerpt::of(value, HEADER)),
+            )
+        };
+        Self {
+            at_ms: 0,
+            to: Arc::clone(&record.topic),
+            timestamp: record.timestamp.0,
+            key: payload(&record.key),
+            value: payload(&record.value),
+            headers: own.iter().take(HEADERS).map(header).collect(),
+            headers_left_out: own.len().saturating_sub(HEADERS),
+            told: told.iter().filter_map(said).collect(),
+        }
+    }
+
+    fn told(&self, name: &str) -> Option<&str> {
+        let found = self.told.iter().find(|(known, _)| &**known == name);
+        found.map(|(_, text)| text.as_str())
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        self.told(name)?.parse().ok()
+    }
+
+    pub(super) fn shown(&self, number: u64) -> Value {
+        let shown = |part: &Option<Excerpt>| part.as_ref().map(Excerpt::shown);
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| json!({ "name": name, "value": shown(value) }));
+        json!({
+            "id": number,
+            "at_ms": self.at_ms,
+            "to": self.to,
+            "topic": self.told("topic"),
+            "partition": self.number("partition"),
+            "offset": self.number("offset"),
+            "timestamp_ms": self.timestamp,
+            "kind": self.told("kind"),
+            "node": self.told("node"),
+            "function": self.told("function"),
+            "exception": self.told("exception"),
+            "message": self.told("message"),
+            "traceback": self.told("traceback"),
+            "attempts": self.number("attempts"),
+            "gone": self.told("gone") == Some("true"),
+            "key": shown(&self.key),
+            "value": shown(&self.value),
+            "headers": headers.collect::<Vec<_>>(),
+            "headers_left_out": self.headers_left_out,
+        })
+    }
+}
+
+/// What a header says of the error.
+fn said(header: &Header) -> Option<(Arc<str>, String)> {
+    let name = header.name.strip_prefix(OURS)?;
+    let value = header.value.as_deref()?;
+    // A character has four bytes at most.
+    let text = String::from_utf8_lossy(&value[..value.len().min(4 * TEXT)]);
+    let text = match text.char_indices().nth(TEXT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into_owned(),
+    };
+    Some((name.into(), text))
+}
