@@ -9,6 +9,7 @@ mod connections;
 mod control;
 pub mod dead_letters;
 mod debug;
+mod doctor;
 pub mod drop_log;
 pub mod error_log;
 pub mod function_calls;
@@ -116,6 +117,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
     (
         "/dead-letters",
         "the last 100 dead letters: record, node, exception, payload, headers, traceback; ?limit= and ?before=",
+    ),
+    (
+        "/doctor",
+        "what is wrong, the most serious first, each with what to do",
     ),
     (
         "/pause",
@@ -283,6 +288,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/offsets", get(offsets::offsets))
         .route("/errors", get(error_log::errors))
         .route("/dead-letters", get(dead_letters::dead_letters))
+        .route("/doctor", get(doctor::doctor))
         .route("/pause", post(control::pause))
         .route("/resume", post(control::resume))
         .route("/openapi.json", get(openapi))

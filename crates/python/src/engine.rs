@@ -176,6 +176,7 @@ impl Engine {
         let application = self.group.as_str();
         py.detach(|| {
             tracing::info!(target: "stoatflow::hint", application, node, function, "{text}");
+            self.engine.status().hint(node, text);
         });
     }
 

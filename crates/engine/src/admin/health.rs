@@ -98,7 +98,7 @@ const fn code(good: bool) -> StatusCode {
 }
 
 /// Why it isn't ready, if it isn't.
-fn unready(shared: &Shared) -> Option<Value> {
+pub(super) fn unready(shared: &Shared) -> Option<Value> {
     let status = &shared.status;
     // Read once, so that reason and state of one answer agree.
     let state = status.state();

@@ -25,6 +25,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+pub(super) use process::files;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
@@ -90,6 +91,12 @@ impl Exposition {
             disk,
             stores,
         }
+    }
+
+    /// Of the file system that holds the state: free bytes, and all.
+    pub(super) async fn state_disk(&self) -> Option<(u64, u64)> {
+        self.disk.look().await;
+        self.disk.last().map(|disk| (disk.free, disk.size))
     }
 
     pub(super) fn text(&self) -> Result<String, fmt::Error> {

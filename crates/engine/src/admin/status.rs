@@ -5,6 +5,7 @@
 
 mod drops;
 pub mod duration_buckets;
+mod hints;
 mod readiness;
 
 use crate::admin::dead_letters::DeadLetterLog;
@@ -16,6 +17,7 @@ use crate::admin::status::duration_buckets::DurationBuckets;
 use crate::commit::commit_failure::CommitFailure;
 use crate::index::state::IndexStatus;
 use crate::lane::hot_keys::HotKeys;
+pub(super) use drops::is_meant;
 use parking_lot::Mutex;
 pub(super) use readiness::REASONS;
 use serde::Serialize;
@@ -233,6 +235,8 @@ pub struct Status {
     pub stalled: AtomicBool,
     /// Monotonic ms of the last progress (a commit, or idle with nothing to do).
     pub progress_ms: AtomicU64,
+    /// By node, what the doctor says of functions that could be expressions.
+    hints: Mutex<Vec<(String, String)>>,
     detail: Mutex<Detail>,
 }
 
@@ -299,6 +303,7 @@ impl Status {
             broker_throttle_ms: AtomicU64::new(0),
             stalled: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
+            hints: Mutex::default(),
             detail: Mutex::new(Detail {
                 state: Lifecycle::Created,
                 history: Vec::new(),

@@ -46,7 +46,7 @@ impl Collector for Process {
                 one(started),
             )?;
         }
-        if let (Some(open), Some(most)) = (open_files(), most_open_files()) {
+        if let Some((open, most)) = files() {
             families.gauge("process_open_fds", "Open file descriptors", one(open))?;
             families.gauge(
                 "process_max_fds",
@@ -71,6 +71,11 @@ fn booted_at() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("btime "))?;
     line.trim().parse().ok()
+}
+
+/// Open file descriptors, and how many may be open.
+pub(in crate::admin) fn files() -> Option<(u64, u64)> {
+    Some((open_files()?, most_open_files()?))
 }
 
 fn open_files() -> Option<u64> {

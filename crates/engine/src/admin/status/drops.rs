@@ -32,7 +32,7 @@ impl Status {
 }
 
 /// Is it what the topology is there for?
-fn is_meant(reason: &str) -> bool {
+pub(in crate::admin) fn is_meant(reason: &str) -> bool {
     matches!(
         reason,
         dropped::DUPLICATE

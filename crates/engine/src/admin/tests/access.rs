@@ -34,6 +34,7 @@ fn with_a_token_only_health_answers_strangers() {
         "/stores/counts/a",
         "/config",
         "/dead-letters",
+        "/doctor",
         "/none",
     ] {
         for method in ["GET", "HEAD", "POST", "DELETE"] {

@@ -322,7 +322,7 @@ impl Port {
     }
 }
 
-pub(super) fn partition(
+pub(crate) fn partition(
     partition: i32,
     committed: i64,
     end: i64,

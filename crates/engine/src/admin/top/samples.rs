@@ -14,14 +14,14 @@ const KEPT: usize = 25;
 
 /// Of a lane.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LaneSample {
+pub(in crate::admin) struct LaneSample {
     pub busy: Duration,
     pub records: u64,
 }
 
 /// Of a partition.
 #[derive(Clone, Debug)]
-pub(super) struct PartitionSample {
+pub(in crate::admin) struct PartitionSample {
     pub topic: String,
     pub partition: i32,
     pub lag: i64,
@@ -29,12 +29,20 @@ pub(super) struct PartitionSample {
 
 /// All counters at one time.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
+pub(in crate::admin) struct Sample {
     /// Monotonic.
     pub at: Duration,
     pub records_in: u64,
+    /// Outputs and changelog records.
+    pub records_sent: u64,
     pub records_committed: u64,
+    pub commits: u64,
+    /// The application's watermark; -1: none.
+    pub watermark: i64,
+    pub throttled: Duration,
     pub lanes: Vec<LaneSample>,
+    /// Records that entered each node.
+    pub nodes: Vec<u64>,
     pub functions: Vec<FunctionCost>,
     pub partitions: Vec<PartitionSample>,
     /// Node, reason, count.
@@ -42,7 +50,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn take(status: &Status, now: Duration) -> Self {
+    pub(in crate::admin) fn take(status: &Status, now: Duration) -> Self {
         let lanes = status.lanes.iter().map(|lane| {
             let since = Duration::from_millis(lane.busy_since_ms.load(Relaxed));
             // The current batch counts too: a function that never returns must not look idle.
@@ -63,8 +71,17 @@ impl Sample {
         Self {
             at: now,
             records_in: status.records_in.load(Relaxed),
+            records_sent: status.records_out.load(Relaxed) + status.changelog_out.load(Relaxed),
             records_committed: status.records_committed.load(Relaxed),
+            commits: status.commits.load(Relaxed),
+            watermark: status.watermark.load(Relaxed),
+            throttled: Duration::from_millis(status.broker_throttle_ms.load(Relaxed)),
             lanes: lanes.collect(),
+            nodes: status
+                .nodes
+                .iter()
+                .map(|count| count.load(Relaxed))
+                .collect(),
             functions: status.calls.spent(),
             partitions: partitions.collect(),
             drops: status.drops(),
@@ -87,7 +104,7 @@ impl Samples {
     }
 
     /// The newest one that is at least so old, else the oldest.
-    pub(super) fn before(&self, now: Duration, age: Duration) -> Option<Sample> {
+    pub(in crate::admin) fn before(&self, now: Duration, age: Duration) -> Option<Sample> {
         let kept = self.0.lock();
         let old_enough = kept.iter().rev().find(|s| s.at + age <= now);
         old_enough.or_else(|| kept.front()).cloned()

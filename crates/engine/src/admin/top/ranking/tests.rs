@@ -9,8 +9,13 @@ fn sample(at: u64) -> Sample {
     Sample {
         at: Duration::from_secs(at),
         records_in: 0,
+        records_sent: 0,
         records_committed: 0,
+        commits: 0,
+        watermark: -1,
+        throttled: Duration::ZERO,
         lanes: vec![LaneSample::default(); 3],
+        nodes: Vec::new(),
         functions: Vec::new(),
         partitions: Vec::new(),
         drops: Vec::new(),
