@@ -1,4 +1,4 @@
-"""The tables of what an application counts, read from the engine's source: why records are dropped, and metrics.
+"""The tables of what an application counts, read from the engine's source: drops, metrics, names of Kafka Streams.
 
 Takes the Rust files that define them. Gives names with their texts. `reference.py` writes them into the package, for
 `stoatflow explain`, and into the page of metrics; a test compares them with what a running application gives.
@@ -16,6 +16,8 @@ HANDLED = re.compile(r'\(Self::(\w+), (true|false)\) => "(\w+)"')
 FAMILY = re.compile(r'\.(counter|gauge|durations|encode_descriptor)\(\s*"(\w+)",\s*"([^"]+)"')
 TYPES = {"durations": "histogram", "encode_descriptor": "info"}
 ENDINGS = {"counter": "_total", "info": "_info"}
+SAME = re.compile(r'same\(\s*"(\w+)",\s*(\w+),\s*"([^"]+)",\s*"([^"]+)",?\s*\)')
+CONTINUED = re.compile(r"\\\n\s*")
 
 
 def drops() -> list[tuple[str, str]]:
@@ -38,3 +40,20 @@ def metrics() -> list[tuple[str, str, str]]:
             kind = TYPES.get(call, call)
             found.append((f"{prefix}{name}{ENDINGS.get(kind, '')}", kind, text))
     return sorted(found)
+
+
+def kafka_streams() -> list[tuple[str, str, str, str]]:
+    """Return the names of Kafka Streams that `/metrics` gives: with type, our names, and what it is here."""
+    source = (ADMIN / "metrics" / "kafka_streams" / "names.rs").read_text("utf-8")
+    return [(name, kind.lower(), ours, CONTINUED.sub("", text)) for name, kind, ours, text in SAME.findall(source)]
+
+
+def no_counterpart() -> list[tuple[str, list[str]]]:
+    """Return the names that it doesn't give, by the reason."""
+    groups: list[tuple[str, list[str]]] = []
+    for line in (Path(__file__).parent / "no_counterpart.txt").read_text("utf-8").splitlines():
+        if line.startswith("  "):
+            groups[-1][1].append(line.strip())
+        elif line and not line.startswith("#"):
+            groups.append((line, []))
+    return groups

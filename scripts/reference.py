@@ -169,8 +169,52 @@ def metrics_page() -> str:
             "|---|---|---|",
             *(f"| `{name}` | {kind} | {_cell(text)} |" for name, kind, text in measured.metrics()),
             "",
+            *_kafka_streams(),
         ]
     )
+
+
+def _kafka_streams() -> list[str]:
+    """Give the metrics of Kafka Streams: those that mean the same here, and the others with the reason."""
+    return [
+        "## Names of Kafka Streams",
+        "",
+        "`/metrics?names=kafka-streams` gives what means the same in Kafka Streams 4.1, and nothing else, under the",
+        "names that the JMX exporter of Prometheus makes of its metrics, for",
+        "[dashboards that are there](../guide/monitoring.md#dashboards-of-kafka-streams). `client_id` is",
+        "`application.id`; `thread_id` is a lane, or the thread that commits; there are no tasks, so nothing has a",
+        "`task_id`. Rates and latencies are of the last minute, latencies of the last 64 commits at most.",
+        "",
+        "| name | type | here | what it is |",
+        "|---|---|---|---|",
+        *(
+            f"| `{name}` | {kind} | {_ours(ours)} | {_cell(text)} |"
+            for name, kind, ours, text in measured.kafka_streams()
+        ),
+        "",
+        "Not given, because nothing here means the same:",
+        "",
+        "| name | why |",
+        "|---|---|",
+        *(f"| {_shortened(names)} | {_cell(reason)} |" for reason, names in measured.no_counterpart()),
+        "",
+        "Of the clients within (`kafka.consumer`, `kafka.producer`, `kafka.admin.client`) there are those above only:",
+        "the others are about Java's clients.",
+        "",
+    ]
+
+
+def _ours(names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names.split(", "))
+
+
+def _shortened(names: list[str]) -> str:
+    """Give names of one reason; each kind of Kafka Streams' metrics is named once."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        kind, _, rest = name.partition("_metrics_")
+        groups.setdefault(f"{kind}_metrics_", []).append(rest)
+    return "; ".join(f"`{kind}`: " + ", ".join(f"`{rest}`" for rest in rests) for kind, rests in groups.items())
 
 
 def decisions_page() -> str:

@@ -22,8 +22,8 @@ from topics import KafkaTopics
 from stoatflow import StoatFlow
 
 ENDPOINTS = (
-    "/health/live", "/health/ready", "/metrics", "/topology", "/state", "/watermarks", "/debug/threads",
-    "/debug/barriers", "/config", "/info", "/",
+    "/health/live", "/health/ready", "/metrics", "/metrics?names=kafka-streams", "/topology", "/state", "/watermarks",
+    "/debug/threads", "/debug/barriers", "/config", "/info", "/dead-letters", "/doctor", "/",
 )  # fmt: skip
 
 BUSY = """

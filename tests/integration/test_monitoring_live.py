@@ -34,6 +34,7 @@ import stoatflow as sf
 pytestmark = pytest.mark.xdist_group("monitoring")
 
 SPAN = "2s"
+THEIR_NAMES = "kafka-streams-names"
 RECORDED = "application:stoatflow_dropped_records:increase10m"
 # Depends on the machine that runs the test.
 DISK = "StoatFlowStateDiskNearlyFull"
@@ -84,6 +85,8 @@ def configuration(folder: Path, target: str) -> Path:
     config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
     (folder / config["scrape_configs"][0]["authorization"]["credentials_file"]).write_text(TOKEN, "utf-8")
     (folder / "alerts.yml").write_text(hurried((MONITORING / "alerts.yml").read_text("utf-8"), SPAN, "500ms"), "utf-8")
+    theirs = {**config["scrape_configs"][0], "job_name": THEIR_NAMES, "params": {"names": ["kafka-streams"]}}
+    config["scrape_configs"].append(theirs)
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config), "utf-8")
     return path
@@ -156,6 +159,25 @@ def test_the_budget_is_told(watching: Watching) -> None:
         return float(row["value"][1])
 
     assert 4096 <= now("budget") <= now("max") == 16 << 20
+
+
+def test_a_second_job_has_the_names_of_kafka_streams(watching: Watching) -> None:
+    wanted = {
+        "kafka_streams_stream_thread_metrics_process_rate": "sum",
+        "kafka_streams_stream_task_metrics_dropped_records_total": "sum",
+        "kafka_streams_stream_processor_node_metrics_process_total": "sum",
+        "kafka_streams_stream_metrics_client_state": "max",
+    }
+    empty: list[str] = []
+
+    def is_all_there() -> bool:
+        job = f'{{job="{THEIR_NAMES}"}}'
+        empty[:] = [name for name, of in wanted.items() if not watching.prometheus.query(f"{of}({name}{job}) > 0")]
+        return not empty
+
+    until(is_all_there, lambda: empty)
+    ours = watching.prometheus.query(f'{{__name__=~"stoatflow_.+", job="{THEIR_NAMES}"}}')
+    assert ours == [], "they would be there twice"
 
 
 def _scraped(text: str) -> set[str]:

@@ -78,7 +78,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
         "/health/ready",
         "200 while records are processed, else 503 with the reason",
     ),
-    ("/metrics", "all numbers, as OpenMetrics text"),
+    (
+        "/metrics",
+        "all numbers, as OpenMetrics text; ?names=kafka-streams gives those that Kafka Streams has, under its names",
+    ),
     (
         "/topology",
         "nodes, edges, stages and stores with counts; ?format=text gives describe()",

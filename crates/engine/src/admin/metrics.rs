@@ -6,26 +6,26 @@
 mod background;
 mod disk;
 mod families;
+mod kafka_streams;
 mod partitions;
 mod plain_text;
 mod process;
+mod scrape;
 mod stores;
 
-use super::{AdminOptions, Shared};
+use super::AdminOptions;
 use crate::admin::function_calls::FunctionCost;
 use crate::admin::metrics::disk::StateDisk;
 use crate::admin::metrics::families::{Families, Labels, in_seconds, one, seconds};
 use crate::admin::metrics::process::Process;
 use crate::admin::metrics::stores::StoreFigures;
 use crate::admin::status::{REASONS, Status};
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+pub(super) use process::files;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-pub(super) use process::files;
+pub(super) use scrape::metrics;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
@@ -35,24 +35,6 @@ use std::time::Duration;
 use stoatflow_core::Clock;
 use stoatflow_operators::offload::Occupancy;
 use stoatflow_protocol::Lifecycle;
-
-/// The content type that scrapers request.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// The answer to a scraper.
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    shared.metrics.disk.look().await;
-    shared.metrics.stores.look(&shared.target).await;
-    match shared.metrics.text() {
-        Ok(body) if plain_text::is_wanted(&headers) => (
-            [(header::CONTENT_TYPE, plain_text::CONTENT_TYPE)],
-            plain_text::of(&body),
-        )
-            .into_response(),
-        Ok(body) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
-}
 
 /// What scrapers get.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ mod access;
 mod exposition;
 pub(crate) mod fixture;
 mod fuzz;
+mod kafka_streams;
 mod trouble;
 
 use super::{ENDPOINTS, bind};

@@ -29,6 +29,12 @@ impl StoreFigures {
         self.0.ask(find).await;
     }
 
+    /// The stores of RocksDB, unless all are in memory.
+    pub(super) fn on_disk(&self) -> Vec<(String, StoreSize)> {
+        let found = self.0.last().filter(|found| found.database.is_some());
+        found.map(|found| found.sizes).unwrap_or_default()
+    }
+
     /// Nothing where nothing runs.
     pub(super) fn encode(&self, families: &mut Families<'_>) -> fmt::Result {
         let found = self.0.last();

@@ -1,0 +1,64 @@
+//! `/metrics`: in the format that a scraper asks for, and under the names that it asks for.
+//!
+//! Names are a parameter and no setting: another dashboard needs no restart, and two scrape jobs may ask for both.
+
+use super::{kafka_streams, plain_text};
+use crate::admin::Shared;
+use crate::admin::problem::Problem;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// The content type that scrapers request.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Whose names metrics have.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Names {
+    #[default]
+    Stoatflow,
+    KafkaStreams,
+}
+
+/// The query parameters. Others are ignored: Prometheus lets users add some.
+#[derive(Debug, Deserialize)]
+pub(in crate::admin) struct Wanted {
+    #[serde(default)]
+    names: Names,
+}
+
+/// The answer to a scraper.
+pub(in crate::admin) async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let names = match wanted {
+        Ok(Query(wanted)) => wanted.names,
+        Err(why) => {
+            let next_step = "give ?names=stoatflow or ?names=kafka-streams, or leave it out";
+            return Problem::bad(why.body_text(), next_step).into_response();
+        }
+    };
+    shared.metrics.stores.look(&shared.target).await;
+    let text = match names {
+        Names::Stoatflow => {
+            shared.metrics.disk.look().await;
+            shared.metrics.text()
+        }
+        Names::KafkaStreams => kafka_streams::text(&shared),
+    };
+    match text {
+        Ok(body) if plain_text::is_wanted(&headers) => (
+            [(header::CONTENT_TYPE, plain_text::CONTENT_TYPE)],
+            plain_text::of(&body),
+        )
+            .into_response(),
+        Ok(body) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
