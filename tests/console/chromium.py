@@ -109,6 +109,18 @@ class Page:
         at = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{at}.value = {json.dumps(text)}; {at}.dispatchEvent(new Event('input', {{ bubbles: true }}))")
 
+    def press(self, key: str) -> None:
+        """Press a key, as on a keyboard."""
+        codes = {"Enter": 13, "Tab": 9}
+        keys = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+        text = {"text": "\r"} if key == "Enter" else {}
+        self._call("Input.dispatchKeyEvent", {"type": "keyDown", **keys, **text})
+        self._call("Input.dispatchKeyEvent", {"type": "keyUp", **keys})
+
+    def prefer_dark(self) -> None:
+        """Say that dark colours are wanted."""
+        self._call("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+
     def picture(self, path: Path) -> None:
         """Keep what it looks like."""
         shot = self._call("Page.captureScreenshot", {"format": "png"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import stoatflow as sf
 from at_once import until
 from console.chromium import Page
 
-VIEWS = ["overview", "busy", "stores/last-order", "errors", "settings"]
+VIEWS = ["overview", "busy", "stores/last-order", "errors", "dead-letters", "doctor", "settings"]
 EVIL = "<img src=x onerror=alert(1)>"
 PICTURES = os.environ.get("STOATFLOW_TEST_PICTURES")
 """A folder for what the views look like."""
@@ -144,6 +145,85 @@ def test_an_open_traceback_stays_open(page: Page, app: sf.StoatFlow) -> None:
     assert page.run("document.querySelector('#errors details').open")
     assert "in price" in page.text("#errors pre")
     assert "stoatflow explain processing_dead_letter" in page.text("#errors")
+
+
+def test_dead_letters_are_listed_with_their_records(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "dead-letters")
+    page.until("document.querySelectorAll('#letters .letter').length >= 20")
+    first = page.text("#letters .letter")
+    assert first.startswith("ValueError")
+    assert re.search(r"from orders-\d, offset \d+", first)
+    assert "to bad" in first
+    assert "node price" in first
+    assert "no price for" in first
+    page.click("#letters .letter summary")
+    shown = page.text("#letters .letter .payload:nth-of-type(2)")
+    # The payload was JSON on one line.
+    assert re.search(r'value\s*\d+ bytes\s*\{\s*"n": \d+,', shown), shown
+    assert EVIL in shown
+    assert page.run("document.images.length") == 0
+    page.click("#letters .letter details:last-of-type summary")
+    assert "in price" in page.text("#letters .letter details:last-of-type pre")
+
+
+def test_older_letters_come_when_they_are_asked_for_and_what_is_open_stays(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "dead-letters")
+    page.until("document.querySelectorAll('#letters .letter').length >= 20")
+    page.click("#letters .letter summary")
+    opened = page.run("document.querySelector('#letters details[open]').parentNode.dataset.id")
+    page.click("#letters-more")
+    page.until("document.querySelectorAll('#letters .letter').length >= 40")
+    ids = "[...document.querySelectorAll('#letters .letter')].map(l => Number(l.dataset.id))"
+    assert page.run(ids) == sorted(page.run(ids), reverse=True)
+    # One second brings ten failing records: a new one stands before it soon.
+    page.until(f"{ids}[0] > {opened}")
+    assert page.run("document.querySelector('#letters details[open]').parentNode.dataset.id") == opened
+    assert "the last 100 can be seen here; all are in: bad" in page.text("#letters-note")
+
+
+def test_findings_come_with_what_to_do(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "doctor")
+    page.until("document.querySelector('#findings').innerText.includes('topic of dead letters')")
+    said = page.text("#findings")
+    assert "Next: see them in /dead-letters" in said
+    order = ["critical", "warning", "info"]
+    found = page.run("[...document.querySelectorAll('#findings .badge')].map(b => b.textContent)")
+    assert found == sorted(found, key=order.index)
+    assert int(page.text("#doctor-count")) == sum(severity != "info" for severity in found)
+    assert "It looked at" in page.text("#doctor-looked")
+    page.run("[...document.querySelectorAll('#findings a')].find(a => a.hash === '#dead-letters').click()")
+    page.until("!document.querySelector('#view-dead-letters').hidden")
+
+
+def test_it_says_that_there_is_nothing_and_when_it_looked(page: Page, tmp_path: Path) -> None:
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("orders", "out", "bad"):
+            broker.create_topic(topic)
+        settings = sf.Settings({"application.id": "idle", "state.dir": str(tmp_path / "state")}, environ={})
+        with sf.StoatFlow(topology(), settings, broker=broker) as running:
+            show(page, running, "dead-letters")
+            page.until("document.querySelector('#letters-none').innerText.includes('No dead letter was written since')")
+            assert "Those from before are in: bad" in page.text("#letters-none")
+            page.run("location.hash = 'doctor'")
+            page.until("document.querySelector('#doctor-looked').innerText.includes('It looked at')")
+            # Of the machine that the test runs on.
+            full = page.run("document.querySelector('#findings').innerText.includes('state.dir')")
+            assert full or re.fullmatch(r"Nothing was found. It looked at [\d:]+\.", page.text("#doctor-looked"))
+
+
+def test_the_dark_colours_and_the_keyboard_reach_the_letters(page: Page, app: sf.StoatFlow) -> None:
+    page.prefer_dark()
+    show(page, app, "dead-letters")
+    page.until("document.querySelectorAll('#letters .letter').length >= 20")
+    page.run("document.querySelector('#letters summary').focus()")
+    page.press("Enter")
+    assert page.run("document.querySelector('#letters details').open")
+    page.press("Tab")
+    assert page.run("document.activeElement.matches('#letters .payload pre')")
+    ink, ground = "getComputedStyle(document.querySelector('#letters pre'))", "background-color"
+    brightness = "c => c.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0)"
+    light = page.run(f"({brightness})({ink}.color) - ({brightness})({ink}['{ground}'])")
+    assert light > 300, "light signs on a dark ground"
 
 
 def test_what_is_busy_is_listed(page: Page, app: sf.StoatFlow) -> None:

@@ -57,6 +57,11 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
     include_str!("admin/console/page.html")
         .replace("/*style*/", include_str!("admin/console/style.css"))
         .replace("/*overview*/", include_str!("admin/console/overview.js"))
+        .replace(
+            "/*dead_letters*/",
+            include_str!("admin/console/dead_letters.js"),
+        )
+        .replace("/*doctor*/", include_str!("admin/console/doctor.js"))
         .replace("/*views*/", include_str!("admin/console/views.js"))
 });
 

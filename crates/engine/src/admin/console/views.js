@@ -1,6 +1,6 @@
 
-// ---- views: busy, stores, errors, settings; each asks only while it is shown -------------------------------
-const VIEWS = ["overview", "busy", "stores", "errors", "settings"];
+// ---- views: each asks only while it is shown ------------------------------------------------------------------
+const VIEWS = ["overview", "busy", "stores", "errors", "dead-letters", "doctor", "settings"];
 const place = () => {
   const [name, ...rest] = location.hash.slice(1).split("/");
   return VIEWS.includes(name) ? { name, rest: decodeURIComponent(rest.join("/")) } : { name: "overview", rest: "" };
@@ -152,6 +152,8 @@ $("settings-ask").addEventListener("submit", event => event.preventDefault());
 const LOOKS = {
   busy: async () => busy(await get("/top")),
   errors: async () => errors(await get("/errors")),
+  "dead-letters": async () => deadLetters(await get("/dead-letters")),
+  doctor: async () => doctor(await get("/doctor")),
 };
 function turn() {
   const { name, rest } = place();
@@ -165,5 +167,5 @@ function turn() {
 }
 addEventListener("hashchange", turn);
 turn();
-// The number of errors is shown in every view.
-setInterval(() => { const name = place().name; for (const look of new Set([LOOKS[name], LOOKS.errors])) look?.().catch(() => {}); }, 2000);
+// How many errors and findings there are is shown in every view.
+setInterval(() => { const name = place().name; for (const look of new Set([LOOKS[name], LOOKS.errors, LOOKS.doctor])) look?.().catch(() => {}); }, 2000);
