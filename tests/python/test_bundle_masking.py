@@ -121,6 +121,20 @@ ERROR = {
 }  # fmt: skip
 
 
+LETTER = {
+    **ERROR, "key": {"content": "ann"}, "value": {"content": "ann"}, "headers": [{"name": "ann", "value": None}],
+    "headers_left_out": 2,
+}  # fmt: skip
+
+
+def test_letters_and_findings_keep_where_and_what() -> None:
+    (shown,) = without_data("dead-letters", {"letters": [LETTER]})["letters"]
+    assert shown["traceback"].splitlines()[1] == '  File "/srv/app.py", line 3, in f'
+    assert (shown["exception"], shown["offset"], shown["headers_left_out"]) == ("ValueError", 3, 2)
+    lag = {"code": "lag_grows", "message": "9 records wait", "next_step": "see /top"}
+    assert without_data("findings", {"findings": [lag]})["findings"] == [lag]
+
+
 def test_errors_keep_where_they_happened() -> None:
     (shown,) = without_data("errors", {"errors": [ERROR]})["errors"]
     assert "ann" not in json.dumps(shown)
@@ -140,6 +154,8 @@ def test_errors_keep_where_they_happened() -> None:
         ("barriers", {"failed": {"epoch": 3, "error": "ann"}}),
         ("topology", {"functions": [{"oldest_call": {"key": "ann", "for_ms": 3}}], "hot_keys": {"ann": 3}}),
         ("threads", {"lanes": [{"hot_keys": [["ann", 5]]}]}),
+        ("dead-letters", {"count": 1, "letters": [LETTER]}),
+        ("findings", {"at_ms": 1, "findings": [{"code": "failed", "message": "it raised X: ann"}]}),
     ],
 )
 def test_answers_keep_no_data(part: str, answer: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ PATHS = {
     "info": "/info", "state": "/state", "health-live": "/health/live", "health-ready": "/health/ready",
     "threads": "/debug/threads", "barriers": "/debug/barriers", "offsets": "/offsets", "errors": "/errors",
     "watermarks": "/watermarks", "config": "/config", "top": "/top", "topology": "/topology", "stores": "/stores",
+    "dead-letters": "/dead-letters", "findings": "/doctor",
 }  # fmt: skip
 METRICS = "/metrics"
 _DESCRIPTION = "/openapi.json"

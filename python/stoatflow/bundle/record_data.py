@@ -30,8 +30,9 @@ _LABEL = re.compile(r'\b((?:\w+_)?(?:key|value))="(?:[^"\\]|\\.)*"')
 
 def without_data(part: str, answer: Any) -> Any:
     """Give an answer of the admin port without what comes from records; `part` is its name in the archive."""
-    if part == "errors":
-        return {**answer, "errors": [_error(each) for each in answer.get("errors", ())]}
+    if part in _LISTS:
+        name, show = _LISTS[part]
+        return {**answer, name: [show(each) for each in answer.get(name, ())]}
     if part in {"state", "health-live", "health-ready"}:
         return _of_state(answer)
     if part == "barriers" and answer.get("failed"):
@@ -61,6 +62,22 @@ def _error(error: dict[str, Any]) -> dict[str, Any]:
     if error.get("traceback"):
         kept["traceback"] = _places(error["traceback"])
     return kept
+
+
+def _letter(letter: dict[str, Any]) -> dict[str, Any]:
+    kept = {**letter, **dict.fromkeys(("key", "value", "headers", "message"), LEFT_OUT)}
+    if letter.get("traceback"):
+        kept["traceback"] = _places(letter["traceback"])
+    return kept
+
+
+def _finding(finding: dict[str, Any]) -> dict[str, Any]:
+    # The only one that quotes an error.
+    return {**finding, "message": LEFT_OUT} if finding.get("code") == "failed" else finding
+
+
+# By part, what it lists.
+_LISTS = {"errors": ("errors", _error), "dead-letters": ("letters", _letter), "findings": ("findings", _finding)}
 
 
 def _of_state(answer: dict[str, Any]) -> dict[str, Any]:
