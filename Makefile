@@ -123,15 +123,6 @@ soak: ## steady work with kills: memory, file handles and threads stay bounded (
 	@scripts/wheel.sh
 	@$(VENV)/bin/python tests/integration/chaos/soak.py $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
-soak-commits: ## a commit every 7 ms, with kills: transactional ids use up their epochs (MINUTES=30)
-	@scripts/setup.sh java maven build dev
-	@scripts/rocksdb.sh
-	@scripts/wheel.sh
-	@$(VENV)/bin/python tests/integration/chaos/commits.py --minutes $(MINUTES) $(ARGS)
-
-miri: rocksdb ## what lanes share and what is lent to Python, with every access to memory checked (installs a nightly Rust)
-	@scripts/miri.sh
-
 versus: ## seven jobs on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
 	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh

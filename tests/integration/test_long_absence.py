@@ -137,7 +137,7 @@ def test_a_topic_made_anew_while_it_was_away_is_refused(
 
 
 def test_a_changelog_with_other_partitions_is_refused(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """Its next rows of a key would be in another partition than the older ones, which a restore reads beside each other."""
+    """Its next rows of a key would be in another partition than the older ones; a restore reads both at once."""
     changelog = f"{name}-counts-changelog"
     for topic in (f"{name}-in", f"{name}-out"):
         kafka.create(topic)

@@ -1,8 +1,8 @@
 """Each recorded topology with record caching, which is the default of both: the engine must do what Kafka Streams does.
 
-The vectors are recorded without a cache, to have every update. With one, both commit after each input, and what is held
-until then comes out: the last update of a key, with its headers. Kafka Streams' test driver commits too after each record
-that comes through an internal topic; of these updates too the last one of each key is compared.
+The vectors are recorded without a cache, to have every update. With one, both commit after each input, and what is
+held until then comes out: the last update of a key, with its headers. Kafka Streams' test driver commits too after each
+record that comes through an internal topic; of these updates too the last one of each key is compared.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ from oracle.test_new_inputs import ROUNDS, SEED, Mixer, topologies
 
 CACHE = 10 * 1024 * 1024
 Records = list[dict[str, Any]]
+
+
+DIFFERS = {
+    "tt_self_join": "what two tables told in one commit is joined once (docs/adr/0007, 11)",
+    "session_reduce_no_grace": "rows beyond the retention are found until the cache is written (docs/adr/0007, 24)",
+    "on_window_close_default_retention": "the same",
+}
+"""Each may only leave."""
 
 
 def last_of_each(records: Records) -> Records:
@@ -56,7 +64,7 @@ def engine_does_cached(case: Case, wanted: dict[str, Any]) -> None:
         same_rows(found["stores"][name], rows, name)
 
 
-@pytest.mark.parametrize(("case", "recorded"), list(topologies()))
+@pytest.mark.parametrize(("case", "recorded"), [one for one in topologies() if one.id not in DIFFERS])
 def test_a_recorded_topology_does_the_same_with_a_cache(
     case: Case, recorded: list[dict[str, Any]], oracle: Oracle
 ) -> None:

@@ -1,7 +1,7 @@
 //! A mutable borrow that is lent to code which can't hold one: an object of another language, while it is called.
 //!
-//! Takes a pointer for the length of a call; gives the host to whoever asks in that call, on that thread, one at a time.
-//! Everybody else is refused. Knows nothing of what it lends.
+//! Takes a pointer for the length of a call; gives the host to whoever asks in that call, on that thread, one at a
+//! time. Everybody else is refused. Knows nothing of what it lends.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Who gets the host, and who is refused. `make miri` runs these with every access checked.
+//! Who gets the host, and who is refused.
 
 use super::{Lent, Refused};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `["position","orders",3]` | `{"offset":12,"metadata":"st=1732646400000"}` |
 //! | `["topic","orders"]` | `{"id":"N0fP..."}`: id of a source or changelog topic, to detect that it was recreated |
-//! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4],"partitions":4}`: to detect lost records and other partitions |
+//! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4],"partitions":4}`: to detect lost records |
 //! | `["format","app-counts-changelog"]` | `{"format":"key-value:string:int64"}`: of its rows |
 //! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
 //!
