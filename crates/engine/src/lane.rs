@@ -210,6 +210,7 @@ impl LaneRoom {
         }
         view.rows = timing.store.map(|store| (store, timing.keys.clone()));
         view.merge(&timing.initial);
+        view = view.continuing(timing.before.as_ref());
         let views = if alone && !timing.by_watermark || timing.store.is_none() {
             1
         } else {
@@ -222,8 +223,8 @@ impl LaneRoom {
         Self {
             views: views.collect(),
             meeting: Rendezvous::new(lane_count, plan.stages.len()),
-            known: timing.initial.clone(),
-            kept: timing.initial.clone(),
+            known: timing.committed().clone(),
+            kept: timing.committed().clone(),
             dropped_to: vec![None; plan.stores.len()],
             next_punctuation: vec![None; plan.stages.len()],
             watermark: timing.watermark,
@@ -354,6 +355,7 @@ impl LaneRoom {
 
     fn open_all(&mut self) -> Result<()> {
         self.opened = Opened::All;
+        self.known.clone_from(&self.timing.initial);
         let lane = self.id;
         self.set_wall(self.shared.clock.now());
         for stage in 0..self.stages.len() {

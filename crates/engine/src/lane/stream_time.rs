@@ -4,6 +4,7 @@
 //! internal store `clocks`. Clocks are moved by operators, in their lane's view.
 
 pub mod groups;
+mod spread;
 mod whole_tasks;
 
 use crate::intake::source_partitions::SourcePartitions;
@@ -51,8 +52,10 @@ pub struct Timing {
     /// By node: does it get only records of scheduled sources, or answers to an offload? Those
     /// don't tell how far event time has come.
     pub by_clock: Vec<bool>,
-    /// The times committed last, by clock.
+    /// The times that the run begins with, by clock: those committed last, in the tasks that there are now.
     pub initial: Times,
+    /// The times committed last, if there were other tasks.
+    pub before: Option<Arc<Times>>,
     /// Which records move which clock.
     pub groups: Groups,
     /// By stage: the rule of each clock.
@@ -119,6 +122,7 @@ impl Timing {
             application,
             by_clock: plan.by_clock(),
             initial: vec![Vec::new(); plan.clocks.len()],
+            before: None,
             groups: Groups::new(plan),
             rules: Vec::new(),
             tasks: Vec::new(),
@@ -169,6 +173,7 @@ impl Timing {
     pub fn divide(&mut self, plan: &PhysicalPlan, slots: &SourcePartitions, alone: bool) {
         let tasks = Tasks::new(plan, slots);
         self.rules = self.groups.rules(plan, &tasks, alone);
+        self.spread(plan);
         let timed = timed_below(plan);
         // Where nothing below needs time, no task is needed, which saves the murmur2 hash of each
         // key.
@@ -205,6 +210,12 @@ impl Timing {
             }
             shared.request_watermark(time.newest);
         }
+    }
+
+    /// The times that are in the store when the run begins.
+    #[must_use]
+    pub fn committed(&self) -> &Times {
+        self.before.as_deref().unwrap_or(&self.initial)
     }
 
     /// Reads the committed times. Call before the store is used otherwise.

@@ -15,6 +15,7 @@
 //! and an operator's clock is raised to it just before its `advance`, when its parents have given what was
 //! due by it. What the newest record is stays known all the same, for windows that close on quiet topics.
 
+mod before;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,9 @@ pub type Times = Vec<Vec<Time>>;
 
 /// Takes the later of both, each.
 pub fn merge_times(into: &mut Times, other: &Times) {
+    if into.len() < other.len() {
+        into.resize(other.len(), Vec::new());
+    }
     for (own, other) in into.iter_mut().zip(other) {
         if own.len() < other.len() {
             own.resize(other.len(), Time::NONE);
@@ -103,6 +107,8 @@ pub struct ClockRule {
 #[derive(Clone, Debug)]
 pub struct LaneClocks {
     times: Times,
+    /// The times committed last, if there were other tasks.
+    before: Option<Arc<Times>>,
     rules: Vec<ClockRule>,
     /// What all lanes know of the tick at hand, by group and task, and how much of it each clock has passed.
     steps: Option<Arc<Steps>>,
@@ -137,6 +143,7 @@ impl LaneClocks {
     pub fn new(clocks: usize, alone: bool) -> Self {
         Self {
             times: vec![Vec::new(); clocks],
+            before: None,
             rules: vec![ClockRule::default(); clocks],
             steps: None,
             passed: vec![Vec::new(); clocks],

@@ -11,7 +11,7 @@
 mod tests;
 
 use crate::support::time_index::TimeIndex;
-use crate::{Context, LaneClocks, LaneStore};
+use crate::{Context, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -253,10 +253,19 @@ impl Tasks {
         self.known.get(&time_key(time, place)).copied()
     }
 
-    /// Of this one.
-    pub fn of(&self, clocks: &LaneClocks, at: (i64, &[u8]), affinity: &[u8]) -> Task {
-        let by_key = || clocks.task(clocks.task_of(self.clock, affinity));
-        self.known(at).unwrap_or_else(by_key)
+    /// Of this one, which waits there from now on. It stays in its partition: where its key says another one since
+    /// there are more of them, it gets a row.
+    pub fn of(&self, context: &mut Context<'_>, at: (i64, &[u8]), affinity: &[u8]) -> Result<Task> {
+        if let Some(task) = self.known(at) {
+            return Ok(task);
+        }
+        let clocks = &context.clocks;
+        if !clocks.is_apart(self.clock) {
+            return Ok(clocks.task(clocks.task_of(self.clock, affinity)));
+        }
+        let task = clocks.task_before(self.clock, affinity);
+        note(context, (self.clock, task), at, affinity, true)?;
+        Ok(task)
     }
 }
 

@@ -347,7 +347,7 @@ impl Operator for Suppress {
             if !share.owns(affinity) {
                 continue;
             }
-            let task = tasks.of(context.clocks, (0, &key), affinity);
+            let task = tasks.of(context, (0, &key), affinity)?;
             let record_key = self.settings.key.decode(Some(key.clone()));
             let record_key = record_key.map_err(|e| self.node_context.name_node(e))?;
             let (time, waiting) = self.codec.decode(record_key, &stored.value)?;

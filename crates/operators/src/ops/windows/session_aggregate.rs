@@ -400,10 +400,8 @@ impl Operator for SessionAggregate {
                 continue;
             }
             let place = session_place(&found.key, found.start);
-            let at = (found.end, place.as_ref());
-            if let Some(task) = self.closing.restored(context.clocks, &tasks, at) {
-                self.closing.waiting().restore(task, (found.end, place));
-            }
+            let at = (found.end, place);
+            self.closing.restore(&tasks, at, |_, _| true, context)?;
         }
         Ok(())
     }
@@ -417,7 +415,10 @@ impl Operator for SessionAggregate {
         self.end_tick(out, context)
     }
 
-    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+    fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let due = self.closing.overdue(context.clocks);
+        due.iter()
+            .try_for_each(|due| self.close(due, out, context))?;
         self.kept.writer.barrier(out);
         Ok(())
     }

@@ -224,7 +224,10 @@ impl Operator for SlidingAggregate {
         self.end_tick(out, context)
     }
 
-    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+    fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let due = self.closing.overdue(context.clocks);
+        due.iter()
+            .try_for_each(|due| self.close(due, out, context))?;
         self.kept.writer.barrier(out);
         Ok(())
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ClockRule, Effects, RunCoordinator, Share};
+use crate::{ClockRule, Effects, LaneClocks, RunCoordinator, Share, Time};
 use stoatflow_core::{Epoch, Serde, StoreId};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Dirty, KeyValueStore};
@@ -64,7 +64,7 @@ impl Rig {
     /// Where a lane that starts finds what waits.
     fn found(&mut self, clock: ClockId) -> Task {
         let tasks = Tasks::read(clock, &mut self.context()).unwrap();
-        tasks.of(&self.clocks, (7, KEY), KEY)
+        tasks.of(&mut self.context(), (7, KEY), KEY).unwrap()
     }
 }
 
@@ -143,4 +143,26 @@ fn of_all_that_wait_those_at_home_have_rows_too() {
     waiting.pop_due(home, 7, &mut rig.context()).unwrap();
     let tasks = Tasks::read(CLOCK, &mut rig.context()).unwrap();
     assert_eq!((tasks.known((7, KEY)), rig.rows()), (None, 0));
+}
+
+#[test]
+fn with_more_partitions_what_waits_stays_in_its_own_and_gets_a_row() {
+    let mut rig = Rig::new();
+    let home = rig.clocks.task_of(CLOCK, KEY);
+    let before = (1..4)
+        .find(|tasks| task_of_many(*tasks) != home)
+        .unwrap_or(1);
+    let of_clock = vec![Time::NONE; usize::from(before)];
+    let times = Arc::new(vec![of_clock.clone(), of_clock]);
+    rig.clocks = rig.clocks.continuing(Some(&times));
+    let away = task_of_many(before);
+    assert_ne!(away, home, "else it shows nothing");
+    assert_eq!((rig.found(CLOCK), rig.rows()), (away, 1));
+    // The next start finds the row.
+    rig.clocks = rig.clocks.continuing(None);
+    assert_eq!((rig.found(CLOCK), rig.rows()), (away, 1));
+}
+
+fn task_of_many(tasks: u16) -> Task {
+    Task::of(stoatflow_core::murmur2::partition_of(KEY, i32::from(tasks)))
 }

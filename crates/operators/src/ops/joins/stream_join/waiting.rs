@@ -206,7 +206,7 @@ impl Waiting {
                 }
                 let affinity = self.lines.affinity(rest);
                 if share.owns(affinity) {
-                    let task = tasks.of(context.clocks, (time, rest), affinity);
+                    let task = tasks.of(context, (time, rest), affinity)?;
                     let rest = whole.slice(whole.len() - rest.len()..);
                     self.lines.restore(task, (time, rest));
                 }

@@ -71,7 +71,7 @@ impl Waiting {
                 let affinity = self.lines.affinity(rest);
                 if share.owns(affinity) {
                     self.next = self.next.max(u64::from_be_bytes(*number) + 1);
-                    let task = tasks.of(context.clocks, (time, rest), affinity);
+                    let task = tasks.of(context, (time, rest), affinity)?;
                     let rest = whole.slice(whole.len() - rest.len()..);
                     self.lines.restore(task, (time, rest));
                 }

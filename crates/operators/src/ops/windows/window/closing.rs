@@ -2,7 +2,8 @@
 //!
 //! Takes the times of records, says when a pass over the closed windows is due. Owns the index of what
 //! waits to be closed. Up to where windows were given is the mark of the operator's clock: it is kept with
-//! the commit, so that a restart gives nothing twice.
+//! the commit, so that a restart gives nothing twice. Which task a key was in then says what of it was given; if
+//! that is another one now (there are more partitions), and has closed it, it comes out in the first epoch.
 //!
 //! Windows come out at the record that closes them; those that records of other lanes have closed before the next
 //! record of their task, and at the end of the tick, each in the name of the record that closed it. If an interval is
@@ -12,6 +13,8 @@
 use crate::ops::windows::window::Kept;
 use crate::support::waiting::{Tasks, Waiting};
 use crate::{Context, LaneClocks, LaneStore};
+use bytes::Bytes;
+use std::collections::BTreeSet;
 use stoatflow_core::{ClockId, Datum, Headers, Origin, Record, Result, Task};
 use stoatflow_state::WindowView;
 
@@ -32,6 +35,8 @@ pub(crate) struct Due {
     pub trigger: Trigger,
     /// Does all of it come out in the name of that record, whichever closed it?
     in_one: bool,
+    /// Is all of it overdue?
+    overdue: bool,
 }
 
 /// Passes over the windows of a task, where an interval is given.
@@ -54,6 +59,8 @@ pub(crate) struct Closing {
     /// By task.
     passes: Vec<Passes>,
     waiting: Waiting,
+    /// What waits and is behind the mark of its task, because its key was in another one before the restart.
+    overdue: BTreeSet<(i64, Bytes)>,
     /// The newest record: what closes with a barrier comes in its name.
     origin: Origin,
 }
@@ -73,6 +80,7 @@ impl Closing {
             grace,
             passes: Vec::new(),
             waiting,
+            overdue: BTreeSet::new(),
             origin: Origin::default(),
         }
     }
@@ -87,31 +95,77 @@ impl Closing {
         &mut self.waiting
     }
 
-    /// The first time in a task that wasn't given yet.
-    fn frontier(&self, clocks: &LaneClocks, task: Task) -> i64 {
-        match clocks.mark(self.clock, task) {
-            mark if mark < 0 => 0,
-            mark => mark.saturating_sub(self.reach).saturating_add(1).max(0),
+    /// The first time that wasn't given yet in a task with this mark.
+    fn frontier(&self, mark: i64) -> i64 {
+        if mark < 0 {
+            return 0;
         }
+        mark.saturating_sub(self.reach).saturating_add(1).max(0)
     }
 
-    /// After a restart: in which task what has this time waits to be given, if it does.
-    pub fn restored(
+    /// At a restart: the task that what has this time waited in, and the one that it waits in now, if it does.
+    fn restored(
         &self,
         clocks: &LaneClocks,
-        tasks: &Tasks,
+        known: Option<Task>,
         (time, place): (i64, &[u8]),
-    ) -> Option<Task> {
-        if !clocks.is_apart(self.clock) {
-            let task = tasks.of(clocks, (time, place), self.waiting.key_in(place));
-            return (time >= self.frontier(clocks, task)).then_some(task);
+    ) -> Option<(Task, Task)> {
+        let key = self.waiting.key_in(place);
+        let by_key = || clocks.task_before(self.clock, key);
+        let waits = |task| time >= self.frontier(clocks.before_start(self.clock, task).mark);
+        if clocks.is_apart(self.clock) {
+            // It stays in its partition. Without a row (there was one task only) it waits if no task can have
+            // given it.
+            let of_none = || clocks.tasks_before(self.clock).all(waits);
+            let task = known.or_else(|| of_none().then(by_key))?;
+            return Some((task, task));
         }
-        // Without a row (there was one task only) it waits if no task can have given it.
-        tasks.known((time, place)).or_else(|| {
-            let mut all = clocks.tasks(self.clock);
-            all.all(|task| time >= self.frontier(clocks, task))
-                .then(|| tasks.of(clocks, (time, place), self.waiting.key_in(place)))
-        })
+        let before = known.unwrap_or_else(by_key);
+        let now = known.unwrap_or_else(|| clocks.task(clocks.task_of(self.clock, key)));
+        waits(before).then_some((before, now))
+    }
+
+    /// At a restart: adds what has this time, if it waits to be given. `showed`: did the store show it at the
+    /// last commit, by the time of this task?
+    pub fn restore(
+        &mut self,
+        tasks: &Tasks,
+        (time, place): (i64, Bytes),
+        showed: impl FnOnce(&LaneClocks, Task) -> bool,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let clocks = &*context.clocks;
+        let known = tasks.known((time, &place));
+        let found = self.restored(clocks, known, (time, &place));
+        let Some((_, now)) = found.filter(|(before, _)| showed(clocks, *before)) else {
+            return Ok(());
+        };
+        if time < self.frontier(clocks.mark(self.clock, now)) {
+            self.overdue.insert((time, place.clone()));
+        }
+        if known.is_none() {
+            return self.waiting.insert(now, (time, place), context);
+        }
+        self.waiting.restore(now, (time, place));
+        Ok(())
+    }
+
+    /// At the first barrier: passes over what is overdue. From that commit on it counts as given.
+    pub fn overdue(&mut self, clocks: &LaneClocks) -> Vec<Due> {
+        if std::mem::take(&mut self.overdue).is_empty() {
+            return Vec::new();
+        }
+        let due = |task| Due {
+            task,
+            until: clocks.mark(self.clock, task).saturating_sub(self.reach),
+            trigger: Trigger {
+                headers: None,
+                origin: self.origin,
+            },
+            in_one: false,
+            overdue: true,
+        };
+        clocks.tasks(self.clock).map(due).collect()
     }
 
     /// Up to which time windows are closed when the clock shows this.
@@ -217,6 +271,7 @@ impl Closing {
             until,
             trigger: trigger(),
             in_one: false,
+            overdue: false,
         })
     }
 
@@ -254,6 +309,7 @@ impl Closing {
                     until,
                     trigger,
                     in_one: false,
+                    overdue: false,
                 });
             }
         }
@@ -288,7 +344,10 @@ impl Closing {
             // As in Kafka Streams, whose store gives what starts at `observed - retention` when it closes,
             // though it hides it from who reads a key: a window without a grace is that old when the next
             // one begins, and closes it.
-            let observed = if !context.clocks.moves_with_records() {
+            // The store may hide what is overdue: it goes by the time of the key's task now.
+            let is_overdue = due.overdue
+                || !self.overdue.is_empty() && self.overdue.remove(&(start, key.clone()));
+            let observed = if is_overdue || !context.clocks.moves_with_records() {
                 // The watermark moves by a whole epoch at a time, which may be longer than a window is kept.
                 -1
             } else {
@@ -336,11 +395,8 @@ impl Closing {
             if !share.owns(self.waiting.affinity(&key)) {
                 continue;
             }
-            if let Some(task) = self.restored(context.clocks, &tasks, (start, &key))
-                && kept.shows(context.clocks, task, start)
-            {
-                self.waiting.restore(task, (start, key));
-            }
+            let showed = |clocks: &LaneClocks, task| kept.showed(clocks, task, start);
+            self.restore(&tasks, (start, key), showed, context)?;
         }
         Ok(())
     }

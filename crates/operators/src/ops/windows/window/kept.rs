@@ -51,6 +51,12 @@ impl Kept {
         time > (clocks.stream(self.clock, task)).saturating_sub(self.retention_ms)
     }
 
+    /// The same at the last commit, in a task that there was then.
+    pub fn showed(&self, clocks: &LaneClocks, task: Task, time: i64) -> bool {
+        let seen = clocks.before_start(self.clock, task).stream;
+        time > seen.saturating_sub(self.retention_ms)
+    }
+
     /// Windows that wait to be closed; none yet.
     pub fn waiting(&self, clock: ClockId, key_in: fn(&[u8]) -> &[u8]) -> Waiting {
         Waiting::new(clock, self.key.clone(), key_in, Rows::OfAll)
