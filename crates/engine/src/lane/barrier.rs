@@ -3,7 +3,8 @@
 //!
 //! A stage without clocks passes at once. One with clocks stops after `Chain::barrier`: each lane
 //! reports its times to lane 0, which merges them, runs punctuations while all lanes stand still,
-//! and releases them with one common time; then each lane emits what is due by it. The barrier also
+//! and releases them with one common time; then each lane emits what is due by it. What that does to its
+//! times it hands over when it passes, so that it is committed with its results. The barrier also
 //! brings the application's watermark: a stage sees it from its release on. Where the watermark is
 //! the time, a lane that is alone does the same.
 //!
@@ -13,7 +14,7 @@
 //! Later items of the stage wait meanwhile, because the stage is still in the old epoch.
 //! [`stoatflow_protocol::Rendezvous`] decides which lanes have arrived.
 
-use super::LaneRoom;
+use super::{LaneRoom, Opened};
 use crate::commit::outbox::OutboxItem;
 use crate::lane::queue::{Barrier, LaneItem, TickEnd};
 use crate::lane::stream_time;
@@ -186,18 +187,23 @@ impl LaneRoom {
     }
 
     /// Lane 0 remembers the times at the end of this epoch for the commit, and when the next
-    /// punctuation is due.
+    /// punctuation is due. What the others did since they reported is in this commit too.
     pub(super) fn note_times(&mut self, stage: usize) {
         let timing = self.timing.stages[stage];
-        if self.id != Lane(0) || !timing.timed {
+        if !timing.timed {
             return;
         }
         let view = self.views[if self.views.len() == 1 { 0 } else { stage }].times();
-        merge_times(&mut self.known, view);
-        if let Some(clock) = self.timing.application {
-            let asked = self.known[usize::from(clock.0)].first();
-            self.shared
-                .request_watermark(asked.map_or(-1, |time| time.newest));
+        if self.id != Lane(0) {
+            if self.opened == Opened::All {
+                merge_times(&mut self.shared.passed_times.lock(), view);
+            }
+            return;
+        }
+        // Before all operators are open, what waits in another task than before the start is not known to them.
+        if self.opened == Opened::All {
+            merge_times(&mut self.known, view);
+            self.request_watermark();
         }
         if timing.punctuates {
             for store in self.shared.run.take_undivided() {
@@ -215,6 +221,15 @@ impl LaneRoom {
             self.shared
                 .next_punctuation
                 .store(next.copied().unwrap_or(i64::MAX), Relaxed);
+        }
+    }
+
+    /// What the application's clock was asked for.
+    fn request_watermark(&self) {
+        if let Some(clock) = self.timing.application {
+            let asked = self.known[usize::from(clock.0)].first();
+            let asked = asked.map_or(-1, |time| time.newest);
+            self.shared.request_watermark(asked);
         }
     }
 
@@ -286,6 +301,10 @@ impl LaneRoom {
         let (Lane(0), Some(id)) = (self.id, self.timing.store) else {
             return Ok(());
         };
+        if self.share.lanes > 1 && self.opened == Opened::All {
+            merge_times(&mut self.known, &self.shared.passed_times.lock());
+            self.request_watermark();
+        }
         let kept = &mut self.stores[usize::from(id.0)];
         let clocks = self
             .known

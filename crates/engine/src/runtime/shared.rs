@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use stoatflow_core::{Clock, Epoch, Error, ErrorKind, StageId};
 use stoatflow_operators::current_call::CurrentCall;
-use stoatflow_operators::{RunCoordinator, Steps};
+use stoatflow_operators::{RunCoordinator, Steps, Times};
 use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;
 
@@ -54,6 +54,9 @@ pub struct Shared {
     pub run: Arc<RunCoordinator>,
     /// Armed failpoints; none outside of crash tests.
     pub failpoints: Failpoints,
+    /// The times of the lanes but lane 0, as they have passed their barriers. Nothing of the next epoch is among them
+    /// until this one is committed.
+    pub passed_times: Mutex<Times>,
     /// How long the last commit took, microseconds.
     pub last_commit_us: AtomicU64,
     /// How long the last barrier took through all lanes, microseconds.
@@ -117,6 +120,7 @@ impl Shared {
             in_flight: AtomicI64::new(0),
             opens_below: AtomicI64::new(i64::MAX),
             failpoints,
+            passed_times: Mutex::default(),
             last_commit_us: AtomicU64::new(0),
             last_align_us: AtomicU64::new(0),
             next_punctuation: AtomicI64::new(i64::MAX),
