@@ -34,6 +34,7 @@ from stoatflow import (
     Suppressed,
     TimeWindows,
     Topology,
+    ValueTransformer,
     Windowed,
 )
 from stoatflow.testing import TopologyTestDriver
@@ -64,6 +65,16 @@ EMIT_INTERVALS = (
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
     "__emit.interval.ms.kstreams.windowed.aggregation__",
 )
+
+
+class Transformer(ValueTransformer[Any, Any, Any]):
+    """A function as a transformer of values."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
+
+    def transform(self, key: Any, value: Any) -> Any:
+        return self._fn(key, value)
 
 
 def ms(count: int) -> str:
@@ -164,7 +175,8 @@ class _Step:
     def suppressed(self) -> Suppressed:
         step = self.step
         given = step.get("buffer", {})
-        bounds = Buffer(given["max_records"], when_full="emit_early") if "max_records" in given else None
+        given = {name: given[name] for name in ("max_records", "max_bytes") if name in given}
+        bounds = Buffer(**given, when_full="emit_early") if given else None
         if step["until"] == "window_closes":
             return Suppressed.until_window_closes(bounds)
         return Suppressed.until_time_limit(ms(step["time_limit_ms"]), bounds)
@@ -227,6 +239,7 @@ class _Step:
             # The vectors come from the "WithKey" forms; an expression sees the key anyway.
             "map_values": lambda: method(self.fn("fn"), with_key=True, name=name, **kept),
             "flat_map_values": lambda: method(self.fn("fn"), with_key=True, name=name),
+            "transform_values": lambda: method(lambda: Transformer(PYTHON[step["fn"]]), name=name),
             "merge": lambda: method(self.made[step["other"]], name=name),
             "repartition": lambda: method(name=name, **self.serdes()),
             "to_table": lambda: method(store=self.store(), name=name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -66,6 +67,17 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.StoatFlow]:
             yield running
             over.set()
             feeding.join()
+
+
+@contextlib.contextmanager
+def quiet(name: str, folder: Path) -> Iterator[sf.StoatFlow]:
+    """The same application without input."""
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("orders", "out", "bad"):
+            broker.create_topic(topic)
+        settings = sf.Settings({"application.id": name, "state.dir": str(folder / "state")}, environ={})
+        with sf.StoatFlow(topology(), settings, broker=broker) as running:
+            yield running
 
 
 @pytest.fixture
@@ -197,19 +209,15 @@ def test_findings_come_with_what_to_do(page: Page, app: sf.StoatFlow) -> None:
 
 
 def test_it_says_that_there_is_nothing_and_when_it_looked(page: Page, tmp_path: Path) -> None:
-    with sf.EmbeddedBroker() as broker:
-        for topic in ("orders", "out", "bad"):
-            broker.create_topic(topic)
-        settings = sf.Settings({"application.id": "idle", "state.dir": str(tmp_path / "state")}, environ={})
-        with sf.StoatFlow(topology(), settings, broker=broker) as running:
-            show(page, running, "dead-letters")
-            page.until("document.querySelector('#letters-none').innerText.includes('No dead letter was written since')")
-            assert "Those from before are in: bad" in page.text("#letters-none")
-            page.run("location.hash = 'doctor'")
-            page.until("document.querySelector('#doctor-looked').innerText.includes('It looked at')")
-            # Of the machine that the test runs on.
-            full = page.run("document.querySelector('#findings').innerText.includes('state.dir')")
-            assert full or re.fullmatch(r"Nothing was found. It looked at [\d:]+\.", page.text("#doctor-looked"))
+    with quiet("idle", tmp_path) as running:
+        show(page, running, "dead-letters")
+        page.until("document.querySelector('#letters-none').innerText.includes('No dead letter was written since')")
+        assert "Those from before are in: bad" in page.text("#letters-none")
+        page.run("location.hash = 'doctor'")
+        page.until("document.querySelector('#doctor-looked').innerText.includes('It looked at')")
+        # Of the machine that the test runs on.
+        full = page.run("document.querySelector('#findings').innerText.includes('state.dir')")
+        assert full or re.fullmatch(r"Nothing was found. It looked at [\d:]+\.", page.text("#doctor-looked"))
 
 
 def test_the_dark_colours_and_the_keyboard_reach_the_letters(page: Page, app: sf.StoatFlow) -> None:
@@ -279,12 +287,8 @@ def test_a_large_topology_is_drawn(page: Page, tmp_path: Path) -> None:
 
 
 def test_it_says_when_the_application_has_stopped(page: Page, tmp_path: Path) -> None:
-    with sf.EmbeddedBroker() as broker:
-        for topic in ("orders", "out", "bad"):
-            broker.create_topic(topic)
-        settings = sf.Settings({"application.id": "ends", "state.dir": str(tmp_path / "state")}, environ={})
-        with sf.StoatFlow(topology(), settings, broker=broker) as running:
-            show(page, running, "stores/last-order")
-        page.until("['STOPPED', 'GONE'].includes(document.querySelector('#badge').textContent)")
-        assert "reconnects by itself" in page.text("#gone")
+    with quiet("ends", tmp_path) as running:
+        show(page, running, "stores/last-order")
+    page.until("['STOPPED', 'GONE'].includes(document.querySelector('#badge').textContent)")
+    assert "reconnects by itself" in page.text("#gone")
     page.complaints.clear()  # requests that nobody answered any more

@@ -179,7 +179,7 @@ def windows(kafka: KafkaTopics, name: str, state: Path) -> sf.StoatFlow:
     builder = sf.StreamsBuilder()
     words = builder.stream(f"{name}-in", key=bytes, value=str).group_by(sf.value, key=str)
     hourly = words.windowed_by(sf.TimeWindows("1h", grace="0s")).count(store="hourly").to_stream()
-    hourly.map(lambda window, count: (window.key, count), key=str, value=int).to(f"{name}-out", key=str, value=int)
+    hourly.map(lambda window, count: (window.key, count)).to(f"{name}-out", key=str, value=int)
     config = {
         "application.id": name,
         "bootstrap.servers": kafka.address,

@@ -1,7 +1,7 @@
 //! A mutable borrow that is lent to code which can't hold one: an object of another language, while it is called.
 //!
-//! Takes a pointer for the length of a call; gives the host to whoever asks in that call, on that thread, one at a
-//! time. Everybody else is refused. Knows nothing of what it lends.
+//! [`Lent::open`] takes a pointer for the length of a call. During the call, [`Lent::with`] gives its host to one caller
+//! at a time, on the thread of the call; other callers get [`Refused`]. Knows nothing of what it lends.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use std::thread::{self, ThreadId};
 pub enum Refused {
     /// There is no call.
     Shut,
-    /// Somebody uses it already.
+    /// Another caller uses the host at the moment.
     Busy,
     /// The call runs on another thread.
     OtherThread,
@@ -76,7 +76,7 @@ impl<H: ?Sized, M> Lent<H, M> {
     /// Lends the host for one call.
     ///
     /// # Safety
-    /// Until the guard is dropped the pointer must be valid, and nobody else may use what it points to.
+    /// The pointer must be valid until the guard is dropped, and the host must be used through this guard only.
     #[must_use]
     pub unsafe fn open(&self, host: *mut H, moment: M) -> LentCall<'_, H, M> {
         self.put(host, moment);

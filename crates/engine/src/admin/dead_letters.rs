@@ -53,7 +53,7 @@ pub struct DeadLetterLog(Mutex<Kept>);
 impl DeadLetterLog {
     /// They are sent in this epoch.
     pub fn sent(&self, epoch: Epoch, records: &[ProducerRecord]) {
-        // Of a flood only what will be kept is looked at.
+        // Of more than are kept, only the last ones are converted.
         let last = &records[records.len().saturating_sub(KEPT)..];
         let letters: Vec<Letter> = last.iter().map(Letter::of).collect();
         let mut kept = self.0.lock();

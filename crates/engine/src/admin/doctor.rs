@@ -25,7 +25,7 @@ use std::time::Duration;
 /// How far counters are looked back at.
 const LOOK_BACK: Duration = Duration::from_secs(100);
 
-/// What is looked at.
+/// What findings are made from: the counters now and some time ago.
 struct Facts<'s> {
     status: &'s Status,
     /// Monotonic.

@@ -301,7 +301,7 @@ impl EngineSpec {
         Ok(slots.into_values().collect())
     }
 
-    /// Records that nobody has read are gone: counted and told, as all that is left out.
+    /// Counts and logs records that the broker has removed before the application has read them.
     fn tell_expired(&self, shared: &Shared, slot: &SourcePartition, from: Offset, to: Offset) {
         let count = u64::try_from(to.0 - from.0).unwrap_or(0);
         for source in &slot.bindings {

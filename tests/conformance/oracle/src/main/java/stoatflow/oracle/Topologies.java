@@ -17,6 +17,8 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
+import org.apache.kafka.streams.processor.ProcessorContext;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
 
@@ -156,6 +158,10 @@ final class Topologies {
                         ? table.mapValues((k, v) -> fn.call(k, v), step.named(), step.keyValue())
                         : table.mapValues((k, v) -> fn.call(k, v), step.named());
             }
+            case "transform_values" -> {
+                Functions.Fn fn = step.fn("fn");
+                yield table.transformValues(() -> new Transformer(fn), step.named());
+            }
             case "to_stream" -> {
                 if (!step.has("fn")) {
                     yield table.toStream(step.named());
@@ -231,6 +237,20 @@ final class Topologies {
         }
     }
 
+    /** A function as a transformer of values. */
+    private record Transformer(Functions.Fn fn) implements ValueTransformerWithKey<Object, Object, Object> {
+        @Override
+        public void init(ProcessorContext context) {}
+
+        @Override
+        public Object transform(Object key, Object value) {
+            return fn.call(key, value);
+        }
+
+        @Override
+        public void close() {}
+    }
+
     @SuppressWarnings("unchecked")
     private static Suppressed<Object> suppressed(Step step) {
         Step buffer = step.has("buffer") ? step.part("buffer") : new Step(Map.of());
@@ -245,7 +265,9 @@ final class Topologies {
                     step.ms("time_limit_ms"),
                     buffer.has("max_records")
                             ? BufferConfig.maxRecords((Long) buffer.get("max_records")).emitEarlyWhenFull()
-                            : BufferConfig.unbounded());
+                            : buffer.has("max_bytes")
+                                    ? BufferConfig.maxBytes((Long) buffer.get("max_bytes")).emitEarlyWhenFull()
+                                    : BufferConfig.unbounded());
         }
         return (Suppressed<Object>) (step.has("name") ? made.withName(step.text("name")) : made);
     }
