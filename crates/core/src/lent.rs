@@ -1,7 +1,7 @@
 //! A mutable borrow that is lent to code which can't hold one: an object of another language, while it is called.
 //!
-//! [`Lent::open`] takes a pointer for the length of a call. During the call, [`Lent::with`] gives its host to one caller
-//! at a time, on the thread of the call; other callers get [`Refused`]. Knows nothing of what it lends.
+//! [`Lent::open`] takes a pointer for the length of a call. During the call, [`Lent::with`] gives its host to one
+//! caller at a time, on the thread of the call; other callers get [`Refused`]. Knows nothing of what it lends.
 
 #[cfg(test)]
 mod tests;
