@@ -138,14 +138,13 @@ def steps_for(case: SkewCase, topics: dict[str, str]) -> list[Step]:
 
 
 def _settings(place: _Place, state: Path) -> dict[str, object]:
-    named = runner.config(Case(Path(), {"config": {"emit_interval_ms": 0}}))
+    named = runner.config(Case(Path(), {"config": {"cache_max_bytes": 0, "emit_interval_ms": 0}}))
     return named | {
         "application.id": place.application,
         "bootstrap.servers": place.bootstrap,
         "state.dir": state,
         "lanes.count": LANES[place.which],
         "default.dsl.store": "in_memory",
-        "statestore.cache.max.bytes": 0,
         "commit.interval.ms": 100,
         "max.task.idle.ms": 0,
     }
