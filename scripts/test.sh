@@ -137,6 +137,8 @@ done
 # Said now, not after half an hour of compiling.
 if runs oracle recovery long ports kafka integration spark; then
     scripts/setup.sh java maven
+    # The set-up may have installed it just now.
+    find_libclang || true
 fi
 if runs integration; then
     scripts/setup.sh prometheus
