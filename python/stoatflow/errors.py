@@ -164,6 +164,13 @@ class StalledError(StoatFlowError):
     )
 
 
+class ChangesLostError(StoatFlowError):
+    """Who follows a store was too slow for it, or the application began again: changes are missing from there on."""
+
+    default_kind = "changes_lost"
+    default_next_step = "follow the store again: it begins with a snapshot, which replaces what was read before"
+
+
 class InternalError(StoatFlowError):
     """A bug of StoatFlow."""
 
@@ -185,6 +192,7 @@ ERRORS_BY_KIND: dict[str, type[StoatFlowError]] = {
         DiskFullError,
         UnknownOutcomeError,
         StalledError,
+        ChangesLostError,
         InternalError,
     )
 }

@@ -46,6 +46,8 @@ pub enum ErrorKind {
     UnknownOutcome,
     /// A function doesn't come back: fix it, or give it a timeout.
     Stalled,
+    /// Changes of a store no longer reach who follows it: follow it again, from a snapshot.
+    ChangesLost,
     /// A bug of the engine: report it.
     Internal,
 }
@@ -124,6 +126,11 @@ pub const ERROR_KINDS: &[(ErrorKind, &str, &str)] = &[
         "fix the function that the message names, or give what it waits for a timeout, then start again: the record is read again",
     ),
     (
+        ErrorKind::ChangesLost,
+        "changes_lost",
+        "follow the store again: it begins with a snapshot, which replaces what was read before",
+    ),
+    (
         ErrorKind::Internal,
         "internal",
         "report it with the log; the committed results are safe",
@@ -161,6 +168,7 @@ impl ErrorKind {
             Self::DiskFull => "DiskFullError",
             Self::UnknownOutcome => "UnknownOutcomeError",
             Self::Stalled => "StalledError",
+            Self::ChangesLost => "ChangesLostError",
             Self::Internal => "InternalError",
         }
     }
@@ -252,6 +260,8 @@ constructors! {
     unknown_outcome => UnknownOutcome,
     /// Nothing goes on.
     stalled => Stalled,
+    /// Changes that don't reach their reader.
+    changes_lost => ChangesLost,
     /// A bug in the engine.
     internal => Internal,
 }

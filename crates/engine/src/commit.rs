@@ -447,9 +447,8 @@ impl CommitRoom {
         (self.parts.shared.failpoints).reach(Failpoint::CommitDuringApply)?;
         let reached = cut.entries.iter();
         let reached = reached.map(|entry| (entry.partition.clone(), entry.offset));
-        let backend = &self.parts.backend;
-        (self.parts.shared.snapshot_lock)
-            .apply(self.open, reached.collect(), || backend.apply(batch))?;
+        let (shared, backend) = (&self.parts.shared, self.parts.backend.as_ref());
+        (shared.followers).apply(&shared.snapshot_lock, batch, reached.collect(), backend)?;
         self.note_current()
     }
 

@@ -6,6 +6,8 @@
 
 mod committed;
 mod find;
+mod follower;
+pub mod followers;
 mod reader;
 mod snapshot_backend;
 #[cfg(test)]
@@ -13,6 +15,7 @@ mod tests;
 
 pub use committed::{CommittedCut, SnapshotLock};
 pub use find::{Explained, FoundPage, FoundRow};
+pub use follower::{ChangeBatch, ChangedRow, FollowSpec, Follower};
 pub use reader::{EntryPage, KeySpan, StoreReader, TimedEntry, TimedPage, TimedSpan, readable};
 
 use crate::index::index_stores;
@@ -257,6 +260,39 @@ impl StoreReaders {
             run,
             is_shared,
         })
+    }
+
+    /// Follows a store from the committed epoch on. Its serdes may be others than those of the plan.
+    ///
+    /// # Errors
+    /// `Config` if nothing runs, or if the store can't be followed; `Serde` for keys that it can't have.
+    pub fn follow(
+        &self,
+        plan: &PhysicalPlan,
+        foreign: &Foreign,
+        store: &Store,
+        spec: &FollowSpec,
+    ) -> Result<Follower> {
+        let keys = spec.keys_of(store, foreign)?;
+        let inner = self.0.lock();
+        inner.running()?;
+        let run = inner.runs;
+        let shared = inner.shared.clone().ok_or_else(not_running)?;
+        drop(inner);
+        let stores = with_times(plan, store);
+        let ((open, place), cut) = shared.snapshot_lock.take(|| {
+            let open = self.0.lock().open(&stores, run)?;
+            let place = (shared.followers).join(store.id, keys.clone(), spec.buffer_bytes);
+            Ok((open, place))
+        })?;
+        let snapshot = CommittedSnapshot {
+            open,
+            cut,
+            run,
+            is_shared: false,
+        };
+        let reader = snapshot.reader_as(plan, foreign, store)?;
+        Follower::new(reader, snapshot, place, (spec, keys))
     }
 
     /// The committed epoch that reads see now, once none is being applied; `None` if nothing runs.

@@ -16,7 +16,7 @@ LEFT_OUT = "(left out: it may hold a record's data; --with-data takes it)"
 # Errors about the surroundings. Those of records, and those that nobody thought of, may quote what was read.
 _ABOUT_NO_RECORD = (
     "config", "topology", "unavailable", "fenced", "missing_topic", "unauthorized", "state_locked", "disk_full",
-    "incompatible", "unknown_outcome", "stalled",
+    "incompatible", "unknown_outcome", "stalled", "changes_lost",
 )  # fmt: skip
 _KEY = re.compile(r"(?:^|_)(?:keys?|values?|headers|records?_data|payload)(?:$|_)")
 _FRAME = re.compile(r'  File "[^"\n]*", line \d+, in [\w<>.]+\Z')

@@ -151,6 +151,17 @@ CAUSES: Mapping[str, Causes] = {
         ),
         "guide/python-functions.md#a-function-that-doesnt-come-back",
     ),
+    "changes_lost": Causes(
+        (
+            "a reader of `store.follow()` left more unread than `buffer_bytes`: its loop does too much for each batch",
+            "the application began again from its last commit, such as after a broker that was away",
+        ),
+        (
+            "the message says which of the two, and after which commit",
+            "the application itself is not harmed: no commit waits for a reader",
+        ),
+        "guide/queries.md#follow-a-store",
+    ),
     "internal": Causes(
         ("a mistake in the engine, not in your code",),
         ("`stoatflow bundle APP_URL` makes an archive for the report, without data of records",),

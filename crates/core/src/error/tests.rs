@@ -19,7 +19,8 @@ fn next(kind: ErrorKind) -> Option<ErrorKind> {
         StateLocked => DiskFull,
         DiskFull => UnknownOutcome,
         UnknownOutcome => Stalled,
-        Stalled => Internal,
+        Stalled => ChangesLost,
+        ChangesLost => Internal,
         Internal => return None,
     })
 }

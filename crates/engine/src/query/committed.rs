@@ -65,7 +65,7 @@ impl SnapshotLock {
         self.shared.lock().clear();
     }
 
-    /// Applies an epoch, and says what it stands for.
+    /// Applies an epoch, and gives what it stands for.
     ///
     /// # Errors
     /// Those of `apply`.
@@ -74,16 +74,16 @@ impl SnapshotLock {
         epoch: Epoch,
         positions: Vec<(TopicPartition, Offset)>,
         apply: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Arc<CommittedCut>> {
         let next = Arc::new(CommittedCut { epoch, positions });
         let mut at = self.at.write();
         apply()?;
-        let before = std::mem::replace(&mut *at, next);
+        let before = std::mem::replace(&mut *at, Arc::clone(&next));
         let shared = std::mem::take(&mut *self.shared.lock());
         drop(at);
         drop((before, shared));
         self.turned.notify_all();
-        Ok(())
+        Ok(next)
     }
 
     /// What is committed now; `None` while an epoch is applied.

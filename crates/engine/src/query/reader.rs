@@ -36,6 +36,47 @@ pub enum KeySpan {
     Prefix(Datum),
 }
 
+impl KeySpan {
+    /// The keys as a store has them, with this serde.
+    ///
+    /// # Errors
+    /// `Serde` for a key that it can't write, `Config` for null as a prefix.
+    pub fn range(&self, serde: &Serde) -> Result<KeyRange> {
+        let (from, to) = match self {
+            Self::Between(lo, hi) => {
+                let (from, to) = ends(serde, (lo.as_ref(), hi.as_ref()))?;
+                (from, to.as_ref().map(|key| after(key)))
+            }
+            Self::Prefix(prefix) => {
+                let from = match prefix {
+                    Datum::Bytes(bytes) => bytes.clone(),
+                    key => bytes(serde, key)?,
+                };
+                let to = after_prefix(&from);
+                (Some(from), to)
+            }
+        };
+        let reverse = false;
+        Ok(KeyRange { from, to, reverse })
+    }
+}
+
+fn ends(
+    serde: &Serde,
+    (lo, hi): (Option<&Datum>, Option<&Datum>),
+) -> Result<(Option<Bytes>, Option<Bytes>)> {
+    let bytes = |key: Option<&Datum>| {
+        let key = key.filter(|key| !key.is_null());
+        key.map(|key| bytes(serde, key)).transpose()
+    };
+    Ok((bytes(lo)?, bytes(hi)?))
+}
+
+fn bytes(serde: &Serde, key: &Datum) -> Result<Bytes> {
+    let bytes = serde.encode(key)?;
+    bytes.ok_or_else(|| Error::config("a store has no null keys").hint("ask for a key"))
+}
+
 /// A page of entries, and where the next one begins.
 #[derive(Clone, Debug, Default)]
 pub struct EntryPage {
@@ -290,7 +331,7 @@ impl StoreReader {
     }
 
     /// What is at this time or before is hidden.
-    fn expired_until(&self, key: &[u8]) -> i64 {
+    pub(super) fn expired_until(&self, key: &[u8]) -> i64 {
         match self.spec.kind {
             StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms } => {
                 self.observed(key).saturating_sub(retention_ms)
@@ -300,45 +341,19 @@ impl StoreReader {
     }
 
     fn range(&self, span: &KeySpan, reverse: bool) -> Result<KeyRange> {
-        Ok(match span {
-            KeySpan::Between(lo, hi) => {
-                let (from, to) = self.ends((lo.as_ref(), hi.as_ref()))?;
-                KeyRange {
-                    from,
-                    to: to.as_ref().map(|key| after(key)),
-                    reverse,
-                }
-            }
-            KeySpan::Prefix(prefix) => {
-                let from = match prefix {
-                    Datum::Bytes(bytes) => bytes.clone(),
-                    key => self.bytes(key)?,
-                };
-                KeyRange {
-                    to: after_prefix(&from),
-                    from: Some(from),
-                    reverse,
-                }
-            }
-        })
+        let range = span.range(&self.key).map_err(|e| self.named(e))?;
+        Ok(KeyRange { reverse, ..range })
     }
 
     fn ends(
         &self,
         (lo, hi): (Option<&Datum>, Option<&Datum>),
     ) -> Result<(Option<Bytes>, Option<Bytes>)> {
-        let bytes = |key: Option<&Datum>| {
-            let key = key.filter(|key| !key.is_null());
-            key.map(|key| self.bytes(key)).transpose()
-        };
-        Ok((bytes(lo)?, bytes(hi)?))
+        ends(&self.key, (lo, hi)).map_err(|e| self.named(e))
     }
 
     fn bytes(&self, key: &Datum) -> Result<Bytes> {
-        let bytes = self.key.encode(key).map_err(|e| self.named(e))?;
-        bytes.ok_or_else(|| {
-            self.named(Error::config("a store has no null keys").hint("ask for a key"))
-        })
+        bytes(&self.key, key).map_err(|e| self.named(e))
     }
 
     /// A value of the reader's own: what is done to it never shows in a later read.

@@ -8,6 +8,7 @@ use crate::intake::invalid_timestamps::InvalidTimestamps;
 use crate::lane::kept_records::KeptRecords;
 use crate::lane::queue::LaneQueue;
 use crate::query::SnapshotLock;
+use crate::query::followers::Followers;
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::live_threads::LiveThreads;
 use crate::runtime::signal::{Ending, EndingState, Latch, Signal};
@@ -34,6 +35,8 @@ pub struct Shared {
     pub alignment: Alignment,
     /// What is committed, for reads from outside.
     pub snapshot_lock: SnapshotLock,
+    /// Who follows the stores.
+    pub followers: Arc<Followers>,
     /// Lanes that have done what was due at the end of a stage, by epoch.
     pub ends: Alignment,
     /// By stage: how records move its time, for ticks that not all lanes have sent yet.
@@ -111,6 +114,7 @@ impl Shared {
             queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
             alignment: aligned(stages + 1),
             snapshot_lock: SnapshotLock::default(),
+            followers: Arc::default(),
             ends: aligned(stages),
             steps: (0..=stages).map(|_| Mutex::default()).collect(),
             taken: AtomicU64::new(0),

@@ -10,6 +10,7 @@ use crate::admin::status::Status;
 use crate::admin::thread_activity::lane_thread;
 use crate::admin::{AdminAddress, AdminOptions, AdminView, serve};
 use crate::query::StoreReaders;
+use crate::query::followers::ChangesEnd;
 use crate::restore::{Parallelism, RestoreListener};
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::malloc::set_mmap_threshold;
@@ -359,6 +360,7 @@ impl Inner {
                     spec.components.backend = Some(backend);
                     self.status.reset_for_restart();
                     self.enter(Lifecycle::Starting, clock.now());
+                    shared.followers.end(ChangesEnd::Grown);
                     shared = self.begin(failpoints);
                     shared.run.go_on();
                     continue;
@@ -382,6 +384,7 @@ impl Inner {
             self.status.restarts.fetch_add(1, Relaxed);
             self.status.reset_for_restart();
             self.enter(Lifecycle::Starting, clock.now());
+            shared.followers.end(ChangesEnd::Failed);
             shared = self.begin(failpoints);
             shared.run.go_on();
             shared.pause(pause);
@@ -541,6 +544,7 @@ impl Inner {
     }
 
     fn end(&self, error: Option<Error>, shared: &Shared) {
+        shared.followers.end(ChangesEnd::of(error.as_ref()));
         self.readers.end();
         let now = self.spec.components.clock.now();
         let error = error.map(Arc::new);

@@ -9,6 +9,7 @@
 use super::watchdog::Watchdog;
 use super::{Inner, StopRequest};
 use crate::admin::thread_activity::ThreadActivity;
+use crate::query::followers::ChangesEnd;
 use crate::runtime::shared::Shared;
 use crate::runtime::signal::Ending;
 use std::sync::Arc;
@@ -101,6 +102,7 @@ impl Inner {
                 .take_failure()
                 .unwrap_or_else(|| stuck(&unfinished_threads)),
         );
+        shared.followers.end(ChangesEnd::Failed);
         let before = self.status.state();
         {
             let mut outcome = self.outcome.lock();

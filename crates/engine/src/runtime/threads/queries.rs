@@ -2,14 +2,15 @@
 
 use super::Engine;
 use crate::query::{
-    CommittedCut, CommittedSnapshot, StoreReader, StoreRequest, read_listing, readable,
+    CommittedCut, CommittedSnapshot, FollowSpec, Follower, StoreReader, StoreReaders, StoreRequest,
+    read_listing, readable,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
 use stoatflow_operators::StoreBatches;
 use stoatflow_operators::offload::{self, Parked};
-use stoatflow_plan::StoreKind;
+use stoatflow_plan::{Store, StoreKind};
 use stoatflow_protocol::Lifecycle;
 
 impl Engine {
@@ -45,6 +46,42 @@ impl Engine {
         at_least: &[(TopicPartition, Offset)],
         timeout: Duration,
     ) -> Result<CommittedSnapshot> {
+        self.behind(at_least, timeout, |readers| {
+            readers.snapshot(&self.inner.spec.plan, store)
+        })
+    }
+
+    /// Follows a store from a committed epoch on; if positions are given, one that has all input before them.
+    ///
+    /// # Errors
+    /// As [`Self::snapshot`]; `Config` if the store can't be followed, `Serde` for keys that it can't have.
+    pub fn follow(
+        &self,
+        store: &str,
+        spec: &FollowSpec,
+        at_least: &[(TopicPartition, Offset)],
+        timeout: Duration,
+    ) -> Result<Follower> {
+        let store = self.inner.spec.plan.store_named(store)?;
+        self.behind(at_least, timeout, |_| self.follow_as(store, spec))
+    }
+
+    /// The same at once, for a store of the plan whose serdes may be others.
+    ///
+    /// # Errors
+    /// As [`Self::follow`].
+    pub(super) fn follow_as(&self, store: &Store, spec: &FollowSpec) -> Result<Follower> {
+        let run = &self.inner.spec;
+        (self.inner.readers).follow(&run.plan, &run.foreign, store, spec)
+    }
+
+    /// Asks once these positions are committed.
+    fn behind<T>(
+        &self,
+        at_least: &[(TopicPartition, Offset)],
+        timeout: Duration,
+        ask: impl FnOnce(&StoreReaders) -> Result<T>,
+    ) -> Result<T> {
         let readers = &self.inner.readers;
         let taken = || {
             if !at_least.is_empty() && !readers.wait(at_least, timeout)? {
@@ -54,7 +91,7 @@ impl Engine {
                 ))
                 .hint("wait longer with timeout=, or look at app.lag() and app.state"));
             }
-            readers.snapshot(&self.inner.spec.plan, store)
+            ask(readers)
         };
         let restores = self.inner.status.state() == Lifecycle::Restoring;
         taken().map_err(|error| if restores { restoring() } else { error })

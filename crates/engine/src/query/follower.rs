@@ -1,0 +1,390 @@
+//! Reads a store as of one commit, then what later ones change, commit by commit.
+//!
+//! Takes a snapshot and a place that were taken at the same commit, gives batches of rows. Never waits by itself. With
+//! a condition, a row that no longer meets it comes as a deletion, once: for that the keys of the rows that do are
+//! kept, here and not in the commit.
+
+use super::CommittedSnapshot;
+use super::committed::CommittedCut;
+use super::followers::{ChangesEnd, EpochChanges, FollowerPlace};
+use super::reader::{KeySpan, StoreReader, readable};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+use stoatflow_core::{Bytes, Datum, Epoch, Error, Record, Result, Timestamp};
+use stoatflow_operators::Foreign;
+use stoatflow_operators::expr::Compiled;
+use stoatflow_plan::{Expression, Store, StoreKind};
+use stoatflow_state::{KeyRange, Page, Stored, after, split_session, split_window};
+
+/// What is followed.
+#[derive(Clone, Debug)]
+pub struct FollowSpec {
+    /// Does it begin with the rows that are there?
+    pub snapshot: bool,
+    /// Rows with these keys; windows and sessions have all.
+    pub keys: KeySpan,
+    /// Rows that meet this.
+    pub condition: Option<Expression>,
+    /// So many bytes wait for the reader at most, beside one commit.
+    pub buffer_bytes: usize,
+}
+
+impl FollowSpec {
+    /// The keys as the store has them.
+    pub(super) fn keys_of(&self, store: &Store, foreign: &Foreign) -> Result<KeyRange> {
+        let named = |error: Error| error.at(|at| at.store = Some(store.name.clone()));
+        match readable(store)? {
+            StoreKind::KeyValue | StoreKind::TimestampedKeyValue => {
+                let serde = foreign.serde(&store.key)?;
+                self.keys.range(&serde).map_err(named)
+            }
+            StoreKind::Window { .. } | StoreKind::Session { .. }
+                if self.condition.is_none()
+                    && matches!(self.keys, KeySpan::Between(None, None)) =>
+            {
+                Ok(KeyRange::default())
+            }
+            StoreKind::Window { .. } | StoreKind::Session { .. } => Err(named(
+                Error::config("windows and sessions are followed as a whole")
+                    .hint("leave the keys and the condition out, and skip what is not wanted"),
+            )),
+            _ => Err(named(
+                Error::config("a versioned store can't be followed")
+                    .hint("follow a store of a table without history=, or read it by key"),
+            )),
+        }
+    }
+}
+
+/// A row of the snapshot, or one that a commit has changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedRow {
+    /// The key.
+    pub key: Datum,
+    /// Start and end, of windows and sessions.
+    pub times: Option<(i64, i64)>,
+    /// `None`: it is gone.
+    pub value: Option<Stored>,
+}
+
+/// Rows of one commit.
+#[derive(Clone, Debug)]
+pub struct ChangeBatch {
+    /// The commit.
+    pub cut: Arc<CommittedCut>,
+    /// Are they what was there at the start?
+    pub is_snapshot: bool,
+    /// Is this the last batch of its commit, or of the snapshot?
+    pub is_complete: bool,
+    /// Each key once in all batches of a commit.
+    pub rows: Vec<ChangedRow>,
+}
+
+/// How far it has read.
+#[derive(Debug)]
+struct Reading {
+    /// What is left of the snapshot; `None`: nothing.
+    snapshot: Option<KeyRange>,
+    /// The commit that is read, and how many of its rows are.
+    epoch: Option<(EpochChanges, usize)>,
+    /// Was a batch of it given?
+    is_begun: bool,
+    /// The last commit that was read.
+    reached: Epoch,
+    /// The keys of rows that meet the condition.
+    matching: HashSet<Bytes>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Follower {
+    reader: StoreReader,
+    snapshot: CommittedSnapshot,
+    place: FollowerPlace,
+    /// Are rows of the snapshot given? They are read for the condition too.
+    gives_snapshot: bool,
+    condition: Option<Compiled>,
+    reading: Mutex<Reading>,
+}
+
+impl Follower {
+    pub(super) fn new(
+        reader: StoreReader,
+        snapshot: CommittedSnapshot,
+        place: FollowerPlace,
+        (spec, keys): (&FollowSpec, KeyRange),
+    ) -> Result<Self> {
+        let condition = spec.condition.as_ref().map(Compiled::new).transpose()?;
+        let reads_snapshot = spec.snapshot || condition.is_some();
+        if !reads_snapshot {
+            snapshot.close();
+        }
+        let reading = Reading {
+            snapshot: reads_snapshot.then_some(keys),
+            epoch: None,
+            is_begun: false,
+            reached: snapshot.cut().epoch,
+            matching: HashSet::new(),
+        };
+        Ok(Self {
+            reader,
+            snapshot,
+            place,
+            gives_snapshot: spec.snapshot,
+            condition,
+            reading: Mutex::new(reading),
+        })
+    }
+
+    /// The commit that it begins at.
+    #[must_use]
+    pub fn cut(&self) -> &CommittedCut {
+        self.snapshot.cut()
+    }
+
+    /// The next rows, about a page of them; `None`: there is nothing now, or [no more](Self::is_over).
+    ///
+    /// # Errors
+    /// `ChangesLost` if changes are missing from here on; those of the state and the serdes. It stays where it is.
+    pub fn next(&self, size: Page) -> Result<Option<ChangeBatch>> {
+        let mut reading = self.reading.lock();
+        match self.place.end() {
+            Some(ChangesEnd::Closed) => return Ok(None),
+            Some(end @ ChangesEnd::Behind) => return Err(self.lost(&reading, end)),
+            _ => {}
+        }
+        while let Some(rest) = reading.snapshot.clone() {
+            let batch = match self.page(&mut reading, rest, size) {
+                Ok(batch) => batch,
+                Err(error) if self.snapshot.is_open() => return Err(error),
+                Err(_) => return self.without_snapshot(&reading),
+            };
+            if self.gives_snapshot && (batch.is_complete || !batch.rows.is_empty()) {
+                return Ok(Some(batch));
+            }
+        }
+        while reading.epoch.is_some() || self.begin(&mut reading) {
+            if let Some(batch) = self.changes(&mut reading, size)? {
+                return Ok(Some(batch));
+            }
+        }
+        match self.place.end() {
+            Some(end @ (ChangesEnd::Failed | ChangesEnd::Grown | ChangesEnd::Behind)) => {
+                Err(self.lost(&reading, end))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Has it ended, without a loss?
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match self.place.end() {
+            Some(ChangesEnd::Closed) => true,
+            Some(ChangesEnd::Stopped) => self.reading.lock().snapshot.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Waits until `next` may have something, at most this long.
+    pub fn wait(&self, at_most: Duration) {
+        self.place.wait(at_most);
+    }
+
+    /// Wakes this when `next` may have something; false: it may already.
+    pub fn wake(&self, waker: &Waker) -> bool {
+        self.place.wake(waker)
+    }
+
+    /// Ends it, and who waits for it.
+    pub fn close(&self) {
+        self.place.leave();
+        self.snapshot.close();
+    }
+
+    /// The run was over before all rows were read. Why is known a moment later.
+    fn without_snapshot(&self, reading: &Reading) -> Result<Option<ChangeBatch>> {
+        while self.place.next().is_some() {}
+        match self.place.end() {
+            None | Some(ChangesEnd::Closed) => Ok(None),
+            Some(end) => Err(self.lost(reading, end)),
+        }
+    }
+
+    fn begin(&self, reading: &mut Reading) -> bool {
+        reading.epoch = self.place.next().map(|changes| (changes, 0));
+        reading.is_begun = false;
+        reading.epoch.is_some()
+    }
+
+    /// A page of the snapshot.
+    fn page(&self, reading: &mut Reading, rest: KeyRange, size: Page) -> Result<ChangeBatch> {
+        let store = self.reader.spec.id;
+        let open = &self.reader.rows.0;
+        let found = open.read(|snapshot| snapshot.scan(store, &rest, size))?;
+        let bytes: usize = found.iter().map(|(k, v)| k.len() + v.len()).sum();
+        let is_complete = found.len() < size.rows && bytes < size.bytes;
+        let last = found.last().map(|(key, _)| after(key));
+        let mut rows = Vec::with_capacity(found.len());
+        for (key, stored) in found {
+            if !self.is_expired(&key)? {
+                rows.extend(self.row(&mut reading.matching, &key, Some(stored))?);
+            }
+        }
+        reading.snapshot = (!is_complete).then_some(KeyRange { from: last, ..rest });
+        if is_complete {
+            self.snapshot.close();
+        }
+        Ok(ChangeBatch {
+            cut: Arc::clone(&self.snapshot.cut),
+            is_snapshot: true,
+            is_complete,
+            rows,
+        })
+    }
+
+    /// Rows of the commit that is read; `None` if it changes nothing for this reader.
+    fn changes(&self, reading: &mut Reading, size: Page) -> Result<Option<ChangeBatch>> {
+        let Some((changes, read)) = &mut reading.epoch else {
+            return Ok(None);
+        };
+        let (mut rows, mut at, mut bytes) = (Vec::new(), *read, 0);
+        while let Some(write) = changes.writes.get(at)
+            && rows.len() < size.rows
+            && bytes < size.bytes
+        {
+            let row = self.row(&mut reading.matching, &write.key, write.value.clone())?;
+            if row.is_some() {
+                bytes += write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
+            }
+            rows.extend(row);
+            at += 1;
+        }
+        *read = at;
+        let is_complete = at == changes.writes.len();
+        let cut = Arc::clone(&changes.cut);
+        if is_complete {
+            reading.reached = cut.epoch;
+            reading.epoch = None;
+        }
+        if rows.is_empty() && !reading.is_begun {
+            return Ok(None);
+        }
+        reading.is_begun = true;
+        Ok(Some(ChangeBatch {
+            cut,
+            is_snapshot: false,
+            is_complete,
+            rows,
+        }))
+    }
+
+    /// A row as the reader sees it; `None` if it never meets the condition.
+    fn row(
+        &self,
+        matching: &mut HashSet<Bytes>,
+        key: &Bytes,
+        stored: Option<Bytes>,
+    ) -> Result<Option<ChangedRow>> {
+        let Some(condition) = &self.condition else {
+            return self.decoded(key, stored).map(Some);
+        };
+        if let Some(stored) = stored
+            && let Some(row) = self.meeting(condition, key, stored)
+        {
+            matching.insert(Bytes::copy_from_slice(key));
+            return Ok(Some(row));
+        }
+        let was_there = matching.remove(key);
+        was_there.then(|| self.decoded(key, None)).transpose()
+    }
+
+    /// The row if it meets the condition; one that can't be read doesn't.
+    fn meeting(&self, condition: &Compiled, key: &Bytes, stored: Bytes) -> Option<ChangedRow> {
+        let row = self.decoded(key, Some(stored)).ok()?;
+        let value = row.value.as_ref()?;
+        let record = Record {
+            key: row.key.clone(),
+            value: value.value.clone(),
+            timestamp: value.timestamp,
+            ..Record::default()
+        };
+        condition.test(&record).ok()?.then_some(row)
+    }
+
+    fn decoded(&self, key: &Bytes, stored: Option<Bytes>) -> Result<ChangedRow> {
+        let (key, times) = self.place_of(key)?;
+        let value = stored.map(|stored| self.stored(stored)).transpose()?;
+        Ok(ChangedRow {
+            key: self.reader.datum(key)?,
+            times,
+            value,
+        })
+    }
+
+    fn stored(&self, mut stored: Bytes) -> Result<Stored> {
+        let Some(time) = stored.first_chunk::<8>().copied() else {
+            return Err(self.short());
+        };
+        let value = self.reader.value.decode(Some(stored.split_off(8)));
+        Ok(Stored {
+            value: value.map_err(|e| self.reader.named(e))?,
+            timestamp: Timestamp(i64::from_be_bytes(time)),
+        })
+    }
+
+    /// The record's key of a row, with start and end.
+    fn place_of(&self, row: &Bytes) -> Result<(Bytes, Option<(i64, i64)>)> {
+        let (key, start, end) = match self.reader.spec.kind {
+            StoreKind::Window { size_ms, .. } => {
+                let parts = split_window(row).ok_or_else(|| self.short())?;
+                let end = parts.start.saturating_add(size_ms);
+                (parts.key.len(), parts.start, end)
+            }
+            StoreKind::Session { .. } => {
+                let parts = split_session(row).ok_or_else(|| self.short())?;
+                (parts.key.len(), parts.start, parts.end)
+            }
+            _ => return Ok((row.clone(), None)),
+        };
+        Ok((row.slice(8..8 + key), Some((start, end))))
+    }
+
+    /// Does retention hide this row of the snapshot?
+    fn is_expired(&self, row: &Bytes) -> Result<bool> {
+        let (key, times) = self.place_of(row)?;
+        let Some((start, end)) = times else {
+            return Ok(false);
+        };
+        let is_session = matches!(self.reader.spec.kind, StoreKind::Session { .. });
+        let time = if is_session { end } else { start };
+        Ok(time <= self.reader.expired_until(&key))
+    }
+
+    fn short(&self) -> Error {
+        let error = Error::state_corrupt("a row of the store is too short");
+        self.reader.named(error)
+    }
+
+    fn lost(&self, reading: &Reading, end: ChangesEnd) -> Error {
+        let (why, more) = match end {
+            ChangesEnd::Behind => (
+                "the reader fell behind, and left more unread than buffer_bytes",
+                "; do less for each batch, or raise buffer_bytes",
+            ),
+            ChangesEnd::Grown => ("the application began again, to read new partitions", ""),
+            ChangesEnd::Failed => (
+                "the application has failed, or began again from its last commit",
+                ", once its state is RUNNING",
+            ),
+            _ => ("the application ended before its rows were read", ""),
+        };
+        let error = Error::changes_lost(format!("the changes behind this epoch are lost: {why}"));
+        let next = format!("{}{more}", error.kind().action());
+        let error = error.hint(next).at(|at| at.epoch = Some(reading.reached));
+        self.reader.named(error)
+    }
+}

@@ -1,0 +1,295 @@
+//! Who follows the stores of a run: the changes of each commit that wait for their readers.
+//!
+//! A follower takes its place under the lock under which snapshots are taken and epochs are applied, together with
+//! its snapshot. Which followers an epoch is for is decided under the same lock. So a follower gets every epoch behind
+//! its snapshot, and none that the snapshot has.
+//!
+//! A commit never waits for a reader. What waits for one is bounded: a reader that leaves more unread loses its place,
+//! and is told so. Rows are shared between followers, and with a store in memory; only who asks for other keys has
+//! a list of its own.
+
+#[cfg(test)]
+mod tests;
+
+use super::committed::{CommittedCut, SnapshotLock};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::Waker;
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Result, StoreId, TopicPartition};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, Write};
+
+/// What a row in a list takes beside key and value.
+const OVERHEAD: usize = size_of::<Write>();
+
+/// Why no more changes come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangesEnd {
+    /// The reader has closed it.
+    Closed,
+    /// The application was stopped; what it has committed is there.
+    Stopped,
+    /// The reader left too much unread.
+    Behind,
+    /// The application has failed, or begins again from its last commit.
+    Failed,
+    /// It begins again, to read new partitions.
+    Grown,
+}
+
+impl ChangesEnd {
+    /// That of an application which ends.
+    #[must_use]
+    pub const fn of(error: Option<&Error>) -> Self {
+        match error {
+            None => Self::Stopped,
+            Some(_) => Self::Failed,
+        }
+    }
+}
+
+/// What an epoch has changed in a store.
+#[derive(Debug)]
+pub(super) struct EpochChanges {
+    /// The epoch, and the input it stands for.
+    pub cut: Arc<CommittedCut>,
+    /// A key occurs once.
+    pub writes: Arc<[Write]>,
+}
+
+/// What waits for a follower.
+#[derive(Debug)]
+struct Backlog {
+    store: StoreId,
+    keys: KeyRange,
+    /// So many bytes at most, beside what one epoch has changed.
+    most: usize,
+    waiting: Mutex<Waiting>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    epochs: VecDeque<EpochChanges>,
+    bytes: usize,
+    end: Option<ChangesEnd>,
+    waker: Option<Waker>,
+}
+
+impl Backlog {
+    fn push(&self, changes: EpochChanges) {
+        let mut waiting = self.waiting.lock();
+        if waiting.end.is_some() {
+            return;
+        }
+        let bytes = weight(&changes.writes);
+        let given_up = if !waiting.epochs.is_empty() && waiting.bytes + bytes > self.most {
+            waiting.end = Some(ChangesEnd::Behind);
+            waiting.bytes = 0;
+            std::mem::take(&mut waiting.epochs)
+        } else {
+            waiting.bytes += bytes;
+            waiting.epochs.push_back(changes);
+            VecDeque::new()
+        };
+        self.wake(waiting);
+        drop(given_up);
+    }
+
+    /// The first end counts. What waits can still be read, unless the reader has closed it.
+    fn end(&self, end: ChangesEnd) {
+        let mut waiting = self.waiting.lock();
+        waiting.end.get_or_insert(end);
+        let mut unread = VecDeque::new();
+        if end == ChangesEnd::Closed {
+            waiting.end = Some(end);
+            unread = std::mem::take(&mut waiting.epochs);
+        }
+        self.wake(waiting);
+        drop(unread);
+    }
+
+    fn wake(&self, mut waiting: parking_lot::MutexGuard<'_, Waiting>) {
+        let waker = waiting.waker.take();
+        drop(waiting);
+        self.more.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+fn weight(writes: &[Write]) -> usize {
+    let bytes = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |v| v.len());
+    writes.iter().map(|write| bytes(write) + OVERHEAD).sum()
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Followers {
+    /// How many there are: what a commit looks at.
+    count: AtomicUsize,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    all: Vec<Arc<Backlog>>,
+    end: Option<ChangesEnd>,
+}
+
+/// Who gets which rows.
+type Gathered = Vec<(Arc<Backlog>, Arc<[Write]>)>;
+
+impl Followers {
+    /// Takes a place. Call it under the lock that snapshots are taken under.
+    #[must_use]
+    pub fn join(self: &Arc<Self>, store: StoreId, keys: KeyRange, most: usize) -> FollowerPlace {
+        let mut known = self.known.lock();
+        let waiting = Waiting {
+            end: known.end,
+            ..Waiting::default()
+        };
+        let backlog = Arc::new(Backlog {
+            store,
+            keys,
+            most,
+            waiting: Mutex::new(waiting),
+            more: Condvar::new(),
+        });
+        known.all.push(Arc::clone(&backlog));
+        self.count.store(known.all.len(), Relaxed);
+        drop(known);
+        FollowerPlace {
+            followers: Arc::clone(self),
+            backlog,
+        }
+    }
+
+    /// Applies an epoch, then gives its changes to who follows them.
+    ///
+    /// # Errors
+    /// Those of the back end.
+    pub fn apply(
+        &self,
+        lock: &SnapshotLock,
+        batch: EpochBatch,
+        reached: Vec<(TopicPartition, Offset)>,
+        backend: &dyn Backend,
+    ) -> Result<()> {
+        let mut gathered = Gathered::new();
+        let cut = lock.apply(batch.epoch, reached, || {
+            // Who joins takes the lock: its order makes the count visible.
+            if self.count.load(Relaxed) > 0 {
+                gathered = self.gather(&batch.writes);
+            }
+            backend.apply(batch)
+        })?;
+        for (backlog, writes) in gathered {
+            let cut = Arc::clone(&cut);
+            backlog.push(EpochChanges { cut, writes });
+        }
+        Ok(())
+    }
+
+    fn gather(&self, written: &[(StoreId, Vec<Write>)]) -> Gathered {
+        let all = self.known.lock().all.clone();
+        let mut gathered = Gathered::new();
+        for backlog in all {
+            let same = |(other, _): &&(Arc<Backlog>, _)| {
+                (other.store, &other.keys) == (backlog.store, &backlog.keys)
+            };
+            let rows = match gathered.iter().find(same) {
+                Some((_, rows)) => Arc::clone(rows),
+                None => rows_of(&backlog, written),
+            };
+            gathered.push((backlog, rows));
+        }
+        gathered.retain(|(_, rows)| !rows.is_empty());
+        gathered
+    }
+
+    /// No more changes come, for those who follow and those who want to.
+    pub fn end(&self, end: ChangesEnd) {
+        let mut known = self.known.lock();
+        known.end.get_or_insert(end);
+        let all = known.all.clone();
+        drop(known);
+        for backlog in all {
+            backlog.end(end);
+        }
+    }
+}
+
+fn rows_of(backlog: &Backlog, written: &[(StoreId, Vec<Write>)]) -> Arc<[Write]> {
+    let keys = &backlog.keys;
+    let wanted = |write: &&Write| {
+        keys.from.as_ref().is_none_or(|from| write.key >= *from)
+            && keys.to.as_ref().is_none_or(|to| write.key < *to)
+    };
+    let lists = written.iter().filter(|(store, _)| *store == backlog.store);
+    let rows = lists.flat_map(|(_, writes)| writes.iter().filter(wanted));
+    rows.cloned().collect()
+}
+
+/// A follower's place, which it leaves when this is dropped.
+#[derive(Debug)]
+pub struct FollowerPlace {
+    followers: Arc<Followers>,
+    backlog: Arc<Backlog>,
+}
+
+impl FollowerPlace {
+    /// What one more epoch has changed, if something waits.
+    pub(super) fn next(&self) -> Option<EpochChanges> {
+        let mut waiting = self.backlog.waiting.lock();
+        let changes = waiting.epochs.pop_front()?;
+        waiting.bytes -= weight(&changes.writes);
+        Some(changes)
+    }
+
+    /// Why no more comes, once nothing waits.
+    pub(super) fn end(&self) -> Option<ChangesEnd> {
+        let waiting = self.backlog.waiting.lock();
+        waiting.end.filter(|_| waiting.epochs.is_empty())
+    }
+
+    /// Waits until there is something to read, or the end; at most this long.
+    pub(super) fn wait(&self, at_most: Duration) {
+        let mut waiting = self.backlog.waiting.lock();
+        if waiting.epochs.is_empty() && waiting.end.is_none() {
+            self.backlog.more.wait_for(&mut waiting, at_most);
+        }
+    }
+
+    /// Wakes this once there is something to read, or the end; false: there is already.
+    pub(super) fn wake(&self, waker: &Waker) -> bool {
+        let mut waiting = self.backlog.waiting.lock();
+        let waits = waiting.epochs.is_empty() && waiting.end.is_none();
+        let before = if waits {
+            waiting.waker.replace(waker.clone())
+        } else {
+            None
+        };
+        drop(waiting);
+        drop(before);
+        waits
+    }
+
+    /// Leaves: nothing is kept for it any more.
+    pub(super) fn leave(&self) {
+        let mut known = self.followers.known.lock();
+        known.all.retain(|other| !Arc::ptr_eq(other, &self.backlog));
+        self.followers.count.store(known.all.len(), Relaxed);
+        drop(known);
+        self.backlog.end(ChangesEnd::Closed);
+    }
+}
+
+impl Drop for FollowerPlace {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
