@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedRecord as EmbeddedRecord
     from stoatflow.errors import AuthorizationError as AuthorizationError
     from stoatflow.errors import BrokerUnavailableError as BrokerUnavailableError
+    from stoatflow.errors import ChangesLostError as ChangesLostError
     from stoatflow.errors import ConfigError as ConfigError
     from stoatflow.errors import DiskFullError as DiskFullError
     from stoatflow.errors import FencedError as FencedError
@@ -86,6 +87,8 @@ if TYPE_CHECKING:
     from stoatflow.finding import Found as Found
     from stoatflow.finding import QueryPlan as QueryPlan
     from stoatflow.finding import desc as desc
+    from stoatflow.following import ChangeBatch as ChangeBatch
+    from stoatflow.following import Changes as Changes
     from stoatflow.global_table import GlobalKTable as GlobalKTable
     from stoatflow.grouped import KGroupedStream as KGroupedStream
     from stoatflow.grouped import KGroupedTable as KGroupedTable
@@ -195,9 +198,9 @@ _HOMES = {
     "builder": ("StreamsBuilder",),
     "embedded": ("EmbeddedBroker", "EmbeddedRecord"),
     "errors": (
-        "AuthorizationError", "BrokerUnavailableError", "ConfigError", "DiskFullError", "FencedError",
-        "IncompatibleStateError", "InternalError", "MissingTopicError", "ProcessingError", "SerdeError",
-        "StalledError", "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError",
+        "AuthorizationError", "BrokerUnavailableError", "ChangesLostError", "ConfigError", "DiskFullError",
+        "FencedError", "IncompatibleStateError", "InternalError", "MissingTopicError", "ProcessingError",
+        "SerdeError", "StalledError", "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError",
         "UnknownOutcomeError",
     ),
     "expressions": (
@@ -216,6 +219,7 @@ _HOMES = {
     ),
     "hooks": ("ExceptionResponse", "Phase"),
     "finding": ("Descending", "Found", "QueryPlan", "desc"),
+    "following": ("ChangeBatch", "Changes"),
     "global_table": ("GlobalKTable",),
     "grouped": ("KGroupedStream", "KGroupedTable"),
     "indexes": ("Index",),

@@ -43,6 +43,7 @@ __all__ = [
     "ProcessorContext",
     "ProtobufFormat",
     "SessionStore",
+    "StateChanges",
     "StateReader",
     "StateRows",
     "StateSnapshot",
@@ -292,6 +293,23 @@ class StateRows:
         """Forget the rest."""
 
 @final
+class StateChanges:
+    """A store that is followed."""
+
+    def next(self) -> tuple[int, list[tuple[str, int, int]], bool, bool, list[tuple[Any, Any, int]]] | None:
+        """Epoch, positions, of the snapshot? last of its commit? rows; `None`: nothing now, or no more."""
+    def is_over(self) -> bool:
+        """Has it ended, once `next` gives nothing?"""
+    def wait(self, seconds: float) -> None:
+        """Wait until `next` may have something, at most this long."""
+    def fileno(self) -> int:
+        """Give the descriptor to wait for."""
+    def wake_later(self) -> bool:
+        """Make it readable when `next` may have something; false: it may already."""
+    def close(self) -> None:
+        """End it; more than once is allowed."""
+
+@final
 class Engine:
     """One run of one application. Its constructor checks everything and starts nothing."""
 
@@ -352,6 +370,15 @@ class Engine:
         self, store: str | None = None, at_least: list[tuple[str, int, int]] = ..., timeout_s: float = 0.0
     ) -> StateSnapshot:
         """Take one commit of a store, or of all; wait until input before these positions is committed."""
+    def follow(
+        self,
+        store: str,
+        at_least: tuple[list[tuple[str, int, int]], float],
+        given: tuple[bool, int],
+        keys: tuple[Any, Any, Any],
+        query_json: bytes,
+    ) -> StateChanges:
+        """Follow a store; `given`: does it begin with a snapshot, how many bytes may wait."""
     def store_kind(self, name: str) -> str:
         """Say what kind of store this is."""
     def parked(self, name: str) -> list[tuple[Any, Any, int, int, int, int | None, str, str]]:

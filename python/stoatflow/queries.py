@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from stoatflow.durations import Duration, Timestamp, timeout_s, timestamp_ms
 from stoatflow.errors import ConfigError
 from stoatflow.finding import Found, OrderBy, QueryPlan, Select, query, read_cursor, selected_table, shown_cursor
+from stoatflow.following import FollowableKeys, FollowableWindows, Opens
 from stoatflow.restoring import TopicPartition
 from stoatflow.stores import ValueAndTimestamp, VersionedRecord
 from stoatflow.windowed import Windowed
@@ -84,13 +85,19 @@ class ReadOnlyStore:
     kind = ""
 
     def __init__(
-        self, name: str, read: Callable[[], bridge.StateReader], timestamps: bool, forms: Forms = dict
+        self,
+        name: str,
+        read: Callable[[], bridge.StateReader],
+        timestamps: bool,
+        forms: Forms = dict,
+        opens: Opens | None = None,
     ) -> None:
         """Made by `StoatFlow.store` and `Snapshot.store`."""
         self.name = name
         self._read = read
         self._timestamps = timestamps
         self._forms = forms
+        self._opens = opens
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give all rows of one moment as columns, for pyarrow, Polars, pandas, DuckDB: those of `to_arrow`."""
@@ -128,7 +135,8 @@ class ReadOnlyStore:
         """Say what kind of store this is, and what it has instead."""
         if name.startswith("_") or not any(hasattr(other, name) for other in _KINDS.values()):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        own = ", ".join(sorted(each for each in vars(type(self)) if not each.startswith("_") and each != "kind"))
+        named = {each for cls in type(self).__mro__ for each in vars(cls) if not each.startswith("_")}
+        own = ", ".join(sorted(named - {"kind"}))
         raise AttributeError(f"the store '{self.name}' is a {self.kind} store, without {name!r}. Next: use {own}")
 
     def __repr__(self) -> str:
@@ -136,7 +144,7 @@ class ReadOnlyStore:
         return f"<{type(self).__name__} '{self.name}'>"
 
 
-class ReadOnlyKeyValueStore(ReadOnlyStore, Generic[K, V]):
+class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
     """A value per key: the store of a table, an aggregation without windows, or a processor.
 
     >>> builder = sf.StreamsBuilder()
@@ -249,7 +257,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, Generic[K, V]):
         return Entries(rows, lambda key, value, time: (key, self._value(value, time)))
 
 
-class ReadOnlyWindowStore(ReadOnlyStore, Generic[K, V]):
+class ReadOnlyWindowStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]):
     """A value per key and window. Bounds of time are inclusive, and mean the starts of windows.
 
     >>> builder = sf.StreamsBuilder()
@@ -313,7 +321,7 @@ class ReadOnlyWindowStore(ReadOnlyStore, Generic[K, V]):
         return [(windowed, self._value(value, time)) for windowed, value, time in found]
 
 
-class ReadOnlySessionStore(ReadOnlyStore, Generic[K, V]):
+class ReadOnlySessionStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]):
     """A value per key and session.
 
     >>> builder = sf.StreamsBuilder()
@@ -508,4 +516,7 @@ def read_only_store(
     def read() -> bridge.StateReader:
         return engine.snapshot(name, *given).reader(name)
 
-    return _KINDS[engine.store_kind(name)](name, read, timestamps, forms)
+    def opens(how: tuple[bool, int], keys: tuple[Any, Any, Any], condition: bytes) -> bridge.StateChanges:
+        return engine.follow(name, given, how, keys, condition)
+
+    return _KINDS[engine.store_kind(name)](name, read, timestamps, forms, opens)

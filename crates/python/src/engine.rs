@@ -10,6 +10,7 @@ use crate::errors::{as_py_err, to_py_err};
 use crate::metrics::metrics_json;
 use crate::parked::{ParkedEntry, entries};
 use crate::plan::Plan;
+use crate::queries::changes::{self, FollowedKeys, StateChanges, wanted};
 use crate::queries::{StateSnapshot, kind_name};
 use crate::settings::{Pairs, checked, to_values};
 use crate::tokens::{self, PyTokens};
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::{BrokerAddress, in_force, is_secret};
-use stoatflow_core::{Offset, Result, Settings, TopicPartition};
+use stoatflow_core::{Result, Settings, TopicPartition};
 use stoatflow_engine::admin::AdminView;
 use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::runtime::threads::{Listener, RestartAnswer, Uncaught};
@@ -202,14 +203,27 @@ impl Engine {
         at_least: Vec<(String, i32, i64)>,
         timeout_s: f64,
     ) -> PyResult<StateSnapshot> {
-        let wanted = at_least.into_iter();
-        let wanted = wanted.map(|(topic, partition, offset)| {
-            (TopicPartition::new(topic, partition), Offset(offset))
-        });
-        let wanted: Vec<_> = wanted.collect();
+        let wanted = wanted(at_least);
         let taken = py.detach(|| self.engine.snapshot(store, &wanted, seconds(timeout_s)));
         let taken = taken.map_err(to_py_err)?;
         Ok(StateSnapshot::new(self.engine.clone(), taken))
+    }
+
+    /// Follows a store; `at_least` is positions and seconds, `given` whether it begins with a snapshot and how many
+    /// bytes may wait.
+    fn follow(
+        &self,
+        py: Python<'_>,
+        store: &str,
+        at_least: (Vec<(String, i32, i64)>, f64),
+        given: (bool, usize),
+        keys: FollowedKeys<'_>,
+        query_json: &[u8],
+    ) -> PyResult<StateChanges> {
+        let spec = changes::spec(given, &keys, query_json)?;
+        let (wanted, timeout) = (wanted(at_least.0), seconds(at_least.1));
+        let follower = py.detach(|| self.engine.follow(store, &spec, &wanted, timeout));
+        follower.map(StateChanges::new).map_err(to_py_err)
     }
 
     /// What kind of store this is.

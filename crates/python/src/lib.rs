@@ -78,6 +78,8 @@ mod _native {
     #[pymodule_export]
     use crate::protobuf::ProtobufFormat;
     #[pymodule_export]
+    use crate::queries::changes::StateChanges;
+    #[pymodule_export]
     use crate::queries::{StateReader, StateRows, StateSnapshot};
     #[pymodule_export]
     use crate::reset::{remove_orphans, reset_application};

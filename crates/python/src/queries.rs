@@ -3,6 +3,7 @@
 //! Takes Python keys and times, gives Python values. Reading waits with the interpreter detached, so any thread
 //! may ask, while the application and other readers go on.
 
+pub mod changes;
 mod find;
 
 use crate::convert::{key_from_py, to_py};

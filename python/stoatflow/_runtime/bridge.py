@@ -47,6 +47,7 @@ TimestampedKeyValueStore = _native.TimestampedKeyValueStore
 WindowStore = _native.WindowStore
 SessionStore = _native.SessionStore
 VersionedKeyValueStore = _native.VersionedKeyValueStore
+StateChanges = _native.StateChanges
 StateReader = _native.StateReader
 StateRows = _native.StateRows
 StateSnapshot = _native.StateSnapshot

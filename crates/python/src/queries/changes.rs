@@ -1,0 +1,182 @@
+//! Changes of a store for Python.
+//!
+//! A thread waits in `wait`, detached. An event loop looks at a descriptor instead, which becomes readable when there
+//! is something: the thread that commits writes a byte there, and never needs the interpreter.
+
+use super::{FoundWindow, span};
+use crate::convert::to_py;
+use crate::errors::to_py_err;
+use pyo3::prelude::*;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, OnceLock};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+use stoatflow_core::{Datum, Error, Offset, Result, TopicPartition};
+use stoatflow_engine::query::{ChangeBatch, ChangedRow, FollowSpec, Follower};
+use stoatflow_plan::find::FindSpec;
+use stoatflow_state::Page;
+
+/// What a batch holds, about.
+const BATCH: Page = Page {
+    rows: 10_000,
+    bytes: 16 << 20,
+};
+
+/// First key, last key; prefix.
+pub type FollowedKeys<'py> = (
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
+);
+/// Topic, partition and the next offset to read.
+type Positions = Vec<(String, i32, i64)>;
+/// Epoch, positions, is it of the snapshot, is it the last one of its commit, rows (key, value or `None`, time).
+type BatchParts<'py> = (u64, Positions, bool, bool, Vec<FoundWindow<'py>>);
+
+/// What is followed.
+pub fn spec(
+    (snapshot, buffer_bytes): (bool, usize),
+    (lo, hi, prefix): &FollowedKeys<'_>,
+    query_json: &[u8],
+) -> PyResult<FollowSpec> {
+    Ok(FollowSpec {
+        snapshot,
+        keys: span(lo.as_ref(), hi.as_ref(), prefix.as_ref())?,
+        condition: FindSpec::decode(query_json).map_err(to_py_err)?.condition,
+        buffer_bytes,
+    })
+}
+
+/// Positions as they come from Python.
+pub fn wanted(at_least: Positions) -> Vec<(TopicPartition, Offset)> {
+    let wanted = at_least.into_iter();
+    let wanted = wanted
+        .map(|(topic, partition, offset)| (TopicPartition::new(topic, partition), Offset(offset)));
+    wanted.collect()
+}
+
+/// A descriptor that becomes readable when it is woken.
+#[derive(Debug)]
+struct Bell {
+    outside: UnixStream,
+    inside: UnixStream,
+}
+
+impl Bell {
+    fn new() -> Result<Arc<Self>> {
+        let failed = |e| Error::internal("there is no descriptor to wait with").caused_by(e);
+        let (outside, inside) = UnixStream::pair().map_err(failed)?;
+        outside.set_nonblocking(true).map_err(failed)?;
+        inside.set_nonblocking(true).map_err(failed)?;
+        Ok(Arc::new(Self { outside, inside }))
+    }
+
+    /// Forgets earlier wakes.
+    fn quieten(&self) {
+        let mut bytes = [0; 64];
+        loop {
+            match (&self.outside).read(&mut bytes) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // If there is no room, bytes are waiting already.
+        let _full = (&self.inside).write(&[1]);
+    }
+}
+
+/// A store that is followed.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct StateChanges {
+    follower: Follower,
+    bell: OnceLock<Arc<Bell>>,
+}
+
+impl StateChanges {
+    pub const fn new(follower: Follower) -> Self {
+        Self {
+            follower,
+            bell: OnceLock::new(),
+        }
+    }
+
+    fn bell(&self) -> PyResult<&Arc<Bell>> {
+        if self.bell.get().is_none() {
+            let _other = self.bell.set(Bell::new().map_err(to_py_err)?);
+        }
+        Ok(self.bell.get().expect("it was set above"))
+    }
+}
+
+#[pymethods]
+impl StateChanges {
+    /// The next batch; `None`: there is nothing now, or no more.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<BatchParts<'py>>> {
+        let batch = py.detach(|| self.follower.next(BATCH)).map_err(to_py_err)?;
+        let shown = batch.map(|batch| parts(py, &batch)).transpose();
+        // What can't be shown is passed over by nobody unnoticed.
+        shown.inspect_err(|_| py.detach(|| self.follower.close()))
+    }
+
+    /// Has it ended, once `next` gives nothing?
+    fn is_over(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.follower.is_over())
+    }
+
+    /// Waits until `next` may have something, at most this long.
+    fn wait(&self, py: Python<'_>, seconds: f64) {
+        let at_most = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+        py.detach(|| self.follower.wait(at_most));
+    }
+
+    /// The descriptor to wait for.
+    fn fileno(&self) -> PyResult<i32> {
+        Ok(self.bell()?.outside.as_raw_fd())
+    }
+
+    /// Makes it readable when `next` may have something; false: it may already.
+    fn wake_later(&self, py: Python<'_>) -> PyResult<bool> {
+        let bell = self.bell()?;
+        bell.quieten();
+        let waker = Waker::from(Arc::clone(bell));
+        Ok(py.detach(|| self.follower.wake(&waker)))
+    }
+
+    /// Ends it; more than once is allowed.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.follower.close());
+    }
+}
+
+fn parts<'py>(py: Python<'py>, batch: &ChangeBatch) -> PyResult<BatchParts<'py>> {
+    let positions = batch.cut.positions.iter();
+    let positions = positions.map(|(of, offset)| (of.topic.to_string(), of.partition.0, offset.0));
+    let rows = batch.rows.iter().map(|changed| row(py, changed));
+    Ok((
+        batch.cut.epoch.0,
+        positions.collect(),
+        batch.is_snapshot,
+        batch.is_complete,
+        rows.collect::<PyResult<_>>()?,
+    ))
+}
+
+fn row<'py>(py: Python<'py>, changed: &ChangedRow) -> PyResult<FoundWindow<'py>> {
+    let key = match changed.times {
+        Some((start, end)) => to_py(py, &Datum::windowed(changed.key.clone(), start, end))?,
+        None => to_py(py, &changed.key)?,
+    };
+    Ok(match &changed.value {
+        Some(stored) => (key, to_py(py, &stored.value)?, stored.timestamp.0),
+        None => (key, py.None().into_bound(py), 0),
+    })
+}
