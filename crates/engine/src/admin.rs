@@ -34,7 +34,7 @@ pub(crate) mod tests;
 use crate::admin::access::AccessRules;
 use crate::admin::problem::Problem;
 use crate::admin::status::Status;
-use crate::admin::stores::Cursors;
+use crate::admin::stores::{Cursors, MOST_FOLLOWERS};
 use crate::admin::target::AdminTarget;
 use crate::admin::top::Samples;
 use axum::extract::State;
@@ -51,6 +51,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use stoatflow_core::settings::AdminAccess;
 use stoatflow_core::{Clock, Error, Result};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
 
 /// The console at `/`, in one answer, so that it needs no other host.
 static PAGE: LazyLock<String> = LazyLock::new(|| {
@@ -138,12 +140,16 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ("/openapi.json", "this port as OpenAPI 3.1"),
     (
         "/stores",
-        "the stores; /stores/<name> reads entries of one, /stores/<name>/<key> a key, as of the last commit",
+        "the stores; /stores/<name> reads entries of one, /stores/<name>/<key> a key, as of the last commit; \
+            /changes/<name> follows one",
     ),
 ];
 
 /// Connections at a time, if nothing else is set.
 const CONNECTIONS: usize = 128;
+
+/// Connections have so long to end, more than their answers have.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How often unused cursors are let go.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -192,6 +198,8 @@ struct Shared {
     /// What is more than counters.
     target: Arc<dyn AdminTarget>,
     cursors: Cursors,
+    /// Places for clients that follow a store.
+    followers: Arc<Semaphore>,
     stall_after: Duration,
     version: &'static str,
     view: AdminView,
@@ -244,6 +252,7 @@ pub fn serve(
         opened_at_ms,
         target,
         cursors: Cursors::new(opened_at_ms),
+        followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
         status,
         clock,
         access,
@@ -270,6 +279,16 @@ pub fn serve(
         socket: address,
         encrypted,
     })
+}
+
+/// Ends the port. Answers under way have a moment.
+pub fn close(runtime: Runtime, stop: &watch::Sender<bool>) {
+    stop.send_replace(true);
+    let all_ended = async { tokio::time::timeout(FAREWELL, stop.closed()).await };
+    if runtime.block_on(all_ended).is_err() {
+        tracing::debug!("connections to the admin port are cut");
+    }
+    runtime.shutdown_timeout(FAREWELL);
 }
 
 async fn take_samples(shared: Arc<Shared>) {
@@ -302,6 +321,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/openapi.json", get(openapi))
         .route("/stores", get(stores::list))
         .route("/stores/{*rest}", get(stores::read))
+        .route("/changes/{*store}", get(stores::follow))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(Arc::clone(&shared), access::check))

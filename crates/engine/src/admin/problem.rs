@@ -58,11 +58,9 @@ impl Problem {
         self.0.more.insert(name.to_owned(), value);
         self
     }
-}
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let parts = *self.0;
+    pub(super) fn body(&self) -> Value {
+        let parts = &self.0;
         let mut body = json!({
             "type": format!("urn:stoatflow:{}", parts.code),
             "title": parts.status.canonical_reason().unwrap_or("error"),
@@ -71,8 +69,15 @@ impl IntoResponse for Problem {
             "next_step": parts.next_step,
         });
         if let Value::Object(body) = &mut body {
-            body.extend(parts.more);
+            body.extend(parts.more.clone());
         }
+        body
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (parts, body) = (&self.0, self.body());
         let mut response = (parts.status, body.to_string()).into_response();
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/problem+json");

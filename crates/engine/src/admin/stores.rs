@@ -5,6 +5,7 @@
 //! their bytes. Every answer knows the epoch and the input that it stands for.
 
 mod asked;
+mod changes;
 mod cursors;
 mod forms;
 mod read;
@@ -19,6 +20,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+pub(super) use changes::{MOST as MOST_FOLLOWERS, follow};
 pub(super) use cursors::Cursors;
 use forms::{Forms, kind_name};
 use read::{Reading, Rows};
@@ -75,13 +77,7 @@ pub(super) async fn read(
         Some((name, key)) => (name, Some(decoded(key)?)),
         None => (path, None),
     };
-    let name = String::from_utf8(decoded(name)?)
-        .map_err(|_| Problem::bad("the name of the store is not UTF-8", "see /stores"))?;
-    let plan = &shared.status.plan;
-    let store = plan
-        .store_named(&name)
-        .map_err(|e| Problem::of(StatusCode::NOT_FOUND, "unknown_store", &e))?;
-    readable(store).map_err(|e| Problem::of(StatusCode::BAD_REQUEST, "not_readable", &e))?;
+    let store = named_store(&shared, name)?;
     let asked = Asked::parse(uri.query().unwrap_or_default(), store.kind, key.is_some())?;
     wait(&shared, &asked).await?;
 
@@ -103,13 +99,25 @@ pub(super) async fn read(
         job.run()
     });
     read.await.unwrap_or_else(|_| {
-        Err(Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "the read ended with a panic, which is in the log",
-            "report it with the log",
-        ))
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Err(Problem::of(status, "internal", &panicked()))
     })
+}
+
+fn panicked() -> Error {
+    Error::internal("the read ended with a panic, which is in the log")
+        .hint("report it with the log")
+}
+
+/// The store of a path.
+fn named_store<'s>(shared: &'s Shared, name: &str) -> Result<&'s Store, Problem> {
+    let name = String::from_utf8(decoded(name)?)
+        .map_err(|_| Problem::bad("the name of the store is not UTF-8", "see /stores"))?;
+    let store = (shared.status.plan)
+        .store_named(&name)
+        .map_err(|e| Problem::of(StatusCode::NOT_FOUND, "unknown_store", &e))?;
+    readable(store).map_err(|e| Problem::of(StatusCode::BAD_REQUEST, "not_readable", &e))?;
+    Ok(store)
 }
 
 struct OnDrop(Arc<AtomicBool>);

@@ -1,10 +1,11 @@
 //! What the admin port asks of the engine beside its counters.
 
-use crate::query::CommittedSnapshot;
+use crate::query::{CommittedSnapshot, FollowSpec, Follower};
 use std::fmt::Debug;
 use std::sync::Arc;
 use stoatflow_core::{Offset, Result, TopicPartition};
 use stoatflow_operators::Foreign;
+use stoatflow_plan::Store;
 use stoatflow_state::{DatabaseFigures, StoreSize};
 
 /// See the module.
@@ -14,6 +15,12 @@ pub trait AdminTarget: Send + Sync + Debug {
     /// # Errors
     /// `Config` if nothing runs; what the state fails with.
     fn snapshot(&self, store: Option<&str>) -> Result<CommittedSnapshot>;
+
+    /// Follows a store of the plan whose serdes may be others.
+    ///
+    /// # Errors
+    /// `Config` if nothing runs, or if the store can't be followed; `Serde` for keys that it can't have.
+    fn follow(&self, store: &Store, spec: &FollowSpec) -> Result<Follower>;
 
     /// Is input before these positions committed? Never waits: false where it can't be seen at once.
     ///

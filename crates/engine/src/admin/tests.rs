@@ -487,8 +487,8 @@ fn every_endpoint_is_described() {
         };
         assert!(paths[*path][method].is_object(), "{method} {path}");
     }
-    // Beside them the entries of a store, and a key.
-    assert_eq!(paths.len(), ENDPOINTS.len() + 2);
+    // Beside them the entries of a store, a key, and the changes.
+    assert_eq!(paths.len(), ENDPOINTS.len() + 3);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
 use crate::admin::thread_activity::lane_thread;
-use crate::admin::{AdminAddress, AdminOptions, AdminView, serve};
+use crate::admin::{AdminAddress, AdminOptions, AdminView, close, serve};
 use crate::query::StoreReaders;
 use crate::query::followers::ChangesEnd;
 use crate::restore::{Parallelism, RestoreListener};
@@ -167,9 +167,9 @@ impl Engine {
                 inner.outcome.lock().main = Some(std::thread::current().id());
                 let (result, shared) =
                     inner.run_with_restarts(shared, &failpoints, runtime.handle());
-                drop(stop_admin);
+                (shared.followers).end(ChangesEnd::of(result.as_ref().err()));
                 if let Some(admin) = admin {
-                    admin.shutdown_timeout(Duration::from_secs(1));
+                    close(admin, &stop_admin);
                 }
                 runtime.shutdown_timeout(Duration::from_secs(5));
                 inner.end(result.err(), &shared);

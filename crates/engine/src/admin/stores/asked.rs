@@ -31,6 +31,7 @@ pub(super) struct Asked {
     pub to: Option<Vec<u8>>,
     pub prefix: Option<Vec<u8>>,
     pub reverse: bool,
+    pub snapshot: bool,
     pub limit: usize,
     pub cursor: Option<String>,
     pub time: Option<i64>,
@@ -95,13 +96,33 @@ fn allowed(kind: StoreKind, has_key: bool) -> &'static [&'static str] {
 impl Asked {
     /// Of the text behind the question mark.
     pub(super) fn parse(query: &str, kind: StoreKind, has_key: bool) -> Result<Self, Problem> {
-        let allowed = allowed(kind, has_key);
+        Self::taken(query, allowed(kind, has_key))
+    }
+
+    /// The same of a request that follows a store.
+    pub(super) fn following(query: &str, kind: StoreKind) -> Result<Self, Problem> {
+        match kind {
+            StoreKind::Window { .. } | StoreKind::Session { .. } => {
+                Self::taken(query, &["snapshot", "at_least", "timeout_ms"])
+            }
+            _ => {
+                let keys = ["from", "to", "prefix", "key_format"];
+                Self::taken(
+                    query,
+                    &[&keys[..], &["snapshot", "at_least", "timeout_ms"]].concat(),
+                )
+            }
+        }
+    }
+
+    fn taken(query: &str, allowed: &[&str]) -> Result<Self, Problem> {
         let mut asked = Self {
             key_format: KeyFormat::Text,
             from: None,
             to: None,
             prefix: None,
             reverse: false,
+            snapshot: true,
             limit: LIMIT,
             cursor: None,
             time: None,
@@ -166,6 +187,7 @@ impl Asked {
             "to" => self.to = Some(value),
             "prefix" => self.prefix = Some(value),
             "reverse" => self.reverse = flag(name, text(value)?)?,
+            "snapshot" => self.snapshot = flag(name, text(value)?)?,
             "limit" => self.limit = limit(text(value)?)?,
             "cursor" => self.cursor = Some(text(value)?),
             "time" => self.time = Some(time(name, text(value)?)?),

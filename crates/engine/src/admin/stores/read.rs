@@ -5,6 +5,7 @@ use super::forms::{Forms, write};
 use crate::admin::problem::Problem;
 use crate::query::{KeySpan, StoreReader, TimedSpan};
 use axum::http::StatusCode;
+use serde_json::json;
 use stoatflow_core::{Bytes, Datum, Error, ErrorKind, Result};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{Stored, VersionedRecord};
@@ -50,12 +51,6 @@ impl Reading<'_> {
     /// Several keys of a store.
     pub(super) fn store(&self) -> Result<Rows, Problem> {
         let asked = self.asked;
-        let key = |given: &Option<Vec<u8>>| {
-            let given = given.as_ref();
-            given
-                .map(|given| self.forms.key.key(given, asked.key_format))
-                .transpose()
-        };
         let walk = match self.reader.kind() {
             StoreKind::Versioned { .. } => {
                 return Err(Problem::bad(
@@ -64,17 +59,12 @@ impl Reading<'_> {
                 ));
             }
             StoreKind::Window { .. } | StoreKind::Session { .. } => Walk::Timed(TimedSpan {
-                keys: (key(&asked.from)?, key(&asked.to)?),
+                keys: ends(asked, self.forms)?,
                 times: (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST)),
                 reverse: asked.reverse,
             }),
             _ => Walk::Keys {
-                span: match &asked.prefix {
-                    Some(prefix) => {
-                        KeySpan::Prefix(self.forms.key.prefix(prefix, asked.key_format)?)
-                    }
-                    None => KeySpan::Between(key(&asked.from)?, key(&asked.to)?),
-                },
+                span: span(asked, self.forms)?,
                 reverse: asked.reverse,
             },
         };
@@ -223,8 +213,31 @@ impl Reading<'_> {
     }
 }
 
+/// The keys that are asked for.
+pub(super) fn span(asked: &Asked, forms: &Forms) -> Result<KeySpan, Problem> {
+    if let Some(prefix) = &asked.prefix {
+        let prefix = forms.key.prefix(prefix, asked.key_format)?;
+        return Ok(KeySpan::Prefix(prefix));
+    }
+    let (from, to) = ends(asked, forms)?;
+    Ok(KeySpan::Between(from, to))
+}
+
+fn ends(asked: &Asked, forms: &Forms) -> Result<(Option<Datum>, Option<Datum>), Problem> {
+    let key = |given: &Option<Vec<u8>>| {
+        let given = given.as_ref();
+        given
+            .map(|given| forms.key.key(given, asked.key_format))
+            .transpose()
+    };
+    Ok((key(&asked.from)?, key(&asked.to)?))
+}
+
 /// An object in a list.
-fn element(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+pub(super) fn element(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
     out.extend_from_slice(if out.is_empty() { b"{" } else { b",{" });
     write(out)?;
     out.push(b'}');
@@ -233,12 +246,26 @@ fn element(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<()>) ->
 
 /// The members of an entry.
 fn entry(key: &Datum, times: Option<(i64, i64)>, stored: &Stored, out: &mut Vec<u8>) -> Result<()> {
+    row(key, times, Some(stored), out)
+}
+
+/// The same of a row that may be gone.
+pub(super) fn row(
+    key: &Datum,
+    times: Option<(i64, i64)>,
+    stored: Option<&Stored>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     out.extend_from_slice(b"\"key\":");
     write(key, out)?;
     if let Some((start, end)) = times {
         out.extend_from_slice(format!(",\"start\":{start},\"end\":{end}").as_bytes());
     }
     out.extend_from_slice(b",\"value\":");
+    let Some(stored) = stored else {
+        out.extend_from_slice(b"null");
+        return Ok(());
+    };
     write(&stored.value, out)?;
     out.extend_from_slice(format!(",\"timestamp\":{}", stored.timestamp.0).as_bytes());
     Ok(())
@@ -258,11 +285,15 @@ fn version(record: &VersionedRecord, out: &mut Vec<u8>) -> Result<()> {
 }
 
 /// What a failed read is to the client.
-fn problem(error: Error) -> Problem {
+pub(super) fn problem(error: Error) -> Problem {
     match error.kind() {
         ErrorKind::Config => {
             Problem::of(StatusCode::SERVICE_UNAVAILABLE, "not_running", &error).retry_after(1)
         }
+        ErrorKind::ChangesLost => Problem::of(StatusCode::GONE, "changes_lost", &error).with(
+            "epoch",
+            json!(error.coordinates().epoch.map(|epoch| epoch.0)),
+        ),
         ErrorKind::Serde => Problem::of(StatusCode::INTERNAL_SERVER_ERROR, "undecodable", &error),
         _ => Problem::of(StatusCode::INTERNAL_SERVER_ERROR, "internal", &error),
     }

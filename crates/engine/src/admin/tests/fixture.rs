@@ -3,7 +3,7 @@
 use crate::admin::status::{PartitionStatus, Status};
 use crate::admin::target::AdminTarget;
 use crate::admin::{AdminOptions, AdminView, serve};
-use crate::query::CommittedSnapshot;
+use crate::query::{CommittedSnapshot, FollowSpec, Follower};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -162,6 +162,10 @@ pub(super) struct NoState;
 
 impl AdminTarget for NoState {
     fn snapshot(&self, _store: Option<&str>) -> Result<CommittedSnapshot> {
+        Err(Error::config("nothing runs"))
+    }
+
+    fn follow(&self, _store: &Store, _spec: &FollowSpec) -> Result<Follower> {
         Err(Error::config("nothing runs"))
     }
 

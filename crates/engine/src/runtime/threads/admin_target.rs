@@ -2,12 +2,13 @@
 
 use super::{Engine, Inner};
 use crate::admin::target::AdminTarget;
-use crate::query::CommittedSnapshot;
+use crate::query::{CommittedSnapshot, FollowSpec, Follower};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
 use stoatflow_operators::Foreign;
+use stoatflow_plan::Store;
 use stoatflow_state::{DatabaseFigures, StoreSize};
 
 /// Doesn't keep the application.
@@ -31,6 +32,10 @@ impl EngineTarget {
 impl AdminTarget for EngineTarget {
     fn snapshot(&self, store: Option<&str>) -> Result<CommittedSnapshot> {
         self.engine()?.snapshot(store, &[], Duration::ZERO)
+    }
+
+    fn follow(&self, store: &Store, spec: &FollowSpec) -> Result<Follower> {
+        self.engine()?.follow_as(store, spec)
     }
 
     fn is_committed(&self, wanted: &[(TopicPartition, Offset)]) -> Result<bool> {
