@@ -105,6 +105,7 @@ fn disk(c: &mut Criterion) {
         id: STORE,
         name: "counts".to_owned(),
         format: "bench".to_owned(),
+        rocksdb: stoatflow_core::RocksDbOptions::default(),
     };
     let opened = RocksBackend::open(folder.path().join("ours"), &[layout], MEMORY);
     let backend: Arc<dyn Backend> = Arc::new(opened.expect("a new folder"));

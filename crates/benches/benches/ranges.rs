@@ -51,6 +51,7 @@ fn ranges(c: &mut Criterion) {
             id: StoreId(0),
             name: "s".to_owned(),
             format: layout.format(),
+            rocksdb: stoatflow_core::RocksDbOptions::default(),
         };
         let rocks = RocksBackend::open(dir.path().join(n.to_string()), &[declared], 64 << 20)
             .expect("a fresh directory opens");

@@ -123,6 +123,8 @@ pub struct Settings {
     pub rebuild_damaged_state: bool,
     /// `default.dsl.store`.
     pub store_backend: StoreBackend,
+    /// `rocksdb.*`: how stores are kept on disk that don't say it.
+    pub rocksdb: crate::RocksDbOptions,
     /// `in.flight.max.bytes`: records admitted but not yet committed.
     pub in_flight_max_bytes: usize,
     /// `statestore.cache.max.bytes`: 0 forwards every update; more forwards one per key and commit.

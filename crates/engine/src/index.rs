@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Epoch, Record, Result, StoreId, Timestamp};
+use stoatflow_core::{Epoch, Record, Result, RocksDbConfig, StoreId, Timestamp};
 use stoatflow_operators::Foreign;
 use stoatflow_operators::indexing::{IndexFields, RowReader, fingerprint};
 use stoatflow_plan::{IndexSpec, PhysicalPlan, SerdeSpec, Store, StoreKind};
@@ -78,6 +78,7 @@ pub fn entry_store(id: StoreId, of: &Store, index: &IndexSpec) -> Store {
         named: of.named,
         logged: false,
         in_memory: of.in_memory,
+        rocksdb: of.rocksdb.map(RocksDbConfig::without_cache),
         ordered: false,
         ..Store::new(
             &format!("{}/{}", of.name, index.name),

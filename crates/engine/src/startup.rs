@@ -16,6 +16,7 @@ mod repartition_rest;
 mod sources;
 pub mod spec;
 mod split_backend;
+mod store_options;
 pub mod store_spec;
 mod stores;
 mod truncated;
@@ -118,6 +119,7 @@ impl EngineSpec {
         self.find_dead_letter_topics(broker.as_ref())?;
         let mut timing = self.timing();
         let specs = self.specs(&timing)?;
+        self.check_store_options(&specs)?;
         let changelogs = self.changelogs(broker.as_ref(), &topics, &specs)?;
         let formats = self.changelog_formats(&specs, &changelogs)?;
         let Some(taken) = self.take_over(shared, &topics, &changelogs, formats)? else {

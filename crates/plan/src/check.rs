@@ -6,6 +6,7 @@
 mod connections;
 mod details;
 mod sees;
+mod store_options;
 pub(crate) mod timers;
 mod topics;
 mod windows;

@@ -14,7 +14,7 @@ use crate::window::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use stoatflow_core::{Handler, Late};
+use stoatflow_core::{Handler, Late, RocksDbConfig};
 
 /// The version of this format; another one is refused.
 pub const VERSION: u32 = 1;
@@ -146,6 +146,8 @@ pub enum Call {
         topic: std::collections::BTreeMap<String, String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         indexes: Vec<IndexSpec>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rocksdb: Option<RocksDbConfig>,
     },
     /// A store that a processor keeps from a topic, complete before anything else is read.
     GlobalStore {
@@ -157,6 +159,8 @@ pub enum Call {
         processor: u32,
         #[serde(default)]
         timestamp: Option<TimestampExtractor>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rocksdb: Option<RocksDbConfig>,
     },
     /// A source that ticks by the clock: key = its name, value = the time of the tick.
     Scheduled(Times),

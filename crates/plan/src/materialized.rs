@@ -5,6 +5,7 @@
 use crate::expression::Expression;
 use crate::spec::{SerdeSpec, yes};
 use serde::{Deserialize, Serialize};
+use stoatflow_core::RocksDbConfig;
 
 /// A field of an index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,4 +102,7 @@ pub struct Materialized {
     /// Secondary indexes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexSpec>,
+    /// How RocksDB keeps it, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rocksdb: Option<RocksDbConfig>,
 }

@@ -13,7 +13,8 @@ use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
 use std::sync::Arc;
 use stoatflow_core::{
-    ClockId, Error, Handler, Handlers, Late, NodeId, Result, SinkId, SourceId, StageId, StoreId,
+    ClockId, Error, Handler, Handlers, Late, NodeId, Result, RocksDbConfig, SinkId, SourceId,
+    StageId, StoreId,
 };
 
 /// Reads topics.
@@ -115,6 +116,9 @@ pub struct Store {
     /// Its secondary indexes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexSpec>,
+    /// How RocksDB keeps it, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rocksdb: Option<RocksDbConfig>,
 }
 
 impl Store {
@@ -137,6 +141,7 @@ impl Store {
             source_changelog: None,
             upstream_topics: Vec::new(),
             indexes: Vec::new(),
+            rocksdb: None,
         }
     }
 }

@@ -157,6 +157,10 @@ fn forms() -> Vec<Value> {
     ] {
         all.push(json!({"op": "suppress", "from": 27, "until": until}));
     }
+    let rocksdb = json!({"compression": "zstd", "block_size": 4096, "bloom_bits": 10, "compaction": "universal", "cache_size": 1_048_576});
+    all.push(json!({"op": "table", "topic": "a", "key": "string", "value": "bytes", "materialized": {"store": "s", "rocksdb": rocksdb}}));
+    all.push(json!({"op": "state_store", "store": "k", "kind": {"type": "key_value"}, "key": "string", "value": "string", "rocksdb": rocksdb}));
+    all.push(json!({"op": "global_store", "store": "h", "kind": {"type": "key_value"}, "topic": "i", "key": "string", "value": "json", "processor": 0, "rocksdb": rocksdb}));
     for kind in [
         json!({"type": "timestamped_key_value"}),
         json!({"type": "session", "retention_ms": 1}),

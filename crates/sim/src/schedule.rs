@@ -122,6 +122,7 @@ impl Schedule {
             restart_window: Duration::from_secs(1),
             metadata_max_age: Duration::from_secs(60),
             store_backend: StoreBackend::Memory,
+            rocksdb: stoatflow_core::RocksDbOptions::default(),
             in_flight_max_bytes: self.in_flight,
             cache_max_bytes: if job.cached { 1 << 20 } else { 0 },
             emit_at_barrier: false,

@@ -3,7 +3,7 @@
 use crate::{KeyRange, RestoreRun, Snapshot};
 use bytes::Bytes;
 use std::fmt::Debug;
-use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId, Timestamp};
+use stoatflow_core::{Epoch, Offset, Partition, Result, RocksDbOptions, StoreId, Timestamp};
 
 /// One key of a store after an epoch; `None` deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct StoreLayout {
     /// The format of keys and values (`"kv-timestamped:string:int64"`); a store on disk with
     /// another format is refused.
     pub format: String,
+    /// How RocksDB keeps it, if it is on disk.
+    pub rocksdb: RocksDbOptions,
 }
 
 /// What a store takes up, about.

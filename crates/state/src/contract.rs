@@ -8,7 +8,7 @@
 
 use crate::{Backend, EpochBatch, KeyRange, Page, StoreLayout, Write};
 use bytes::Bytes;
-use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId, Timestamp};
+use stoatflow_core::{Epoch, Offset, Partition, Result, RocksDbOptions, StoreId, Timestamp};
 
 const A: StoreId = StoreId(0);
 const B: StoreId = StoreId(1);
@@ -20,6 +20,7 @@ pub fn layouts() -> Vec<StoreLayout> {
         id,
         name: name.to_owned(),
         format: "kv-timestamped:string:int64".to_owned(),
+        rocksdb: RocksDbOptions::default(),
     };
     // One name is a prefix of the other: their offsets must not mix.
     vec![layout(A, "orders"), layout(B, "orders-by-day")]

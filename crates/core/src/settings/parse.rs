@@ -13,7 +13,7 @@ use super::table::{KEYS, KeySpec};
 use super::{
     AdminAccess, BrokerAddress, ClientRole, Guarantee, Settings, StoreBackend, WatermarkDefault,
 };
-use crate::{Error, Handler, Handlers, Result};
+use crate::{BlockCompression, CompactionStyle, Error, Handler, Handlers, Result, RocksDbOptions};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -280,6 +280,7 @@ impl Reading {
             } else {
                 StoreBackend::RocksDb
             },
+            rocksdb: self.rocksdb(),
             in_flight_max_bytes: self.size("in.flight.max.bytes"),
             cache_max_bytes: self.size("statestore.cache.max.bytes"),
             emit_at_barrier: self.text("emit.mode") == "barrier",
@@ -440,6 +441,18 @@ impl Reading {
             );
         }
         handler
+    }
+
+    fn rocksdb(&self) -> RocksDbOptions {
+        RocksDbOptions {
+            compression: BlockCompression::named(&self.text("rocksdb.compression"))
+                .unwrap_or_default(),
+            block_size: u64::try_from(self.number("rocksdb.block.size")).unwrap_or(0),
+            bloom_bits: u32::try_from(self.number("rocksdb.bloom.bits")).unwrap_or(0),
+            compaction: CompactionStyle::named(&self.text("rocksdb.compaction"))
+                .unwrap_or_default(),
+            cache_size: None,
+        }
     }
 
     fn watermark(&mut self) -> WatermarkDefault {

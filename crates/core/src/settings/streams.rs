@@ -212,7 +212,8 @@ pub const STREAMS_CONFIG: &[(&str, Effect)] = &[
     (
         "rocksdb.config.setter",
         Effect::None(
-            "Java classes can't run here; state.memory.max.bytes is one budget for all stores",
+            "Java classes can't run here; rocksdb.compression and its like hold for all stores, \
+             RocksDBConfig for one, and state.memory.max.bytes is one budget for all",
         ),
     ),
     ("security.protocol", Effect::Client),

@@ -3,6 +3,8 @@
 //! Docs, Python's schema and the checks in `parse` are made from it, so a setting that isn't here
 //! doesn't exist.
 
+use crate::rocksdb_options::{BLOCK_SIZES, BLOOM_BITS};
+
 /// What a value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
@@ -89,6 +91,12 @@ use KeyType::{Bool, Choice, Count, Duration, Path, Size, Text};
 const DAY_MS: i64 = 86_400_000;
 const INT: i64 = i32::MAX as i64;
 
+/// Of a range that lies within `i64`.
+#[allow(clippy::cast_possible_wrap)]
+const fn edge(of: u64) -> i64 {
+    of as i64
+}
+
 /// Every setting of the engine, by topic.
 pub const KEYS: &[KeySpec] = &[
     KeySpec::new("application.id", Text, "", "Names the application: its consumer group, its transactions and its changelog topics. Letters, digits, '.', '_' and '-'.").required(),
@@ -111,6 +119,10 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("state.memory.max.bytes", Size, "256MiB", "Memory for the block cache and the write buffers of all stores together.").between(8 << 20, i64::MAX),
     KeySpec::new("state.damaged", Choice, "refuse", "What becomes of local state that is damaged or of another format: the application doesn't start, or it is thrown away and restored from the changelogs. It is never used.").words(&["refuse", "rebuild"]),
     KeySpec::new("default.dsl.store", Choice, "rocksDB", "What keeps stores that don't choose: disk, or memory that is rebuilt at every start.").words(&["rocksDB", "in_memory"]),
+    KeySpec::new("rocksdb.compression", Choice, "lz4", "How the files of stores on disk are compressed, where a store doesn't say it (`RocksDBConfig`): `zstd` makes them smaller than `lz4`, and takes more CPU. Rows that were just written are compressed by the first merge of their file.").words(&["none", "lz4", "zstd"]),
+    KeySpec::new("rocksdb.block.size", Size, "4096", "About how many bytes of rows are read, cached and compressed together, where a store doesn't say it.").between(edge(*BLOCK_SIZES.start()), edge(*BLOCK_SIZES.end())),
+    KeySpec::new("rocksdb.bloom.bits", Count, "10", "Bits of a Bloom filter for each key on disk, where a store doesn't say it: it spares reads of keys that are not there. 0: no filter.").between(edge(*BLOOM_BITS.start()), edge(*BLOOM_BITS.end())),
+    KeySpec::new("rocksdb.compaction", Choice, "level", "When files on disk are merged, where a store doesn't say it: `level` merges often, so that a read looks into few files and overwritten rows soon free their space; `universal` merges seldom and writes less.").words(&["level", "universal"]),
     KeySpec::new("statestore.cache.max.bytes", Size, "10485760", "0 forwards every update of a table; more forwards the last one per key and commit.").also("cache.max.bytes.buffering"),
     KeySpec::new("emit.mode", Choice, "eager", "When tables give their updates: each as it comes (or as statestore.cache.max.bytes says), or at the barrier one result per key and commit, all of which belong to the same input.").words(&["eager", "barrier"]),
     KeySpec::new("emit.interval.ms.kstreams.windowed.aggregation", Duration, "-1", "-1: a window's result comes out with the record that closes it, whatever the number of lanes. From 0 on: results come out in passes that are so far apart, as in Kafka Streams (1000 there), and all keys of a partition share a lane there; not with several lanes behind a topic of several partitions, unless the key is new. Kafka Streams writes the name with two underscores before and after it; both are understood.").between(-1, DAY_MS),

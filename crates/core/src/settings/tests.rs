@@ -1,7 +1,7 @@
 //! Settings: defaults, spellings, and every kind of mistake.
 
 use super::*;
-use crate::ErrorKind;
+use crate::{BlockCompression, CompactionStyle, ErrorKind, RocksDbOptions};
 use serde_json::{Value, json};
 
 fn pairs(value: &Value) -> Vec<(String, Value)> {
@@ -86,6 +86,7 @@ fn defaults_are_those_of_the_table() {
         super::state_dir::default_state_dir().join("app")
     );
     assert_eq!(s.store_backend, StoreBackend::RocksDb);
+    assert_eq!(s.rocksdb, RocksDbOptions::default());
     assert!(s.reset_to_earliest && s.ensure_explicit_naming && !s.emit_at_barrier);
     assert!(!s.streams_letter_headers);
     assert_eq!((s.changelog_partitions, s.replication_factor), (0, -1));
@@ -133,6 +134,44 @@ fn every_value_can_be_written_in_the_ways_of_python_and_the_environment() {
     );
     let temporary = with(&json!({"bootstrap.servers": "embedded:"})).unwrap();
     assert_eq!(temporary.broker, BrokerAddress::Embedded(None));
+}
+
+#[test]
+fn how_stores_are_kept_on_disk_is_a_word_or_a_number() {
+    let s = with(&json!({
+        "rocksdb.compression": "ZSTD", "rocksdb.block.size": "16KiB", "rocksdb.bloom.bits": "0",
+        "rocksdb_compaction": "universal",
+    }))
+    .unwrap();
+    let expected = RocksDbOptions {
+        compression: BlockCompression::Zstd,
+        block_size: 16 << 10,
+        bloom_bits: 0,
+        compaction: CompactionStyle::Universal,
+        cache_size: None,
+    };
+    assert_eq!(s.rocksdb, expected);
+    for (name, value, why) in [
+        (
+            "rocksdb.compression",
+            json!("snappy"),
+            "must be none or lz4 or zstd",
+        ),
+        (
+            "rocksdb.compaction",
+            json!("fifo"),
+            "must be level or universal",
+        ),
+        (
+            "rocksdb.block.size",
+            json!(100),
+            "must be between 1024 and 1048576",
+        ),
+        ("rocksdb.bloom.bits", json!(64), "must be between 0 and 32"),
+    ] {
+        let problem = only_problem(&json!({ name: value }));
+        assert!(problem.contains(why), "{problem}");
+    }
 }
 
 #[test]

@@ -21,11 +21,11 @@ pub(super) use drops::is_meant;
 use parking_lot::Mutex;
 pub(super) use readiness::REASONS;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use stoatflow_core::{Epoch, Error, Lane, Timestamp};
+use stoatflow_core::{Epoch, Error, Lane, RocksDbOptions, Timestamp};
 use stoatflow_operators::{Foreign, RunCoordinator, current_call::CurrentCall, offload::Occupancy};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Step};
@@ -246,6 +246,8 @@ struct Detail {
     history: Vec<StateEntry>,
     restore: Vec<RestoreProgress>,
     indexes: Vec<Arc<IndexStatus>>,
+    /// Of the stores on disk.
+    rocksdb: BTreeMap<String, RocksDbOptions>,
     partitions: Vec<PartitionStatus>,
     commits: VecDeque<CommitStatus>,
     barrier: BarrierStatus,
@@ -308,6 +310,7 @@ impl Status {
                 state: Lifecycle::Created,
                 history: Vec::new(),
                 indexes: Vec::new(),
+                rocksdb: BTreeMap::new(),
                 restore: Vec::new(),
                 partitions: Vec::new(),
                 commits: VecDeque::with_capacity(COMMITS_KEPT),
@@ -443,6 +446,16 @@ impl Status {
     /// A run has these indexes.
     pub fn set_indexes(&self, indexes: Vec<Arc<IndexStatus>>) {
         self.detail.lock().indexes = indexes;
+    }
+
+    /// A run keeps these stores on disk.
+    pub fn set_rocksdb(&self, kept: BTreeMap<String, RocksDbOptions>) {
+        self.detail.lock().rocksdb = kept;
+    }
+
+    /// How RocksDB keeps a store; `None` for one that is not on disk.
+    pub fn rocksdb(&self, store: &str) -> Option<RocksDbOptions> {
+        self.detail.lock().rocksdb.get(store).copied()
     }
 
     /// Restore progress of all stores.

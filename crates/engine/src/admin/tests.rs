@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Datum, Error, NodeId, Offset, Origin, Partition, SourceId};
+use stoatflow_core::{Datum, Error, NodeId, Offset, Origin, Partition, RocksDbOptions, SourceId};
 use stoatflow_operators::current_call::{note_at, note_record, within};
 use stoatflow_protocol::{Lifecycle, Step};
 
@@ -106,6 +106,13 @@ fn topology_shows_the_graph_and_the_text() {
     assert_eq!(
         body["stores"][0]["changelog"],
         "word-count-counts-changelog"
+    );
+    assert_eq!(body["stores"][0]["rocksdb"], Value::Null);
+    let kept = [("counts".to_owned(), RocksDbOptions::default())];
+    port.status.set_rocksdb(kept.into());
+    assert_eq!(
+        port.get("/topology").1["stores"][0]["rocksdb"],
+        json!({ "compression": "lz4", "block_size": 4096, "bloom_bits": 10, "compaction": "level", "cache_size": null })
     );
     assert_eq!(
         body["dropped"],

@@ -134,5 +134,6 @@ fn store(status: &Status, store: &Store) -> Value {
         "key": store.key,
         "value": store.value,
         "changelog": changelog,
+        "rocksdb": status.rocksdb(&store.name),
     })
 }

@@ -68,6 +68,7 @@ fn rocks(dir: &std::path::Path, of: &StoreIndexes) -> Arc<dyn Backend> {
             id: StoreId(id),
             name,
             format: "test".into(),
+            rocksdb: stoatflow_core::RocksDbOptions::default(),
         })
         .collect();
     Arc::new(RocksBackend::open(dir, &layouts, 8 << 20).unwrap())

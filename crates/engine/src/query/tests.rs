@@ -31,6 +31,7 @@ fn on_disk() -> Run {
         id: StoreId(id),
         name: format!("store-{id}"),
         format: "test".into(),
+        rocksdb: stoatflow_core::RocksDbOptions::default(),
     };
     let layouts: Vec<StoreLayout> = (0..8).map(layout).collect();
     let state = RocksBackend::open(folder.path(), &layouts, 8 << 20).unwrap();

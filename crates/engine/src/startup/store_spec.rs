@@ -1,6 +1,6 @@
 //! How a store's keys are laid out, and how its directory and data format are named.
 
-use stoatflow_core::StoreId;
+use stoatflow_core::RocksDbOptions;
 use stoatflow_plan::{Store, StoreKind};
 use stoatflow_state::{Layout, StoreLayout};
 
@@ -17,12 +17,13 @@ pub const fn layout(kind: StoreKind) -> Layout {
     }
 }
 
-/// The store's directory name and data format.
+/// The store's name on disk, its data format, and how RocksDB keeps it.
 #[must_use]
-pub fn store_layout(id: StoreId, store: &Store, key: &str, value: &str) -> StoreLayout {
+pub fn store_layout(store: &Store, key: &str, value: &str, rocksdb: RocksDbOptions) -> StoreLayout {
     StoreLayout {
-        id,
+        id: store.id,
         name: store.name.clone(),
         format: format!("{}:{key}:{value}", layout(store.kind).format()),
+        rocksdb,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Takes the plan's stores and the engine's own. Reading changelogs is [`crate::restore`]'s part.
 
+use super::store_options::rocksdb_part;
 use super::store_spec::{layout, store_layout};
 use super::{EngineSpec, LOCK_PATIENCE};
 use crate::commit::LoggedStore;
@@ -152,7 +153,8 @@ impl EngineSpec {
                 let name = |spec: &stoatflow_plan::SerdeSpec| {
                     self.foreign.serde(spec).map(|s| s.name().to_owned())
                 };
-                Ok(store_layout(s.id, s, &name(&s.key)?, &name(&s.value)?))
+                let (key, value) = (name(&s.key)?, name(&s.value)?);
+                Ok(store_layout(s, &key, &value, self.rocksdb_of(s)))
             })
             .collect::<Result<_>>()?;
         let in_memory = |s: &Store| s.in_memory;
@@ -163,11 +165,13 @@ impl EngineSpec {
         let (memory, layouts): (Vec<StoreLayout>, Vec<StoreLayout>) = layouts
             .into_iter()
             .partition(|l| in_memory(&specs[usize::from(l.id.0)]));
+        let kept = layouts.iter().map(|l| (l.name.clone(), l.rocksdb));
+        shared.status.set_rocksdb(kept.collect());
         let dir = self.state_directory();
         let clock = &self.components.clock;
         let (began, mut told) = (clock.monotonic(), false);
         let mut rebuild = self.settings.rebuild_damaged_state;
-        let budget = self.settings.state_memory_max_bytes / 4 * 3;
+        let budget = rocksdb_part(self.settings.state_memory_max_bytes);
         loop {
             let opened = RocksBackend::open_or_damage(&dir, &layouts, budget).and_then(|opened| {
                 let found = match opened {

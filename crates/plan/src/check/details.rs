@@ -3,6 +3,7 @@
 //! Takes a call, adds findings. Never looks at other calls.
 
 use super::sees;
+use super::store_options::rocksdb_problem;
 use crate::columns::{ORIGIN, ROW, columns_problem, is_added, rows_problem};
 use crate::function::Function;
 use crate::logical::{Call, LogicalPlan};
@@ -132,6 +133,9 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
         }
     }
     if let Some(what) = batch_problem(&node.call) {
+        problems.at(plan, i, what);
+    }
+    if let Some(what) = rocksdb_problem(&node.call) {
         problems.at(plan, i, what);
     }
     match node.call.timestamp() {

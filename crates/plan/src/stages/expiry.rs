@@ -8,7 +8,7 @@ use crate::logical::Call;
 use crate::materialized::Expiry;
 use crate::physical::{Op, Store};
 use crate::window::StoreKind;
-use stoatflow_core::ClockId;
+use stoatflow_core::{ClockId, RocksDbConfig};
 
 /// The time of the whole application: its clock is the first in a plan with such tables.
 const APPLICATION: ClockId = ClockId(0);
@@ -34,6 +34,7 @@ impl StageBuilder<'_> {
             named: kept.named,
             logged: kept.logged,
             in_memory: kept.in_memory,
+            rocksdb: kept.rocksdb.map(RocksDbConfig::without_cache),
             topic: kept.topic.clone(),
             ordered: true,
             upstream_topics: kept.upstream_topics.clone(),

@@ -131,6 +131,7 @@ impl StageBuilder<'_> {
             logged: m.is_none_or(|m| m.logged),
             topic: m.map(|m| m.topic.clone()).unwrap_or_default(),
             in_memory: m.is_some_and(|m| m.in_memory),
+            rocksdb: m.and_then(|m| m.rocksdb),
             upstream_topics,
             ..Store::new(&name, StoreKind::TimestampedKeyValue, raw(), raw())
         })

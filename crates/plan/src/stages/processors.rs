@@ -108,7 +108,11 @@ impl StageBuilder<'_> {
     pub(super) fn global_store(&mut self, i: usize, processor: u32) -> Built {
         let plan = self.plan;
         let Call::GlobalStore {
-            store, kind, topic, ..
+            store,
+            kind,
+            topic,
+            rocksdb,
+            ..
         } = &plan.nodes[i].call
         else {
             unreachable!("called for global stores");
@@ -120,6 +124,7 @@ impl StageBuilder<'_> {
             logged: false,
             ordered: true,
             upstream_topics: vec![topic.clone()],
+            rocksdb: *rocksdb,
             ..Store::new(store, *kind, key, value)
         });
         self.named.insert(store.clone(), id);

@@ -12,7 +12,7 @@ use crate::spec::SerdeSpec;
 use crate::tables::{is_kept_if_asked, named_store};
 use crate::window::{Emit, StoreKind};
 use indexmap::IndexSet;
-use stoatflow_core::StoreId;
+use stoatflow_core::{RocksDbConfig, StoreId};
 
 /// What waits for a time is written by its operator, not by serdes.
 pub(super) fn raw() -> SerdeSpec {
@@ -30,6 +30,7 @@ impl StageBuilder<'_> {
                 in_memory,
                 topic,
                 indexes,
+                rocksdb,
                 ..
             } = &self.plan.nodes[i].call
             else {
@@ -43,6 +44,7 @@ impl StageBuilder<'_> {
                 named: true,
                 ordered: true,
                 indexes: indexes.clone(),
+                rocksdb: *rocksdb,
                 ..Store::new(store, *kind, key, value)
             });
             self.named.insert(store.clone(), id);
@@ -100,6 +102,7 @@ impl StageBuilder<'_> {
             cached: m.is_none_or(|m| m.cached) && kept && !on_close && !versioned,
             source_changelog,
             indexes: m.map(|m| m.indexes.clone()).unwrap_or_default(),
+            rocksdb: m.and_then(|m| m.rocksdb),
             upstream_topics: self.topics_above(i),
             ..Store::new(&name, kind, key.clone(), value)
         });
@@ -126,6 +129,7 @@ impl StageBuilder<'_> {
             logged: m.is_none_or(|m| m.logged),
             topic: m.map(|m| m.topic.clone()).unwrap_or_default(),
             in_memory: m.is_some_and(|m| m.in_memory),
+            rocksdb: m.and_then(|m| m.rocksdb).map(RocksDbConfig::without_cache),
             ordered: false,
             upstream_topics,
             ..Store::new(

@@ -238,7 +238,7 @@ impl RocksBackend {
         let path = self
             .ingest
             .join(format!("{}.sst", self.next_file.fetch_add(1, Relaxed)));
-        let options = self.budget.store();
+        let options = self.budget.store(self.name(store)?);
         let fail = |e: ::rocksdb::Error| self.place.error(&e);
         let mut file = SstFileWriter::create(&options);
         file.open(&path).map_err(fail)?;

@@ -45,7 +45,7 @@ pub(super) fn open(
     let names = names(layouts)?;
     std::fs::create_dir_all(&place.dir).map_err(|e| place.io(&e))?;
     damage::look(&place)?;
-    let budget = Budget::new(memory_max_bytes);
+    let budget = Budget::new(memory_max_bytes, layouts);
     let database = budget.database();
     let exists = place.dir.join("CURRENT").exists();
     let mut families = if exists {
@@ -137,7 +137,7 @@ pub(super) fn open_families<'n>(
     let mut database = budget.database();
     database.create_missing_column_families(true);
     let names = names.into_iter();
-    let descriptors = names.map(|name| ColumnFamilyDescriptor::new(name, budget.store()));
+    let descriptors = names.map(|name| ColumnFamilyDescriptor::new(name, budget.store(name)));
     DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))
 }
 
@@ -288,7 +288,7 @@ impl RocksBackend {
 
     fn create(&self, name: &str) -> Result<()> {
         self.db
-            .create_cf(name, &self.budget.store())
+            .create_cf(name, &self.budget.store(name))
             .map_err(|e| self.place.error(&e))
     }
 }

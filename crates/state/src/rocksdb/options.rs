@@ -1,14 +1,18 @@
-//! RocksDB's options: one memory budget for everything, tuned for point lookups.
+//! RocksDB's options: one memory budget for everything, tuned for point lookups; what a store asks for itself.
 //!
-//! The block cache is a hyper clock cache: the default LRU cache has 64 shards, and if a shard is
-//! smaller than one filter block, every lookup reads the filter from disk (140 µs instead of 3).
-//! Write buffers are charged to the cache, so that both together stay within the budget.
+//! A store's own block cache is taken out of the budget. The shared block cache is a hyper clock cache: the
+//! default LRU cache has 64 shards, and if a shard is smaller than one filter block, every lookup reads the
+//! filter from disk (140 µs instead of 3). Write buffers are charged to the cache, so that both together stay
+//! within the budget.
 
-use crate::DatabaseFigures;
+use crate::{DatabaseFigures, StoreLayout};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
 use ::rocksdb::{
-    BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager,
+    BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, LogLevel, Options,
+    WriteBufferManager,
 };
+use std::collections::BTreeMap;
+use stoatflow_core::{BlockCompression, CompactionStyle, RocksDbOptions};
 
 const MIB: usize = 1 << 20;
 
@@ -16,9 +20,17 @@ const MIB: usize = 1 << 20;
 /// one hint for all keys, whose first zero bytes are the same. The crate has no function for it.
 pub(super) const HINTS: &str = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0";
 
+/// What one store asked for.
+struct Asked {
+    options: RocksDbOptions,
+    cache: Option<Cache>,
+}
+
 /// The memory that all stores share.
 pub(super) struct Budget {
     cache: Cache,
+    /// By store; what nobody asked for is kept as by default.
+    stores: BTreeMap<String, Asked>,
     buffers: WriteBufferManager,
     buffer_bytes: usize,
     /// What all options of the database are copies of: they share its counters.
@@ -26,8 +38,18 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub fn new(memory_max_bytes: usize) -> Self {
-        let cache = Cache::new_hyper_clock_cache(memory_max_bytes, 0);
+    pub fn new(memory_max_bytes: usize, layouts: &[StoreLayout]) -> Self {
+        let own = |layout: &StoreLayout| usize::try_from(layout.rocksdb.cache_size?).ok();
+        let shared = layouts.iter().filter_map(own);
+        let shared = shared.fold(memory_max_bytes, usize::saturating_sub);
+        let cache = Cache::new_hyper_clock_cache(shared, 0);
+        let asked = |layout: &StoreLayout| Asked {
+            options: layout.rocksdb,
+            cache: own(layout).map(|bytes| Cache::new_hyper_clock_cache(bytes, 0)),
+        };
+        let stores = layouts
+            .iter()
+            .map(|layout| (layout.name.clone(), asked(layout)));
         let buffer_bytes = (memory_max_bytes / 8).max(2 * MIB);
         // No stall: a commit must not wait for a flush.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(
@@ -40,6 +62,7 @@ impl Budget {
         counted.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
         Self {
             cache,
+            stores: stores.collect(),
             buffers,
             buffer_bytes,
             counted,
@@ -48,7 +71,12 @@ impl Budget {
 
     /// Bytes in use, write buffers included.
     pub fn used(&self) -> u64 {
-        self.cache.get_usage() as u64
+        let own = self
+            .stores
+            .values()
+            .filter_map(|asked| asked.cache.as_ref());
+        let all = std::iter::once(&self.cache).chain(own);
+        all.map(|cache| cache.get_usage() as u64).sum()
     }
 
     /// What RocksDB has counted since the database was opened.
@@ -85,10 +113,16 @@ impl Budget {
     }
 
     /// Options of a store.
-    pub fn store(&self) -> Options {
+    pub fn store(&self, name: &str) -> Options {
+        let asked = self.stores.get(name);
+        let options = asked.map(|asked| asked.options).unwrap_or_default();
+        let own = asked.and_then(|asked| asked.cache.as_ref());
         let mut table = BlockBasedOptions::default();
-        table.set_block_cache(&self.cache);
-        table.set_bloom_filter(10.0, false);
+        table.set_block_cache(own.unwrap_or(&self.cache));
+        table.set_block_size(usize::try_from(options.block_size).unwrap_or(usize::MAX));
+        if options.bloom_bits > 0 {
+            table.set_bloom_filter(f64::from(options.bloom_bits), false);
+        }
         // Inside the budget, but not evicted by data blocks.
         table.set_cache_index_and_filter_blocks(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
@@ -99,14 +133,25 @@ impl Budget {
             .unwrap_or_default();
         o.set_block_based_table_factory(&table);
         // Fresh files are soon merged into the next level, which compresses them once.
-        let mut packing = [DBCompressionType::Lz4; 7];
+        let mut packing = [compression(options.compression); 7];
         packing[0] = DBCompressionType::None;
         o.set_compression_per_level(&packing);
         let buffer = (self.buffer_bytes / 2).clamp(MIB, 64 * MIB);
         o.set_write_buffer_size(buffer);
         // As large as what is merged at once: four files of fresh writes.
         o.set_max_bytes_for_level_base(4 * buffer as u64);
-        o.set_level_compaction_dynamic_level_bytes(true);
+        match options.compaction {
+            CompactionStyle::Level => o.set_level_compaction_dynamic_level_bytes(true),
+            CompactionStyle::Universal => o.set_compaction_style(DBCompactionStyle::Universal),
+        }
         o
+    }
+}
+
+const fn compression(of: BlockCompression) -> DBCompressionType {
+    match of {
+        BlockCompression::None => DBCompressionType::None,
+        BlockCompression::Lz4 => DBCompressionType::Lz4,
+        BlockCompression::Zstd => DBCompressionType::Zstd,
     }
 }

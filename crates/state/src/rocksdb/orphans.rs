@@ -30,7 +30,7 @@ impl RocksBackend {
     /// `StateLocked` if another process has it, `StateCorrupt`, `DiskFull`.
     pub fn drop_stores(dir: &Path, stores: &[String], memory_max_bytes: usize) -> Result<()> {
         let place = Place::new(dir.to_owned());
-        let budget = Budget::new(memory_max_bytes);
+        let budget = Budget::new(memory_max_bytes, &[]);
         let present = families(&place)?;
         let db = open_families(&budget, &place, present.iter().map(String::as_str))?;
         for store in stores.iter().filter(|store| present.contains(store)) {

@@ -2,6 +2,7 @@
 
 mod figures;
 mod many_stores;
+mod store_options;
 
 use super::*;
 use crate::contract::{self, layouts};

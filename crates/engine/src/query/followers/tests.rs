@@ -50,6 +50,7 @@ impl Run {
             id: ID,
             name: "rows".into(),
             format: "test".into(),
+            rocksdb: stoatflow_core::RocksDbOptions::default(),
         };
         let state = RocksBackend::open(folder.path(), &[layout], 8 << 20).unwrap();
         Self::of(Arc::new(state), Some(folder))

@@ -1,5 +1,5 @@
 use super::*;
-use stoatflow_core::StoreId;
+use stoatflow_core::RocksDbOptions;
 
 fn store(kind: StoreKind) -> Store {
     let builtin = |name: &str| stoatflow_plan::SerdeSpec::Builtin(name.into());
@@ -76,7 +76,8 @@ fn configurations_of_the_application_stand_behind_those_of_store_and_kind() {
 
 #[test]
 fn the_format_on_disk_says_the_layout() {
-    let word = |kind| store_layout(StoreId(0), &store(kind), "string", "int64").format;
+    let word =
+        |kind| store_layout(&store(kind), "string", "int64", RocksDbOptions::default()).format;
     assert_eq!(
         word(StoreKind::TimestampedKeyValue),
         "key-value-timestamped-1:string:int64"

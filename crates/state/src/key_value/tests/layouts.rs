@@ -566,7 +566,8 @@ proptest! {
     #[test]
     fn layouts_in_rocksdb_agree_with_the_model(kind in kind(), cache in cache(), steps in prop::collection::vec(step(), 0..400)) {
         let dir = tempfile::tempdir().unwrap();
-        let layout = crate::StoreLayout { id: StoreId(0), name: "s".to_owned(), format: kind.layout().format() };
+        let (id, name, format) = (StoreId(0), "s".to_owned(), kind.layout().format());
+        let layout = crate::StoreLayout { id, name, format, rocksdb: stoatflow_core::RocksDbOptions::default() };
         let backend = crate::rocksdb::RocksBackend::open(dir.path(), &[layout], 8 << 20).unwrap();
         history(kind, Arc::new(backend), cache, steps);
     }

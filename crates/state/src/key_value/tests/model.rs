@@ -298,7 +298,8 @@ proptest! {
     #[test]
     fn rocksdb_back_end_agrees_with_the_model(cache in prop_oneof![Just(0usize), Just(1 << 20)], ordered: bool, steps in prop::collection::vec(step(), 0..400)) {
         let dir = tempfile::tempdir().unwrap();
-        let layout = crate::StoreLayout { id: StoreId(0), name: "s".to_owned(), format: "test".to_owned() };
+        let (id, name, format) = (StoreId(0), "s".to_owned(), "test".to_owned());
+        let layout = crate::StoreLayout { id, name, format, rocksdb: stoatflow_core::RocksDbOptions::default() };
         let backend = crate::rocksdb::RocksBackend::open(dir.path(), &[layout], 8 << 20).unwrap();
         history(Arc::new(backend), cache, ordered, steps);
     }

@@ -11,6 +11,7 @@ fn layouts(names: &[String]) -> Vec<StoreLayout> {
         id: StoreId(id),
         name: name.clone(),
         format: "kv-timestamped:string:int64".into(),
+        rocksdb: stoatflow_core::RocksDbOptions::default(),
     };
     (0..).zip(names).map(layout).collect()
 }

@@ -1,0 +1,39 @@
+//! Is what a store says about RocksDB possible, and has RocksDB the store?
+//!
+//! Takes a call, gives a finding. Whether all caches fit into the memory is known at the start only.
+
+use crate::logical::Call;
+
+/// What is wrong with the call's `RocksDBConfig`.
+pub(super) fn rocksdb_problem(call: &Call) -> Option<String> {
+    let (store, config, in_memory) = match call {
+        Call::StateStore {
+            store,
+            rocksdb,
+            in_memory,
+            ..
+        } => (Some(store), *rocksdb, *in_memory),
+        Call::GlobalStore { store, rocksdb, .. } => (Some(store), *rocksdb, false),
+        call => {
+            let m = call.materialized()?;
+            (m.store.as_ref(), m.rocksdb, m.in_memory)
+        }
+    };
+    let config = config?;
+    let Some(store) = store else {
+        return Some(
+            "a store with a RocksDBConfig needs a name: write Materialized(\"orders\", rocksdb=...)"
+                .to_owned(),
+        );
+    };
+    if in_memory {
+        return Some(format!(
+            "the store '{store}' is in memory, where RocksDB keeps nothing: leave rocksdb= out, or keep the store on disk"
+        ));
+    }
+    let what = config.problem()?;
+    Some(format!("the store '{store}': {what}"))
+}
+
+#[cfg(test)]
+mod tests;
