@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     from stoatflow.resources import Resource as Resource
     from stoatflow.restoring import RestoreListener as RestoreListener
     from stoatflow.restoring import TopicPartition as TopicPartition
+    from stoatflow.rocksdb_config import RocksDBConfig as RocksDBConfig
     from stoatflow.serdes import Serde as Serde
     from stoatflow.serdes import Serdes as Serdes
     from stoatflow.settings import Settings as Settings
@@ -251,6 +252,7 @@ _HOMES = {
     ),
     "timers": ("TimeDomain", "Timer"),
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
+    "rocksdb_config": ("RocksDBConfig",),
     "punctuation": ("PunctuationType",),
     "queries": (
         "ReadOnlyKeyValueStore", "ReadOnlySessionStore", "ReadOnlyVersionedStore", "ReadOnlyWindowStore", "Snapshot",

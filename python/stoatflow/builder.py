@@ -383,7 +383,7 @@ class StreamsBuilder(GlobalSources):
         ...     print(driver.store("totals").get("a"))
         3
         """
-        from stoatflow.stores import add_store
+        from stoatflow._dsl.declared_stores import add_store
 
         add_store(self._plan, store, user_line())
         return self

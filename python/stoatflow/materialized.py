@@ -18,6 +18,7 @@ from stoatflow.indexes import Index, index_specs
 from stoatflow.plan.functions import callable_only, given
 from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
 from stoatflow.plan.specs import ExpirySpec
+from stoatflow.rocksdb_config import RocksDBConfig, rocksdb_spec
 from stoatflow.serdes import SerdeLike, resolve
 from stoatflow.windows import span_ms
 
@@ -186,7 +187,7 @@ class Materialized:
 
     `logging` may be settings of the changelog topic; `history` makes a versioned table that keeps
     versions this far back; `retention` is how long windows and sessions are kept; `indexes` are orders of its rows that
-    `find` of the store uses.
+    `find` of the store uses; `rocksdb` is how RocksDB keeps it.
 
     With `ttl` (a duration, or an expression that gives milliseconds of a row, null for ever) a row is deleted so long
     after its timestamp: by stream time, or with `ttl_time="processing"` by the machine's clock. `ttl_forward=True`
@@ -218,6 +219,7 @@ class Materialized:
     ttl: Duration | Expression | None = None
     ttl_time: TimeDomain | None = None
     ttl_forward: bool = False
+    rocksdb: RocksDBConfig | None = None
 
 
 def optional_serde(serde: SerdeLike[Any] | None) -> Any:
@@ -271,6 +273,7 @@ def store_spec(
         in_memory=how.type == "memory",
         topic={setting: _setting(content) for setting, content in topic.items()},
         indexes=index_specs(how.indexes, method, line),
+        rocksdb=rocksdb_spec(how.rocksdb, name, f"{method}: Materialized(rocksdb=)", line),
     )
 
 

@@ -215,7 +215,8 @@ def supplied(
 
 
 def _connected(plan: PlanBuilder, supplier: object, made: object, names: Sequence[str], line: str) -> tuple[str, ...]:
-    from stoatflow.stores import StoreBuilder, add_store_once
+    from stoatflow._dsl.declared_stores import add_store_once
+    from stoatflow.stores import StoreBuilder
 
     if isinstance(names, str) or not isinstance(names, Iterable):
         shown = f"the text {names!r}" if isinstance(names, str) else repr(names)

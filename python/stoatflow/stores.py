@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from stoatflow._runtime.bridge import (
     KeyValueStore,
@@ -23,16 +23,13 @@ from stoatflow._runtime.bridge import (
 )
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
-from stoatflow.handlers import handler
-from stoatflow.indexes import Index, index_specs
-from stoatflow.plan import PlanBuilder, nodes
+from stoatflow.indexes import Index
+from stoatflow.plan import nodes
 from stoatflow.plan.defaults import UNSET_KEY, UNSET_VALUE
 from stoatflow.plan.functions import user_line
-from stoatflow.serdes import SerdeLike, resolve
+from stoatflow.rocksdb_config import RocksDBConfig
+from stoatflow.serdes import SerdeLike
 from stoatflow.windows import span_ms
-
-if TYPE_CHECKING:
-    from stoatflow.materialized import Consumed
 
 __all__ = [
     "NOT_PUT",
@@ -48,9 +45,6 @@ __all__ = [
     "VersionedKeyValueStore",
     "VersionedRecord",
     "WindowStore",
-    "add_global_store",
-    "add_store",
-    "add_store_once",
 ]
 
 K = TypeVar("K")
@@ -109,7 +103,7 @@ class StoreBuilder(Generic[K, V]):
     """How a store is kept. Made by `Stores`.
 
     `logging=False` writes no changelog topic: what the store held is lost with the disk. A mapping gives settings of
-    that topic: `logging={"min.cleanable.dirty.ratio": "0.1"}`.
+    that topic: `logging={"min.cleanable.dirty.ratio": "0.1"}`. `rocksdb` is how RocksDB keeps a persistent store.
 
     >>> totals = sf.Stores.key_value("totals", key=str, value=int)
     >>> totals.name, totals.key
@@ -123,6 +117,7 @@ class StoreBuilder(Generic[K, V]):
     logging: bool | Mapping[str, str] = True
     in_memory: bool = False
     indexes: tuple[Index, ...] = ()
+    rocksdb: RocksDBConfig | None = None
 
     def __post_init__(self) -> None:
         """Check it."""
@@ -157,6 +152,7 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
         indexes: Iterable[Index] = (),
+        rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
         """A value per key, on disk.
 
@@ -164,7 +160,7 @@ class Stores:
         >>> store.name, store.kind.type
         ('totals', 'key_value')
         """
-        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes)
+        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes, rocksdb=rocksdb)
 
     @staticmethod
     def in_memory_key_value(
@@ -191,6 +187,7 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
         indexes: Iterable[Index] = (),
+        rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
         """A value and its time per key, as tables have it: `ValueAndTimestamp`.
 
@@ -198,7 +195,8 @@ class Stores:
         >>> store.name, store.kind.type
         ('totals', 'timestamped_key_value')
         """
-        return _builder(name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging, indexes=indexes)
+        kind = nodes.StoreKindSpec("timestamped_key_value")
+        return _builder(name, kind, key, value, logging, indexes=indexes, rocksdb=rocksdb)
 
     @staticmethod
     def in_memory_timestamped_key_value(
@@ -229,6 +227,7 @@ class Stores:
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
+        rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
         """A value per key and window start (several with `retain_duplicates`), kept for `retention`.
 
@@ -237,7 +236,7 @@ class Stores:
         ('per-minute', 'window')
         """
         kind = _window(name, retention, size, retain_duplicates, timestamped=False)
-        return _builder(name, kind, key, value, logging)
+        return _builder(name, kind, key, value, logging, rocksdb=rocksdb)
 
     @staticmethod
     def persistent_timestamped_window(
@@ -249,6 +248,7 @@ class Stores:
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
+        rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
         """As `persistent_window`, with a time beside each value: `ValueAndTimestamp`.
 
@@ -257,7 +257,7 @@ class Stores:
         ('per-minute', 'window')
         """
         kind = _window(name, retention, size, retain_duplicates, timestamped=True)
-        return _builder(name, kind, key, value, logging)
+        return _builder(name, kind, key, value, logging, rocksdb=rocksdb)
 
     @staticmethod
     def in_memory_window(
@@ -287,6 +287,7 @@ class Stores:
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
+        rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
         """A value per key and session, kept for `retention`.
 
@@ -295,7 +296,7 @@ class Stores:
         ('visits', 'session')
         """
         kind = nodes.StoreKindSpec("session", retention_ms=_positive(name, "retention", retention))
-        return _builder(name, kind, key, value, logging)
+        return _builder(name, kind, key, value, logging, rocksdb=rocksdb)
 
     @staticmethod
     def in_memory_session(
@@ -323,6 +324,7 @@ class Stores:
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
+        rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
         """Values of a key by the time since when they hold, back to `history_retention` before the newest.
 
@@ -331,7 +333,8 @@ class Stores:
         ('prices', 'versioned')
         """
         history = span_ms(history_retention, f"history_retention= of the store {name!r}")
-        return _builder(name, nodes.StoreKindSpec("versioned", history_ms=history), key, value, logging)
+        kind = nodes.StoreKindSpec("versioned", history_ms=history)
+        return _builder(name, kind, key, value, logging, rocksdb=rocksdb)
 
     @staticmethod
     def in_memory_versioned(
@@ -353,7 +356,11 @@ class Stores:
 
     @staticmethod
     def persistent_timers(
-        name: str, *, key: SerdeLike[K] | None = None, logging: Logging = True
+        name: str,
+        *,
+        key: SerdeLike[K] | None = None,
+        logging: Logging = True,
+        rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, bytes]:
         """Timers of one processor, whose `on_timer` is called when they are due. `key` is that of its records.
 
@@ -361,7 +368,7 @@ class Stores:
         >>> store.name, store.kind.type
         ('alarms', 'timers')
         """
-        return _builder(name, nodes.StoreKindSpec("timers"), key, None, logging)
+        return _builder(name, nodes.StoreKindSpec("timers"), key, None, logging, rocksdb=rocksdb)
 
     @staticmethod
     def in_memory_timers(
@@ -395,6 +402,7 @@ def _builder(
     *,
     in_memory: bool = False,
     indexes: Iterable[Index] = (),
+    rocksdb: RocksDBConfig | None = None,
 ) -> StoreBuilder[Any, Any]:
     return StoreBuilder(
         name,
@@ -404,6 +412,7 @@ def _builder(
         logging,
         in_memory,
         tuple(indexes),
+        rocksdb,
     )
 
 
@@ -426,98 +435,4 @@ def _window(
         size_ms=size_ms,
         duplicates=bool(retain_duplicates),
         timestamped=timestamped,
-    )
-
-
-def _node(store: StoreBuilder[Any, Any], line: str | None) -> nodes.StateStore:
-    return nodes.StateStore(
-        line=line,
-        store=store.name,
-        kind=store.kind,
-        key=resolve(store.key),
-        value=resolve(store.value),
-        logged=store.logging is not False,
-        in_memory=store.in_memory,
-        topic=dict(store.logging) if isinstance(store.logging, Mapping) else {},
-        indexes=index_specs(store.indexes, "Stores", line or ""),
-    )
-
-
-def _checked(store: object, method: str, line: str) -> StoreBuilder[Any, Any]:
-    if not isinstance(store, StoreBuilder):
-        raise TopologyError(
-            f"{line} {method} needs a store from Stores, not {store!r}",
-            next_step=f'write {method}(Stores.persistent_key_value("totals", key=str, value=int))',
-        )
-    return store
-
-
-def add_store(plan: PlanBuilder, store: StoreBuilder[Any, Any], line: str) -> None:
-    """Add a store to a plan."""
-    plan.add(_node(_checked(store, "add_state_store", line), line))
-
-
-def add_store_once(plan: PlanBuilder, store: StoreBuilder[Any, Any], line: str) -> None:
-    """Add a store that a processor brings along, unless it is there: several processors may bring the same."""
-    wanted = _node(store, line)
-    for node in plan.snapshot():
-        if isinstance(node, nodes.StateStore) and node.store == wanted.store:
-            if _content(node) != _content(wanted):
-                raise TopologyError(
-                    f"{line} two different stores are named '{wanted.store}' (the other one: {node.line})",
-                    next_step="give each store its own name, or bring the same StoreBuilder along",
-                )
-            return
-    plan.add(wanted)
-
-
-def _content(node: nodes.StateStore) -> tuple[object, ...]:
-    kind = node.kind
-    shape = (kind.type, kind.retention_ms, kind.size_ms, kind.history_ms, kind.duplicates, kind.timestamped)
-    indexes = [(i.name, [field.to_json() for field in i.fields], i.unique, i.each) for i in node.indexes]
-    return (shape, _serde(node.key), _serde(node.value), node.logged, node.in_memory, dict(node.topic), indexes)
-
-
-def _serde(serde: Any) -> object:
-    # A built-in serde may be a new object for each builder; a user's is the object itself.
-    return serde.name if type(serde).__module__.startswith("stoatflow.") else id(serde)
-
-
-def add_global_store(
-    plan: PlanBuilder,
-    store: StoreBuilder[Any, Any],
-    topic: str,
-    supplier: object,
-    how: Consumed[Any, Any],
-    line: str,
-) -> None:
-    """Add a store that a processor keeps from a topic."""
-    from stoatflow.materialized import timestamp_spec
-    from stoatflow.processor import supplied
-
-    if how.watermark is not None:
-        raise TopologyError(
-            f"{line} add_global_store: its records are no part of event time", next_step="leave watermark= out"
-        )
-    checked = _checked(store, "add_global_store", line)
-    # A plan of its own: the store itself may be named by the processor, and is no store beside it.
-    ref, connected = supplied(PlanBuilder(), supplier, (), "add_global_store", line)
-    if others := [name for name in connected if name != checked.name]:
-        raise TopologyError(
-            f"{line} add_global_store: {ref.display} names the store '{others[0]}', but can use '{checked.name}' only",
-            next_step="leave other stores out; what needs them is a processor of its own, behind stream(...).process",
-        )
-    plan.add(
-        nodes.GlobalStore(
-            line=line,
-            name=how.name,
-            on_error=handler(how.on_error, "add_global_store", line),
-            store=checked.name,
-            kind=checked.kind,
-            topic=topic,
-            key=resolve(how.key),
-            value=resolve(how.value),
-            processor=ref,
-            timestamp=timestamp_spec(how.timestamp, "add_global_store", line),
-        )
     )

@@ -165,7 +165,7 @@ class Topology:
 
     def add_state_store(self, store: StoreBuilder[Any, Any], *processors: str) -> Topology:
         """Add a store, and connect it to processors."""
-        from stoatflow.stores import add_store
+        from stoatflow._dsl.declared_stores import add_store
 
         hand, line = self._hand("add_state_store"), user_line()
         add_store(hand.stores, store, line)

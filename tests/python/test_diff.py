@@ -60,6 +60,8 @@ class Case(NamedTuple):
 CASES = [
     Case("nothing", count(), count(), "kept", GOES_ON),
     Case("caching", count(), count(caching=False), "changed", GOES_ON),
+    Case("another compression and compaction", count(),
+         count(rocksdb=sf.RocksDBConfig(compression="zstd", compaction="universal")), "changed", GOES_ON),
     Case("an index more", latest(sf.Serdes.json(), in_x),
          latest(sf.Serdes.json(), in_x, indexes=[sf.Index("by-x", sf.value["x"])]), "changed",
          {"a": {"x": 5}, "b": {"x": 3}}),

@@ -137,6 +137,7 @@ with sf.StoatFlow(builder.build(), config, broker=broker):
         "num.standby.replicas = 1 has no effect here: one process holds all state, and restores it from the changelogs",
         (
             'rocksdb.config.setter = "com.acme.ProductionRocksDBConfig" has no effect here: '
-            "Java classes can't run here; state.memory.max.bytes is one budget for all stores"
+            "Java classes can't run here; rocksdb.compression and its like hold for all stores, RocksDBConfig for one, "
+            "and state.memory.max.bytes is one budget for all"
         ),
     ]

@@ -182,7 +182,7 @@ class GlobalSources:
         ...     print(driver.store("rules").get("r1"))
         DENY
         """
-        from stoatflow.stores import add_global_store
+        from stoatflow._dsl.declared_stores import add_global_store
 
         line = user_line()
         how = how_consumed(consumed, key, value, name, None, timestamp, on_error, "add_global_store", line)

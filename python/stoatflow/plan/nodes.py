@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
-from stoatflow.plan.specs import ExpirySpec, IndexSpec, JoinWindowSpec, PatienceSpec, Spec, UntilSpec, WindowSpec
+from stoatflow.plan.specs import (
+    ExpirySpec,
+    IndexSpec,
+    JoinWindowSpec,
+    PatienceSpec,
+    RocksDBSpec,
+    Spec,
+    UntilSpec,
+    WindowSpec,
+)
 from stoatflow.serdes import Serde
 
 if TYPE_CHECKING:
@@ -54,6 +63,7 @@ class StoreSpec(Spec):
     in_memory: bool = False
     topic: Mapping[str, str] = field(default_factory=dict)
     indexes: tuple[IndexSpec, ...] = ()
+    rocksdb: RocksDBSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,6 +174,7 @@ class StateStore(Node):
     in_memory: bool = False
     topic: Mapping[str, str] = field(default_factory=dict)
     indexes: tuple[IndexSpec, ...] = ()
+    rocksdb: RocksDBSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -178,6 +189,7 @@ class GlobalStore(Node):
     value: Serde[Any]
     processor: ProcessorRef
     timestamp: Timestamps | None = None
+    rocksdb: RocksDBSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

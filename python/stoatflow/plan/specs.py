@@ -29,6 +29,17 @@ class IndexSpec(Spec):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RocksDBSpec(Spec):
+    """How RocksDB keeps a store."""
+
+    compression: str | None = None
+    block_size: int | None = None
+    bloom_bits: int | None = None
+    compaction: str | None = None
+    cache_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ExpirySpec(Spec):
     """When rows of a table expire."""
 

@@ -292,6 +292,7 @@ def _changes(old: StoreFacts, new: StoreFacts) -> Iterator[str]:
         yield from _change(_spelt(name), _ms(old.times.get(name)), _ms(new.times.get(name)))
     yield from _change("changelog", _on(old.is_logged), _on(new.is_logged))
     yield from _change("kept in", _place(old), _place(new))
+    yield from _change("rocksdb", _rocksdb(old), _rocksdb(new))
     yield from _change("caching", _on(old.is_cached), _on(new.is_cached))
     yield from _change("indexes", len(old.indexes), len(new.indexes), alike=old.indexes == new.indexes)
     yield from _change("made by", _maker(old), _maker(new), alike=old.maker == new.maker)
@@ -348,6 +349,10 @@ def _kind(store: StoreFacts) -> str:
 
 def _place(store: StoreFacts) -> str:
     return "memory" if store.is_in_memory else "disk"
+
+
+def _rocksdb(store: StoreFacts) -> str:
+    return ", ".join(f"{name}={option}" for name, option in store.rocksdb.items()) or "as the settings say"
 
 
 def _on(flag: object) -> str:

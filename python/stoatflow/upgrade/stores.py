@@ -47,6 +47,8 @@ class StoreFacts:
     """Of a global table: the topic that it is read from at each start."""
     topics: tuple[str, ...]
     indexes: tuple[str, ...]
+    rocksdb: Mapping[str, Any]
+    """What it says of how RocksDB keeps it."""
     maker: str
     line: str | None
     times: Mapping[str, Any]
@@ -100,6 +102,7 @@ def stores_of(topology: Topology, *, in_memory: bool = False) -> list[StoreFacts
                 copied_topic=copied if copied in whole else None,
                 topics=tuple(store["upstream_topics"]),
                 indexes=tuple(json.dumps(index, sort_keys=True) for index in store.get("indexes", ())),
+                rocksdb=store.get("rocksdb", {}),
                 maker=f"{op.get('op', 'store')}{role}",
                 line=None if node is None else node["line"],
                 times=_times(op),

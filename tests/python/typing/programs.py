@@ -155,3 +155,11 @@ lines.flat_map(lambda key, line: [line])  # type: ignore[arg-type,return-value]
 lines.process(Length)  # type: ignore[arg-type]
 users.group_by(sf.value["city"], key=1)  # type: ignore[call-overload]
 grouped.aggregate(sf.lit(0))  # type: ignore[call-overload]
+
+# How RocksDB keeps a store.
+packed = sf.RocksDBConfig(compression="zstd", block_size="16KiB", bloom_bits=0, compaction="level", cache_size=1 << 24)
+assert_type(sf.Stores.key_value("k", key=str, value=int, rocksdb=packed), sf.StoreBuilder[str, int])
+sf.Materialized("k", rocksdb=packed)
+sf.Materialized("k", rocksdb={"compression": "zstd"})  # type: ignore[arg-type]
+sf.RocksDBConfig(compression="snappy")  # type: ignore[arg-type]
+sf.Stores.in_memory_key_value("k", rocksdb=packed)  # type: ignore[call-arg]
