@@ -23,7 +23,7 @@ LISTENER ?=
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
 	test-console test-recovery test-long sim-long fuzz chaos soak versus bench-latency bench-restore bench-charts bench-timers \
-	bench-queries bench-functions \
+	bench-queries bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
 help: ## this list
@@ -169,6 +169,9 @@ bench-timers: wheel ## CPU per timer that fires, memory with 20 million that are
 
 bench-queries: wheel ## what indexes cost at ingest and restore, and how long lookups and pages take (ARGS=--help)
 	@$(VENV)/bin/python benches/queries/queries.py $(ARGS)
+
+bench-stores: wheel ## what compression, Bloom filters and compaction of RocksDBConfig do (ARGS=--help)
+	@$(VENV)/bin/python benches/stores/rocksdb_options.py $(ARGS)
 
 bench: rocksdb ## the micro benchmarks of the Rust crates: how long the hot rooms, chains and stores take
 	@scripts/cargo.sh bench --locked -p stoatflow-benches --bench hot_rooms --bench word_count_chain --bench read_field \
