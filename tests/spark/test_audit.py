@@ -92,6 +92,23 @@ def test_what_comes_and_goes_in_one_commit_is_not_missed() -> None:
     assert [fault.kind for fault in left] == ["missing"]
 
 
+@pytest.mark.parametrize(
+    ("expected", "found", "wanted"),
+    [
+        ("abc", "xc", []),
+        ("", "", []),
+        ("abc", "cb", ["wrong"]),
+        ("abc", "", ["missing"]),
+        ("", "x", ["unexpected"]),
+    ],
+)
+def test_of_a_table_that_was_grouped_anew_the_last_value_counts(expected: str, found: str, wanted: list[str]) -> None:
+    records = [Found((letter.encode(), 7), 0, at) for at, letter in enumerate(found)]
+    assert [fault.kind for fault in judge.final([(letter.encode(), 0) for letter in expected], records)] == wanted
+    two = [Found((b"a", 0), 0, 0), Found((b"b", 0), 1, 0)]
+    assert [fault.kind for fault in judge.final([(b"b", 0)], two)] == ["split"]
+
+
 def test_records_without_a_key_have_no_order_and_a_key_has_one_partition() -> None:
     assert faults("abc", "cab", ordered=False) == []
     two = [Found((b"a", 0), 0, 0), Found((b"b", 0), 1, 0)]

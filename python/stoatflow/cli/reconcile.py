@@ -31,13 +31,18 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--updates",
-        choices=["auto", "all", "last"],
+        choices=["auto", "all", "last", "final"],
         default="auto",
-        help="must all records be there, or the last of each key? auto: the last, for updates of tables",
+        help="must all records be there, the last of each key, or its last value? auto: what the engine's cache leaves",
     )
     parser.add_argument("--no-timestamps", action="store_true", help="compare keys and values only")
     parser.add_argument("--removed", action="store_true", help="go on where retention has removed records of the input")
     parser.add_argument("--wait", type=float, default=30.0, help="seconds for open transactions to end (default 30)")
+    parser.add_argument(
+        "--counters",
+        metavar="URL|FILE",
+        help="/metrics of the application, or a copy: are its counters of dropped records those of the twin?",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page too")
     parser.set_defaults(run=run)
@@ -83,5 +88,6 @@ def _audit(given: argparse.Namespace) -> Audit:
             wait=given.wait,
             client=dict(given.client_property),
             removed=given.removed,
+            counters=given.counters,
             say=arguments.say,
         )

@@ -21,6 +21,13 @@ MEANINGS = {
     judge.SPLIT: "keys in several partitions",
 }
 
+CHECKED = {
+    "all": "every record",
+    "last": "the last record of each key",
+    "final": "the last value of each key",
+}
+"""What was checked, by the updates of a topic."""
+
 
 @dataclass(frozen=True)
 class AuditExample:
@@ -48,7 +55,7 @@ class TopicAudit:
 
     topic: str
     updates: str
-    """`all`: every expected record must be there; `last`: the last one of each key."""
+    """`all`: every expected record must be there; `last`: the last one of each key; `final`: its value."""
     expected: int = 0
     found: int = 0
     keys: int = 0
@@ -58,6 +65,24 @@ class TopicAudit:
     def ok(self) -> bool:
         """Is there no fault?"""
         return not any(self.faults.values())
+
+
+@dataclass(frozen=True)
+class DropAudit:
+    """How many records were dropped for one reason."""
+
+    reason: str
+    expected: int
+    """By the twin."""
+    counted: int
+    """By the engine."""
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    """Where the twin has dropped them."""
+
+    @property
+    def ok(self) -> bool:
+        """Do both agree?"""
+        return self.expected == self.counted
 
 
 @dataclass(frozen=True)
@@ -71,11 +96,14 @@ class Audit:
     """How many of them have no key: aggregations and joins drop these, as the twin does."""
     examples: tuple[AuditExample, ...] = ()
     seconds: float = 0.0
+    drops: tuple[DropAudit, ...] | None = None
+    """By reason, if counters of the engine were given."""
 
     @property
     def ok(self) -> bool:
         """Is everything as it must be? An input without a record proves nothing."""
-        return sum(self.inputs.values()) > 0 and all(topic.ok for topic in self.topics)
+        agree = all(topic.ok for topic in self.topics) and all(drop.ok for drop in self.drops or ())
+        return agree and sum(self.inputs.values()) > 0
 
     def count(self, fault: str) -> int:
         """How many faults of a kind there are."""
@@ -88,7 +116,9 @@ class Audit:
             return "OK: the topics hold what the input demands"
         if sum(self.inputs.values()) == 0:
             return "NOT PROVEN: the input is empty. Are these the right topics?"
-        return "NOT OK: see the faults"
+        return (
+            "NOT OK: see the faults" if any(not topic.ok for topic in self.topics) else "NOT OK: see what was dropped"
+        )
 
     def to_json(self) -> str:
         """Give everything as one JSON object."""
@@ -99,6 +129,7 @@ class Audit:
             "inputs_without_key": self.keyless,
             "faults": {fault: self.count(fault) for fault in judge.FAULTS},
             "topics": [asdict(topic) for topic in self.topics],
+            "drops": None if self.drops is None else [asdict(drop) for drop in self.drops],
             "examples": [asdict(example) for example in self.examples],
             "seconds": round(self.seconds, 3),
         }
@@ -111,10 +142,9 @@ class Audit:
         if self.keyless:
             lines.append(f"           {self.keyless:,} of them without a key")
         for topic in self.topics:
-            what = "every record" if topic.updates == "all" else "the last record of each key"
             lines.append(
                 f"  checked  {topic.topic}: {topic.expected:,} expected, {topic.found:,} found, {topic.keys:,} keys; "
-                f"{what}"
+                f"{CHECKED[topic.updates]}"
             )
             for fault in judge.FAULTS:
                 if count := topic.faults.get(fault, 0):
@@ -122,4 +152,8 @@ class Audit:
                     lines += [
                         f"      {each}" for each in self.examples if (each.topic, each.fault) == (topic.topic, fault)
                     ]
+        for drop in self.drops or ():
+            lines.append(f"  dropped  {drop.reason}: {drop.expected:,} expected, {drop.counted:,} counted")
+            if not drop.ok:
+                lines += [f"      {count:,} at {node}" for node, count in drop.nodes.items()]
         return "\n".join([*lines, f"  verdict  {self.verdict}", f"  seconds  {self.seconds:.1f}"])

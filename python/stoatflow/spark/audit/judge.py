@@ -43,11 +43,11 @@ def judge(
     The records found are in the order of their offsets. `ordered=False`: any order will do, for records without a key.
     """
     if len(expected) == len(found) and all(e == f.content for e, f in zip(expected, found, strict=True)):
-        yield from _split(found)
+        yield from split(found)
         return
     if not updates:
         yield from _last(expected, found)
-        yield from _split(found)
+        yield from split(found)
         return
     matched, unexpected, repeated = _matched(expected, found)
     for record in repeated:
@@ -62,7 +62,14 @@ def judge(
         yield Fault(EXTRA, None, record)
     if ordered:
         yield from _disordered(matched, expected)
-        yield from _split(found)
+        yield from split(found)
+
+
+def final(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault]:
+    """Name the faults where nothing but the last value of a key counts."""
+    last = [record._replace(content=(record.content[0], None)) for record in found[-1:]]
+    yield from _last([(value, None) for value, _ in expected[-1:]], last)
+    yield from split(found)
 
 
 def _last(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault]:
@@ -142,7 +149,8 @@ def _disordered(matched: Sequence[tuple[int, Found]], expected: Sequence[Content
             yield Fault(DISORDERED, expected[at], record)
 
 
-def _split(found: Sequence[Found]) -> Iterator[Fault]:
+def split(found: Sequence[Found]) -> Iterator[Fault]:
+    """Name one record of a key that is in several partitions."""
     if found and any(record.partition != found[0].partition for record in found):
         other = next(record for record in found if record.partition != found[0].partition)
         yield Fault(SPLIT, None, other)

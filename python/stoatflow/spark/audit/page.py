@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from html import escape
 
 from stoatflow.spark.audit import judge
-from stoatflow.spark.audit.findings import MEANINGS, Audit, TopicAudit
+from stoatflow.spark.audit.findings import CHECKED, MEANINGS, Audit, TopicAudit
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #222 }
@@ -30,6 +30,7 @@ def render(audit: Audit, title: str = "Reconciliation") -> str:
         _table("Topics that were read", ("topic", "records"), audit.inputs.items()),
         f"<p>{audit.keyless:,} input records have no key.</p>" if audit.keyless else "",
         *(_topic(audit, topic) for topic in audit.topics),
+        _drops(audit),
         f"<p>Took {audit.seconds:.1f} s. Offsets are those of the output topics, read committed.</p>",
     ]
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
@@ -37,10 +38,10 @@ def render(audit: Audit, title: str = "Reconciliation") -> str:
 
 
 def _topic(audit: Audit, topic: TopicAudit) -> str:
-    what = "every record" if topic.updates == "all" else "the last record of each key"
+    checked = CHECKED[topic.updates]
     parts = [
         f"<h2>{escape(topic.topic)}</h2>",
-        f"<p>{topic.expected:,} records expected, {topic.found:,} found, {topic.keys:,} keys; checked: {what}.</p>",
+        f"<p>{topic.expected:,} records expected, {topic.found:,} found, {topic.keys:,} keys; checked: {checked}.</p>",
     ]
     if topic.ok:
         return "".join([*parts, "<p>No fault.</p>"])
@@ -55,6 +56,11 @@ def _topic(audit: Audit, topic: TopicAudit) -> str:
             caption = f"{count:,} {fault}: {MEANINGS[fault]}. Examples:"
             parts.append(_table(caption, ("key", "expected", "found", "partition", "offset"), rows))
     return "".join(parts)
+
+
+def _drops(audit: Audit) -> str:
+    rows = [(drop.reason, drop.expected, drop.counted) for drop in audit.drops or ()]
+    return _table("Records that were dropped", ("reason", "expected", "counted"), rows) if rows else ""
 
 
 def _text(number: int | None) -> str:

@@ -20,10 +20,13 @@ from stoatflow.plan import nodes
 from stoatflow.serdes import Serde
 from stoatflow.serdes.planned import planned
 from stoatflow.spark.audit import judge, reading
-from stoatflow.spark.audit.findings import Audit, AuditExample, TopicAudit
+from stoatflow.spark.audit.counters import Counters
+from stoatflow.spark.audit.counters import compare as compare_drops
+from stoatflow.spark.audit.counters import read as read_counters
+from stoatflow.spark.audit.findings import Audit, AuditExample, DropAudit, TopicAudit
 from stoatflow.spark.twin.cutting import topics_of
 from stoatflow.spark.twin.running import Say, run_batch
-from stoatflow.spark.twin.shape import TABLE, Shape
+from stoatflow.spark.twin.shape import GROUPED_TABLE, TABLE, Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,14 +60,17 @@ def reconcile(
     wait: float = 30.0,
     client: Mapping[str, str] | None = None,
     removed: bool = False,
+    counters: Counters | None = None,
     say: Say | None = None,
 ) -> Audit:
     """Compare output topics with what they must hold.
 
     `topics` are all that the topology writes to, unless you name some. `updates` says for all topics, or for each,
-    whether `all` records must be there or the `last` one of each key; `auto` takes `last` for updates of tables, which
-    the engine's cache may put together. `expected` replaces the batch twin: a DataFrame for each topic, with key,
-    value, timestamp and order. `timestamps=False` compares keys and values only.
+    whether `all` records must be there, the `last` one of each key, or its `final` value; `auto` takes `last` for
+    updates of tables, which the engine's cache may put together, and `final` behind a table that was grouped anew.
+    `expected` replaces the batch twin: a DataFrame for each topic, with key, value, timestamp and order.
+    `timestamps=False` compares keys and values only. `counters` are those of an engine that has read all of the input
+    since it was started: `app.metrics()`, the address of its `/metrics`, or a file of that.
     """
     began = time.monotonic()
     shape = Shape(topology.nodes)
@@ -72,6 +78,10 @@ def reconcile(
     if not checked:
         raise ConfigError("the topology writes to no topic that has a name", next_step="name some: topics=[...]")
     modes = {topic: _mode(shape, topic, updates) for topic in checked}
+    counted = None if counters is None else read_counters(counters)
+    if counted is not None and expected is not None:
+        raise ConfigError("counters= are compared with the batch twin", next_step="leave out expected=")
+    drops: tuple[DropAudit, ...] | None = None
     inputs = [] if expected is not None else topics_read(topology)
     with reading.topics(spark, bootstrap, inputs, checked, wait=wait, client=client, removed=removed) as readable:
         keyless, counts = _counted(readable, inputs)
@@ -82,12 +92,20 @@ def reconcile(
         else:
             given = readable.only(inputs)
             with run_batch(
-                topology, given, config=config, partitions=readable.partitions, only=checked, say=say
+                topology,
+                given,
+                config=config,
+                partitions=readable.partitions,
+                # What is dropped on the way to a store counts too.
+                only=checked if counted is None else None,
+                count_drops=counted is not None,
+                say=say,
             ) as result:
+                drops = None if counted is None else compare_drops(result.drops(), counted)
                 audit = _compare(
                     spark, result.records().withColumnRenamed("name", "topic"), readable, modes, timestamps
                 )
-    found = replace(audit, inputs=counts, keyless=keyless, seconds=time.monotonic() - began)
+    found = replace(audit, inputs=counts, keyless=keyless, drops=drops, seconds=time.monotonic() - began)
     return replace(found, examples=tuple(_readable(topology, found.examples)))
 
 
@@ -104,14 +122,21 @@ def topics_read(topology: Topology) -> list[str]:
 
 def _mode(shape: Shape, topic: str, updates: Mapping[str, str] | str) -> str:
     given = updates if isinstance(updates, str) else updates.get(topic, "auto")
-    if given in {"all", "last"}:
+    if given in {"all", "last", "final"}:
         return given
     if given != "auto":
-        raise ConfigError(f"updates of {topic} are {given!r}", next_step="write all, last or auto")
-    for at, node in enumerate(shape.nodes):
-        if isinstance(node, nodes.To) and node.topic == topic and _below_table(shape, at):
-            return "last"
-    return "all"
+        raise ConfigError(f"updates of {topic} are {given!r}", next_step="write all, last, final or auto")
+    sinks = [at for at, node in enumerate(shape.nodes) if isinstance(node, nodes.To) and node.topic == topic]
+    if any(_below_regrouped(shape, at) for at in sinks):
+        return "final"
+    return "last" if any(_below_table(shape, at) for at in sinks) else "all"
+
+
+def _below_regrouped(shape: Shape, at: int) -> bool:
+    """Does it come from a table that was grouped anew? What puts updates together there changes those of other keys."""
+    return any(
+        shape.kinds[edge.parent] == GROUPED_TABLE or _below_regrouped(shape, edge.parent) for edge in shape.edges[at]
+    )
 
 
 def _below_table(shape: Shape, at: int) -> bool:
@@ -214,7 +239,11 @@ def _judged(rows: Iterator[tuple[Any, ...]], modes: Mapping[str, str], timestamp
         sums[topic, "expected"] += len(expected)
         sums[topic, "found"] += len(found)
         sums[topic, "keys"] += 1
-        for fault in judge.judge(expected, found, updates=modes[topic] == "all", ordered=key is not None):
+        if modes[topic] == "final":
+            faults = judge.final(expected, found)
+        else:
+            faults = judge.judge(expected, found, updates=modes[topic] == "all", ordered=key is not None)
+        for fault in faults:
             sums[topic, fault.kind] += 1
             shown[topic, fault.kind] += 1
             # All that are missing are kept: they are looked for among aborted records.

@@ -24,6 +24,9 @@ from stoatflow.topology import Topology
 KEYS, PARTITIONS, ONE = "keys", "partitions", "one"
 """How records are shared out: by the hash of their key, as Kafka Streams' tasks, or all to one."""
 
+NAMED = "twin-"
+"""How names begin that nodes get from their places."""
+
 Target = int | Edge
 
 # What goes by the commit that a record is in.
@@ -81,13 +84,17 @@ class Part:
         return f"part {self.number}: {reads} -> {writes}{keeps}; {shared}"
 
 
-def cut(topology: Topology, only: Sequence[str] | None = None) -> list[Part]:
-    """Cut a topology. It must be one that `faithful.check` lets pass. `only`: what these topics need, and no more."""
-    return _Cutting(topology, only).parts()
+def cut(topology: Topology, only: Sequence[str] | None = None, *, named: bool = False) -> list[Part]:
+    """Cut a topology. It must be one that `faithful.check` lets pass. `only`: what these topics need, and no more.
+
+    `named`: a node that stands in several parts has one name in all of them.
+    """
+    return _Cutting(topology, only, named=named).parts()
 
 
 class _Cutting:
-    def __init__(self, topology: Topology, only: Sequence[str] | None) -> None:
+    def __init__(self, topology: Topology, only: Sequence[str] | None, *, named: bool) -> None:
+        self.named = named
         self.shape = Shape(topology.nodes)
         self.nodes = self.shape.nodes
         self.hops: dict[Edge, Hop] = {}
@@ -361,6 +368,8 @@ class _Building:
                 on_error=node.on_error,
             )
         changed: dict[str, Any] = {}
+        if self.cutting.named and node.name is None:
+            changed["name"] = f"{NAMED}{at}"
         if isinstance(getattr(node, "parent", None), tuple):
             changed["parent"] = tuple(places[edge] for edge in edges if edge.slot == "parent")
         else:

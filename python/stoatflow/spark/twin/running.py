@@ -8,6 +8,8 @@ partition and offset. Never: changes a topic.
 from __future__ import annotations
 
 import functools
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from stoatflow.settings import Settings
 from stoatflow.spark.errors import TwinError
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import faithful, task, workers
-from stoatflow.spark.twin.cutting import KEYS, ONE, PARTITIONS, Part, cut, topics_of
+from stoatflow.spark.twin.cutting import KEYS, NAMED, ONE, PARTITIONS, Part, cut, topics_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,7 +38,7 @@ class TwinResult:
     def __init__(self, topology: Topology, parts: Sequence[Part], made: Sequence[DataFrame]) -> None:
         """Made by `run_batch`."""
         self.topology = topology
-        self.parts = tuple(parts)
+        self.parts: tuple[Part, ...] = tuple(parts)
         self._made = made
 
     @property
@@ -71,6 +73,29 @@ class TwinResult:
         rows = self._of(task.STORE).where(f"name = '{_quoted(name)}'")
         return rows.select("key", "start", "end", "value", "timestamp")
 
+    def drops(self) -> dict[tuple[str, str], int]:
+        """Give how many records were dropped, by node and reason; a node that several parts compute counts once.
+
+        A node is named as in the topology, or by the line where it was written.
+        """
+        from pyspark.sql import functions as f
+
+        rows = self._of(task.DROP).groupBy("hash", "name", "key").agg(f.sum("timestamp").alias("count")).collect()
+        found: dict[tuple[str, str], int] = {}
+        by_part: Counter[tuple[int, str, str]] = Counter()
+        for row in rows:
+            by_part[row["hash"], self._node(row["name"]), bytes(row["key"]).decode()] += row["count"]
+        for (_, node, reason), count in by_part.items():
+            found[node, reason] = max(found.get((node, reason), 0), count)
+        return found
+
+    def _node(self, name: str) -> str:
+        place = re.match(rf"{NAMED}(\d+)", name)
+        if place is None:
+            return name
+        node = self.topology.nodes[int(place[1])]
+        return f"{node.line} {node.op}"
+
     def describe(self) -> str:
         """Give the parts, one line each."""
         return "\n".join(part.describe() for part in self.parts)
@@ -101,6 +126,7 @@ def run_batch(
     partitions: Mapping[str, int] | None = None,
     tasks: int | None = None,
     only: Sequence[str] | None = None,
+    count_drops: bool = False,
     say: Say | None = None,
 ) -> TwinResult:
     """Run a topology over these inputs, to their ends.
@@ -109,7 +135,7 @@ def run_batch(
     has more than one partition or comes from a broker; headers, if there are any; and `order`, a number, if records
     are to be processed in another order than that of their times. `partitions` says how many a topic has (as many as
     are seen, if it is left out), `tasks` how many tasks share what is shared out by key. `only` names the topics whose
-    records are wanted; stores are not given then.
+    records are wanted; stores are not given then. `count_drops`: `TwinResult.drops` tells of dropped records.
 
     Raises:
         TopologyError: for what the twin refuses, with everything that is refused.
@@ -119,13 +145,14 @@ def run_batch(
     require_arrow()
     faithful.check(topology)
     known(topology, inputs)
-    parts = cut(topology, only)
+    parts = cut(topology, only, named=count_drops)
     pairs = pairs_of(config)
     spark = _session(inputs, parts)
     workers.check_pickles(topology.nodes)
     workers.check_workers(spark)
     counts = _counts(inputs, parts, partitions or {})
     run = _Run(topology, parts, pairs, _placed(inputs), counts, tasks or 2 * spark.sparkContext.defaultParallelism)
+    run.count_drops = count_drops
     made: list[DataFrame] = []
     for part in parts:
         if say is not None:
@@ -272,6 +299,7 @@ class _Run:
         self.placed = placed
         self.counts = counts
         self.tasks = tasks
+        self.count_drops = False
 
     def part(self, part: Part, made: Sequence[DataFrame]) -> DataFrame:
         """Run one part, and keep what came out."""
@@ -290,6 +318,7 @@ class _Run:
             stores=part.stores,
             batched=part.batched,
             partitions=wide if part.how == PARTITIONS else None,
+            drops=self.count_drops,
         )
         rows = self._shared_out(part, made, tasks, wide)
         sorted_rows = rows.repartition(tasks, "task").sortWithinPartitions("task", "place")

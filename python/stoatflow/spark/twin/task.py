@@ -8,6 +8,8 @@ Never: knows of Spark.
 from __future__ import annotations
 
 import itertools
+import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from stoatflow._runtime.bridge import Driver
     from stoatflow.plan import Node
 
-RECORD, HOP, STORE = "record", "hop", "store"
+RECORD, HOP, STORE, DROP = "record", "hop", "store", "drop"
 SPARK_SCHEMA = (
     "kind string, name string, task int, hash int, key binary, value binary, timestamp long, "
     "headers array<struct<key: string, value: binary>>, start long, end long, place binary"
@@ -62,6 +64,8 @@ class Work:
     batched: bool
     partitions: int | None
     """Of what keeps to Kafka's partitions; else nothing is compared."""
+    drops: bool = False
+    """Are dropped records to be told?"""
 
 
 def runner(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -111,6 +115,8 @@ class Task:
         self.topology = topology
         self.task = task
         self.topics = (*work.sinks, *work.keep_null)
+        self.keyless: Counter[str] = Counter()
+        """Records that don't walk on, by hop."""
 
     def run(self, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
         """Run an engine over all records, and give what its stores hold at the end."""
@@ -118,6 +124,8 @@ class Task:
         try:
             yield from self.process(driver, records)
             yield from self.store_rows(driver)
+            if self.work.drops:
+                yield from self.drop_rows(driver)
         finally:
             driver.close()
 
@@ -155,6 +163,7 @@ class Task:
             hop = topic in self.work.keep_null
             for key, value, timestamp, headers in driver.drain(topic):
                 if hop and key is None and not self.work.keep_null[topic]:
+                    self.keyless[topic] += 1
                     continue
                 # Parts that write one topic from one record are told apart too.
                 at = place + self.work.number.to_bytes(2, "big") + number.to_bytes(4, "big")
@@ -169,6 +178,15 @@ class Task:
             for key, window, value, timestamp in driver.store_rows(name):
                 start, end = window or (None, None)
                 yield Row(STORE, name, self.task, None, key, value, timestamp, None, start, end, None)
+
+    def drop_rows(self, driver: Driver) -> Iterator[Row]:
+        """Give how many records each node has dropped, by reason: in the places of hash, key and timestamp."""
+        dropped = [
+            (drop["node"], drop["reason"], drop["count"]) for drop in json.loads(driver.metrics_json())["dropped"]
+        ]
+        dropped += [(hop, "null_key", count) for hop, count in self.keyless.items()]
+        for node, reason, count in dropped:
+            yield Row(DROP, node, self.task, self.work.number, reason.encode(), None, count, None, None, None, None)
 
     def _check(self, topic: str, key: bytes | None, hashed: bool) -> None:
         """Where records of topics meet records that have walked, both must be where Kafka's producers put them."""
