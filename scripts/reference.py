@@ -23,7 +23,9 @@ from stoatflow import errors
 from stoatflow._runtime.bridge import error_kinds, settings_schema, streams_config_markdown
 from stoatflow.explain.causes import CAUSES
 from stoatflow.explain.known import TYPES
+from stoatflow.spark import refused
 from stoatflow.spark.twin import faithful
+from stoatflow.spark.twin import settings as meaning
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -270,11 +272,30 @@ def spark_page() -> str:
             "|---|---|---|",
             *(_verdicts(f"`{name}`", name) for name in faithful.OPERATORS),
             "",
-            "## Settings and the rest",
+            "## What is no operator",
             "",
             "| what | batch | streaming |",
             "|---|---|---|",
             *(_verdicts(name, name) for name in faithful.OTHERS),
+            "",
+            "## Settings",
+            "",
+            'Of an application, `StoatFlow(..., engine="spark")`, or of the command. What has no effect is accepted,',
+            "and a line of the log says why; with `config.strict=true` it is refused. `security.`, `ssl.` and `sasl.`",
+            "settings go to Kafka's client in Spark.",
+            "",
+            "| setting | on Spark |",
+            "|---|---|",
+            *(f"| `{name}` | {_verdict(verdict)} |" for name, verdict in meaning.SETTINGS.items()),
+            "",
+            "## The application",
+            "",
+            "Its life is the same: `start`, `run`, `wait`, `wait_until`, `close`, `with`, `state`, listeners of states",
+            "and hooks, with `stoatflow.spark.SparkOptions` for what only Spark knows. Refused by name:",
+            "",
+            "| of `StoatFlow` | why, and what instead |",
+            "|---|---|",
+            *(f"| `{name}` | {_cell(text)} |" for name, text in (refused.ARGUMENTS | refused.METHODS).items()),
             "",
         ]
     )

@@ -1,7 +1,8 @@
 """Runs a topology: start, wait, stop, in scripts, notebooks, threads and asyncio programs.
 
-Takes a topology and settings, owns one engine. Waits in short steps with the interpreter detached,
-so that signals, other threads and event loops go on. Never restarts: one object is one run.
+Takes a topology and settings, owns one engine: the one in this process, or Spark (`stoatflow.spark.engine`). Waits in
+short steps with the interpreter detached, so that signals, other threads and event loops go on. Never restarts: one
+object is one run.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from stoatflow._runtime import bridge, leaving
+from stoatflow._runtime import bridge, engines, leaving
 from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.errors import ConfigError, StoatFlowError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.hooks import ExceptionResponse, Hook, Hooks, Phase, UncaughtExceptionHandler, answered
-from stoatflow.restoring import RestoreBar, RestoreListener, hear
+from stoatflow.restoring import RestoreBar, RestoreListener
 from stoatflow.settings import Settings, as_settings
 from stoatflow.topology import Topology, built
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
     from stoatflow.offload import Parked
     from stoatflow.queries import Positions, Snapshot
+    from stoatflow.spark.engine import SparkEngine
+    from stoatflow.spark.options import SparkOptions
+    from stoatflow.spark.run import SparkRun
     from stoatflow.sql import Parameters, SqlResult
     from stoatflow.sql.known import StoreForm
 
@@ -96,27 +100,21 @@ class StoatFlow:
         on_processing_error: OnError | None = None,
         on_deserialization_error: OnError | None = None,
         on_production_error: OnError | None = None,
+        engine: Literal["stoatflow", "spark"] = "stoatflow",
+        batch: bool = False,
+        spark: SparkOptions | None = None,
         **settings: object,
     ) -> None:
         """Check everything and start nothing; raise `ConfigError` or `TopologyError`.
 
         `on_..._error` say what becomes of records that fail where neither source nor operator says it.
+        `engine="spark"` runs the topology on Spark, as `spark` says: as a stream, with `batch` to the end of its input.
         """
         self.settings: Settings = as_settings(config, settings)
         topology = built(topology).for_settings(self.settings)
         self.topology = topology
         self._event_loop = topology.event_loop
         self._on_loop = False
-        plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
-        if broker is not None:
-            servers = str(self.settings.get("bootstrap.servers", "embedded:"))
-            if not servers.startswith("embedded:"):
-                raise ConfigError(
-                    f"an embedded broker is given, but bootstrap.servers is {servers}",
-                    next_step="leave out broker= to use Kafka, or bootstrap.servers to use the embedded broker",
-                )
-            self.settings = self.settings.with_defaults({"bootstrap.servers": f"embedded:{broker.path}"})
-        self.settings.check()
         self._listeners: list[StateListener] = []
         self._hooks = Hooks()
         self._has_run = False
@@ -131,19 +129,17 @@ class StoatFlow:
         self._stop_within: float | None = None
         self._error: BaseException | None = None
         self._raised = False
-        native = None if broker is None else broker.native
-        try:
-            self._engine = bridge.Engine(
-                plan,
-                self.settings.pairs(),
-                native,
-                self._on_state,
-                None if on_restore is None else hear(on_restore),
-                self._on_uncaught,
-                [(name, self.settings.origin(name)) for name in self.settings],
-            )
-        except ConfigError as error:
-            raise self.settings.explain(error) from None
+        handlers = (on_processing_error, on_deserialization_error, on_production_error)
+        self._on_spark: SparkEngine | None = None
+        if engines.is_spark(engine, batch, spark):
+            no_meaning = (broker, on_restore, *handlers)
+            self._on_spark = engines.on_spark(topology, self.settings, spark, batch, self._on_state, no_meaning)
+            # It has what is called here of the other one, and refuses by name what it hasn't.
+            self._engine = cast("bridge.Engine", self._on_spark)
+        else:
+            self.settings = engines.at_broker(self.settings, broker)
+            plan = with_handlers(topology.plan, *handlers)
+            self._engine = engines.native(plan, self.settings, broker, self._on_state, on_restore, self._on_uncaught)
         from stoatflow.doctor.hint import Hints  # only what runs has hints
 
         self._hints = Hints(topology, self._engine)
@@ -190,7 +186,8 @@ class StoatFlow:
             self._launched = True
             if self._asked_to_stop:
                 self._engine.request_stop(self._stop_within)
-        self._hints.start()
+        if self._on_spark is None:
+            self._hints.start()
 
     def wait(self, timeout: float | Duration | None = None) -> bool:
         """Wait for the end; False if it still runs after `timeout` (seconds, `timedelta` or text).
@@ -235,6 +232,9 @@ class StoatFlow:
         they were when it was asked. What is parked for an async function or an `offload` counts as read. Raises
         `TimeoutError`, which says how far it is, and what the application failed with.
         """
+        if caught_up and self._on_spark is not None:
+            self._on_spark.wait_until_caught_up(timeout_s(timeout), self.wait)
+            return
         wanted = None if state is None else State(state).value
         wait_until(self._engine, self.wait, wanted, timeout_s(timeout), caught_up=caught_up)
 
@@ -339,6 +339,8 @@ class StoatFlow:
         `restart.window.ms`; not after `FencedError`, `UnknownOutcomeError` and others that only a new process can
         start after. SHUTDOWN_CLIENT and SHUTDOWN_APPLICATION end it with the error.
         """
+        if self._on_spark is not None:
+            self._on_spark.refuse("set_uncaught_exception_handler()")
         if not callable(handler):
             raise ConfigError(
                 f"a handler is a function (error), not {handler!r}",
@@ -439,6 +441,15 @@ class StoatFlow:
         return reader(self._engine, store, schema, max_rows)
 
     @property
+    def spark(self) -> SparkRun:
+        """Give what it has on Spark: topics and stores as DataFrames, the plan, the session."""
+        from stoatflow.spark.run import SparkRun
+
+        if self._on_spark is None:
+            raise ConfigError("this application doesn't run on Spark", next_step='write engine="spark"')
+        return SparkRun(self._on_spark)
+
+    @property
     def error(self) -> BaseException | None:
         """What the engine failed with, if it did."""
         if self._error is None and self._started:
@@ -473,9 +484,9 @@ class StoatFlow:
             # A lane may wait for one of them.
             self._event_loop.cancel()
 
-    def last_resort(self) -> bridge.LastResort:
-        """Give what ends the process where Python can't."""
-        return bridge.LastResort(self._engine)
+    def last_resort(self) -> bridge.LastResort | None:
+        """Give what ends the process where Python can't; on Spark, no function runs in it."""
+        return bridge.LastResort(self._engine) if self._on_spark is None else None
 
     # Inside ----------------------------------------------------------------------------------
 
@@ -497,7 +508,7 @@ class StoatFlow:
         """Wait once; the engine's error is kept, not raised."""
         try:
             ended = self._engine.wait(seconds)
-        except StoatFlowError as error:
+        except (StoatFlowError, RuntimeError) as error:  # those of Spark are the latter
             # The engine gives it at every call; the first one is kept so that `error` stays one object.
             self._error = self._error or error
             ended = True

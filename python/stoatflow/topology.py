@@ -227,6 +227,11 @@ class Topology:
         """Where its async functions and its resources live, if it has any; for the application that runs it."""
         return self._checked()[2]
 
+    @property
+    def is_wrapped(self) -> bool:
+        """Is something called around its functions?"""
+        return self._wrapper is not None
+
     def custom_serde(self, index: int) -> Serde[Any]:
         """Give a serde of the user by its index in the plan."""
         return self._checked()[0].serdes[index]

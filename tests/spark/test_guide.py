@@ -23,7 +23,7 @@ def blocks(page: Path) -> Iterator[str]:
             yield "\n" * (start + 1) + "\n".join(lines[start + 1 : lines.index("```", start)])
 
 
-@pytest.mark.parametrize(("page", "count"), [("outgrow-one-machine", 2), ("spark-reconcile", 1)])
+@pytest.mark.parametrize(("page", "count"), [("outgrow-one-machine", 3), ("spark-reconcile", 1)])
 def test_the_guide_runs(
     spark: SparkSession, page: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

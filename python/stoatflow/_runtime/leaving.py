@@ -131,6 +131,9 @@ def signals(app: StoatFlow, stop: Callable[[], None]) -> Iterator[None]:
 def _last_resort(app: StoatFlow) -> Iterator[None]:
     """Have signals heard also while a function keeps the interpreter."""
     resort = app.last_resort()
+    if resort is None:
+        yield
+        return
     os.set_blocking(resort.fileno(), False)
     before = signal.set_wakeup_fd(resort.fileno(), warn_on_full_buffer=False)
     if before != -1:

@@ -74,21 +74,16 @@ def run(given: argparse.Namespace) -> int:
             raise ConfigError("--batch is of another engine", next_step="write --engine spark --batch")
         from stoatflow.cli import run_spark
 
-        given.file, given.variable = given.app, "topology"
         return run_spark.run(given)
-    found, flags = find(given.app), _flags(given)
+    found = find(given.app)
     if isinstance(found, StoatFlow):
-        if flags or given.config:
-            raise ConfigError(
-                f"{given.app} is a StoatFlow, which has its settings already",
-                next_step="leave the flags out, or name the topology instead",
-            )
+        _no_flags(given)
         if given.check:
             print(_summary(str(found.settings.get("application.id")), found.topology))
             return 0
         found.run()
         return 0
-    settings = _settings(given.config, flags)
+    settings = _settings(given.config, _flags(given))
     topology = _built(found, settings)
     settings.check()
     if given.check:
@@ -97,6 +92,31 @@ def run(given: argparse.Namespace) -> int:
         return 0
     StoatFlow(topology, settings).run()
     return 0
+
+
+def found_with_settings(given: argparse.Namespace) -> tuple[Topology, Settings]:
+    """Give a topology and settings for another engine than the one in this process."""
+    from stoatflow.app import StoatFlow
+    from stoatflow.errors import ConfigError
+
+    found = find(given.app)
+    if not isinstance(found, StoatFlow):
+        settings = _settings(given.config, _flags(given))
+        return _built(found, settings), settings
+    _no_flags(given)
+    if found._on_spark is not None:
+        raise ConfigError(f"{given.app} is a StoatFlow on Spark already", next_step="leave --engine and its flags out")
+    return found.topology, found.settings
+
+
+def _no_flags(given: argparse.Namespace) -> None:
+    from stoatflow.errors import ConfigError
+
+    if given.config or _flags(given):
+        raise ConfigError(
+            f"{given.app} is a StoatFlow, which has its settings already",
+            next_step="leave the flags out, or name the topology instead",
+        )
 
 
 def find(app: str) -> StoatFlow | Topology | StreamsBuilder:

@@ -1,27 +1,20 @@
 """`stoatflow run app.py --engine spark`: a topology on Spark; with `--batch` over all that its topics or files hold.
 
-Takes: a topology, the address of a broker or files. Gives: of a batch the results as Parquet files, and a summary;
-else records in topics, or in Parquet files, until it is stopped.
+Takes: what a file defines, settings from a file, variables and flags, the address of a broker or files. Gives: of a
+batch the results as Parquet files, and a summary; else records in topics, or in Parquet files, until it is stopped.
+It runs as `StoatFlow(..., engine="spark")` does.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoatflow.cli.describe import target
-
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from stoatflow.spark.twin.running import TwinResult
-    from stoatflow.spark.twin.streaming import TwinQuery
-    from stoatflow.topology import Topology
+    from stoatflow.app import StoatFlow
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -48,133 +41,71 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the batch, or the stream until it is stopped."""
-    return _batch(given) if given.batch else _stream(given)
-
-
-def _batch(given: argparse.Namespace) -> int:
-    """Read, compute, write, sum up."""
-    _only(given, {"--checkpoint": given.checkpoint, "--every": given.every, "--until-end": given.until_end}, "--batch")
-    from stoatflow.spark import arguments, embedded
+    from stoatflow.spark import arguments
     from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
-    from stoatflow.spark.session import local_session
-    from stoatflow.spark.twin import faithful
-    from stoatflow.spark.twin.running import run_batch
 
-    topology = target(given)
-    faithful.check(topology)
-    kafka = given.bootstrap is not None and embedded.path_of(given.bootstrap) is None
     began = time.monotonic()
-    arguments.say_start(kafka=kafka)
     try:
-        with (
-            local_session(kafka=kafka, cores=given.cores, conf=dict(given.spark_conf)) as spark,
-            _inputs(spark, topology, given) as (frames, partitions),
-            run_batch(topology, frames, partitions=partitions, say=arguments.say) as result,
-        ):
-            _give(result, given.output)
-    except (SparkUnavailableError, TopicError, TwinError) as error:
-        print(f"stoatflow: {error}", file=sys.stderr)
-        return 2
-    arguments.say(f"took {time.monotonic() - began:.1f} s")
-    return 0
-
-
-def _stream(given: argparse.Namespace) -> int:
-    """Run trigger by trigger, until Ctrl-C."""
-    from stoatflow.durations import duration_ms
-    from stoatflow.errors import ConfigError
-    from stoatflow.spark import arguments
-    from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
-    from stoatflow.spark.session import local_session
-    from stoatflow.spark.twin import faithful, incoming
-    from stoatflow.spark.twin.streaming import run_stream
-
-    topology = target(given)
-    faithful.check(topology, streaming=True)
-    _only(given, {"--input": given.input}, "a stream")
-    for name, value in {"--bootstrap": given.bootstrap, "--checkpoint": given.checkpoint}.items():
-        if value is None:
-            raise ConfigError(f"{name} is missing: the streaming twin needs it", next_step="name it, or add --batch")
-    every = f"{duration_ms(given.every)} milliseconds" if given.every else "0 seconds"
-    try:
-        incoming.refuse_embedded(given.bootstrap)
-        arguments.say_start(kafka=True)
-        with (
-            local_session(kafka=True, cores=given.cores, conf=dict(given.spark_conf)) as spark,
-            run_stream(
-                spark,
-                topology,
-                given.bootstrap,
-                given.output or given.bootstrap,
-                checkpoint=given.checkpoint,
-                client=dict(given.client_property),
-                every=every,
-                until_end=given.until_end,
-                removed=given.removed,
-                say=arguments.say,
-            ) as query,
-            contextlib.suppress(KeyboardInterrupt),
-        ):
-            _follow(query)
+        app = application(given)
+        if given.check:
+            print(app.spark.describe())
+            return 0
+        try:
+            app.run()
+            if given.batch:
+                _sum_up(app)
+                arguments.say(f"took {time.monotonic() - began:.1f} s")
+        finally:
+            app.close()
     except (SparkUnavailableError, TopicError, TwinError) as error:
         print(f"stoatflow: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def _follow(query: TwinQuery) -> None:
-    """Say what each trigger has read, until the query ends."""
+def application(given: argparse.Namespace) -> StoatFlow:
+    """Make what is to be run."""
+    from stoatflow.app import StoatFlow
+    from stoatflow.cli import run as command
     from stoatflow.spark import arguments
+    from stoatflow.spark.options import SparkOptions
 
-    said = -1
-    ended = False
-    while not ended:
-        ended = query.wait(1)
-        for trigger, count in query.progress():
-            if trigger > said and count:
-                arguments.say(f"trigger {trigger}: {count:,} records")
-                said = trigger
+    topology, settings = command.found_with_settings(given)
+    _check(given, settings.get("bootstrap.servers"))
+    options = SparkOptions(
+        inputs=dict(given.input),
+        output=given.output,
+        checkpoint=given.checkpoint,
+        every=given.every,
+        until_end=given.until_end,
+        removed=given.removed,
+        client=dict(given.client_property),
+        cores=given.cores,
+        conf=dict(given.spark_conf),
+        say=arguments.say,
+    )
+    return StoatFlow(topology, settings, engine="spark", batch=given.batch, spark=options)
 
 
-def _only(given: argparse.Namespace, options: dict[str, object], what: str) -> None:
+def _check(given: argparse.Namespace, bootstrap: object) -> None:
+    """Raise `ConfigError` in the words of the flags."""
     from stoatflow.errors import ConfigError
 
-    wrong = [name for name, value in options.items() if value]
+    only_stream = {"--checkpoint": given.checkpoint, "--every": given.every, "--until-end": given.until_end}
+    wrong = [name for name, value in (only_stream if given.batch else {"--input": given.input}).items() if value]
     if wrong:
-        instead = "leave out --batch" if given.batch else "add --batch"
+        what, instead = ("--batch", "leave out --batch") if given.batch else ("a stream", "add --batch")
         raise ConfigError(f"{wrong[0]} is not for {what}", next_step=f"leave it out, or {instead}")
+    if not given.batch:
+        for name, value in {"--bootstrap": bootstrap, "--checkpoint": given.checkpoint}.items():
+            if value is None:
+                raise ConfigError(
+                    f"{name} is missing: the streaming twin needs it", next_step="name it, or add --batch"
+                )
 
 
-@contextlib.contextmanager
-def _inputs(
-    spark: SparkSession, topology: Topology, given: argparse.Namespace
-) -> Iterator[tuple[dict[str, DataFrame], dict[str, int]]]:
-    from stoatflow.errors import ConfigError
-    from stoatflow.spark.audit import reading
-    from stoatflow.spark.audit.reconciling import topics_read
-
-    files = {topic: spark.read.parquet(path) for topic, path in given.input}
-    rest = [topic for topic in topics_read(topology) if topic not in files]
-    if not rest:
-        yield files, {}
-        return
-    if given.bootstrap is None:
-        raise ConfigError(
-            f"no input is named for {', '.join(rest)}", next_step="give --bootstrap, or --input TOPIC=PATH for each"
-        )
-    client = dict(given.client_property)
-    with reading.topics(spark, given.bootstrap, rest, client=client, removed=given.removed) as readable:
-        yield readable.frames | files, readable.partitions
-
-
-def _give(result: TwinResult, folder: Path | None) -> None:
-    for topic in result.topics:
-        rows = result.output(topic)
-        if folder is not None:
-            rows.write.mode("overwrite").parquet(str(folder / "topics" / topic))
-        print(f"topic {topic}: {rows.count():,} records")
-    for store in result.stores:
-        rows = result.store(store)
-        if folder is not None:
-            rows.write.mode("overwrite").parquet(str(folder / "stores" / store))
-        print(f"store {store}: {rows.count():,} entries")
+def _sum_up(app: StoatFlow) -> None:
+    for topic in app.spark.topics:
+        print(f"topic {topic}: {app.spark.output(topic).count():,} records")
+    for store in app.spark.stores:
+        print(f"store {store}: {app.spark.store(store).count():,} entries")

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from stoatflow.spark.session import connector_is_here
+from stoatflow.spark.session import starting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,10 +67,8 @@ def say(text: str) -> None:
 
 
 def say_start(*, kafka: bool) -> None:
-    """Say that Spark starts, which takes some seconds, and whether it has to download something first."""
-    connector = " with its Kafka connector" if kafka else ""
-    download = " (fetched once, 63 MB)" if kafka and not connector_is_here() else ""
-    say(f"starting Spark{connector}{download}")
+    """Say that Spark starts."""
+    say(starting(kafka=kafka))
 
 
 def counter(total: int, noun: str) -> Callable[[int], None]:

@@ -175,6 +175,19 @@ def connector_is_here() -> bool:
     return bool(_kept_jars())
 
 
+def starting(*, kafka: bool) -> str:
+    """Say that Spark starts, which takes some seconds, and whether it has to download something first."""
+    connector = " with its Kafka connector" if kafka else ""
+    download = " (fetched once, 63 MB)" if kafka and not connector_is_here() else ""
+    return f"starting Spark{connector}{download}"
+
+
+def is_running() -> bool:
+    """Return whether this process has a session already."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
+
+
 def _kept_jars() -> list[str]:
     """Return the connector's jars, or nothing if any of them is gone."""
     kept = _cache() / "kafka-jars.txt"

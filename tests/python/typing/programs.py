@@ -8,6 +8,8 @@ from typing import Any
 from typing_extensions import assert_type
 
 import stoatflow as sf
+from stoatflow.spark import SparkOptions
+from stoatflow.spark.run import SparkRun
 from stoatflow.testing import Record, TestInputTopic, TopologyTestDriver
 
 Json = dict[str, Any]
@@ -139,6 +141,12 @@ with sf.StoatFlow(topology, {"application.id": "app"}) as app:
     assert_type(app.state, sf.State)
     assert_type(app.metrics(), Json)
 
+on_spark = SparkOptions(tasks=2, output="results")
+with sf.StoatFlow(topology, {"application.id": "app"}, engine="spark", batch=True, spark=on_spark) as app:
+    assert_type(app.spark, SparkRun)
+    assert_type(app.spark.topics, tuple[str, ...])
+    assert_type(app.spark.progress(), list[tuple[int, int]])
+
 with TopologyTestDriver(topology) as driver:
     written = driver.input("orders", str, dict)
     assert_type(written, TestInputTopic[str, Json])
@@ -148,6 +156,8 @@ with TopologyTestDriver(topology) as driver:
     assert_type(driver.output("out", value=dict).read_value(), Json | None)
 
 # What does not fit.
+sf.StoatFlow(topology, engine="flink")  # type: ignore[arg-type]
+SparkOptions(taks=2)  # type: ignore[call-arg]
 orders.map_values(lambda order: order.upper())  # type: ignore[attr-defined]
 orders.to("out", value=str)  # type: ignore[arg-type]
 written.pipe("ann", "text")  # type: ignore[call-overload]

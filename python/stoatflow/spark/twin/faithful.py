@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 
 from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
+from stoatflow.handlers import DLQ, Decide, Retry
 from stoatflow.plan import Node, nodes
 from stoatflow.spark.twin.schedules import by_wall_clock
 from stoatflow.spark.twin.shape import Shape
@@ -92,6 +93,9 @@ OTHERS: dict[str, Verdict] = {
         REFUSED, "what a service answers, and when, is not in the input: put the answers into a topic or a table"
     ),
     "resources": Verdict(REFUSED, "a pool or a client belongs to one process: make it in a function where it is used"),
+    "StreamsBuilder(wrapper=)": Verdict(
+        REFUSED, "what wraps functions would be asked for each part anew: wrap them where they are written"
+    ),
     "topics by a pattern": Verdict(REFUSED, "which topics there are depends on when it starts: name them"),
     "late=": Verdict(
         REFUSED, "a late policy goes by the application's watermark, which no task of Spark sees: leave it out"
@@ -114,6 +118,9 @@ OTHERS: dict[str, Verdict] = {
         DIFFERS, "results are a DataFrame of one run; how it is written is at least once, or as exact as the target is"
     ),
     "interactive queries": Verdict(DIFFERS, "stores are DataFrames, at the end of the input"),
+    "dead letters": Verdict(
+        DIFFERS, "the record is left out and counted as it should be, and the letter is not among the results"
+    ),
     "offsets in processors and dead letters": Verdict(DIFFERS, "count within the task, not within the topic"),
     "order of records of different partitions": Verdict(
         DIFFERS, "by time and then by topic, partition and offset, as one run of the engine might take them"
@@ -218,6 +225,8 @@ def _refused(topology: Topology, verdicts: Mapping[str, Verdict]) -> Iterator[st
     awaiting = [node for node in topology.nodes if any(_awaits(getattr(node, field.name)) for field in fields(node))]
     for node in awaiting:
         yield f"{node.line} async functions: {verdicts['async functions'].text}"
+    if topology.is_wrapped:
+        yield f"StreamsBuilder(wrapper=): {verdicts['StreamsBuilder(wrapper=)'].text}"
     if topology.event_loop is not None and not awaiting:
         yield f"resources: {verdicts['resources'].text}"
 
@@ -236,6 +245,15 @@ def _only_streaming(topology: Topology) -> Iterator[str]:
         if isinstance(made, nodes.ProcessorRef) and by_wall_clock(made.supplier):
             name = "schedules by the wall clock"
             yield f"{made.display} {name}: {STREAMING[name].text}"
+
+
+def dead_letters(topology: Topology) -> list[str]:
+    """Give the nodes that may send dead letters, which the twins leave out of their results."""
+    return [f"{node.line} {node.op}" for node in topology.nodes if _sends(getattr(node, "on_error", None))]
+
+
+def _sends(handler: object) -> bool:
+    return _sends(handler.then) if isinstance(handler, Retry) else isinstance(handler, DLQ | Decide)
 
 
 def _awaits(content: object) -> bool:

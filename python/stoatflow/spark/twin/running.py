@@ -18,6 +18,7 @@ from stoatflow.settings import Settings
 from stoatflow.spark.errors import TwinError
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import faithful, task, workers
+from stoatflow.spark.twin import settings as settings_of_tasks
 from stoatflow.spark.twin.cutting import KEYS, NAMED, ONE, PARTITIONS, Part, cut, topics_of
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-_DEFAULTS = {"application.id": "twin", "bootstrap.servers": "embedded:", "ensure.explicit.naming": False}
-_EXACT = {"statestore.cache.max.bytes": 0}
 _INPUT = ("partition", "key", "value", "timestamp", "headers")
 
 
@@ -122,7 +121,7 @@ def run_batch(
     topology: Topology,
     inputs: Mapping[str, DataFrame],
     *,
-    config: Mapping[str, object] | None = None,
+    config: Settings | Mapping[str, object] | None = None,
     partitions: Mapping[str, int] | None = None,
     tasks: int | None = None,
     only: Sequence[str] | None = None,
@@ -161,14 +160,9 @@ def run_batch(
     return TwinResult(topology, parts, made)
 
 
-def pairs_of(config: Mapping[str, object] | None) -> tuple[tuple[str, object], ...]:
+def pairs_of(config: Settings | Mapping[str, object] | None) -> tuple[tuple[str, object], ...]:
     """Give the settings of the engines in the tasks."""
-    settings = Settings(config, environ={}).with_defaults(_DEFAULTS)
-    settings.check()
-    given = dict(settings.pairs())
-    if given.get("time.semantics") == "watermark":
-        raise TopologyError(f"time.semantics=watermark: {faithful.OTHERS['time.semantics=watermark'].text}")
-    return tuple((given | _EXACT).items())
+    return settings_of_tasks.pairs(config if isinstance(config, Settings) else Settings(config, environ={}))
 
 
 def known(topology: Topology, inputs: Mapping[str, DataFrame]) -> None:

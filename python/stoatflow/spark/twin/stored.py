@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from stoatflow.settings import Settings
     from stoatflow.topology import Topology
 
 
@@ -37,7 +38,7 @@ def read_store(
     checkpoint: str | Path,
     store: str,
     *,
-    config: Mapping[str, object] | None = None,
+    config: Settings | Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Give what a store holds after the last trigger: key, start and end of the window, value, timestamp.
 

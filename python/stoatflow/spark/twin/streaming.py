@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from stoatflow.settings import Settings
+
 _STATE_STORE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -42,7 +44,7 @@ class TwinQuery:
 
     def __init__(self, parts: Sequence[Part], query: StreamingQuery) -> None:
         """Made by `run_stream`."""
-        self.parts = tuple(parts)
+        self.parts: tuple[Part, ...] = tuple(parts)
         self.query = query
 
     def describe(self) -> str:
@@ -91,7 +93,7 @@ def run_stream(
     *,
     checkpoint: str | Path,
     client: Mapping[str, str] | None = None,
-    config: Mapping[str, object] | None = None,
+    config: Settings | Mapping[str, object] | None = None,
     partitions: Mapping[str, int] | None = None,
     tasks: int | None = None,
     every: str = "0 seconds",

@@ -1,0 +1,391 @@
+"""The engine of an application that runs on Spark: what `StoatFlow(..., engine="spark")` starts, asks and stops.
+
+Takes: a topology, settings, options. Gives: states, an end, an error; `SparkRun` has the results. Owns: the thread that
+drives Spark, and what it has opened, until the application is closed. What has no meaning on Spark is refused by name.
+Never: computes. `run_batch` and `run_stream` do, whoever calls them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stoatflow.errors import ConfigError, StoatFlowError
+from stoatflow.spark import embedded
+from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
+from stoatflow.spark.options import SparkOptions
+from stoatflow.spark.refused import OF_ENGINE, refusal
+from stoatflow.spark.twin import faithful
+from stoatflow.spark.twin import settings as meaning
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stoatflow.settings import Settings
+    from stoatflow.spark.twin.running import TwinResult
+    from stoatflow.spark.twin.streaming import TwinQuery
+    from stoatflow.topology import Topology
+
+_AGAIN_S = 0.5
+"""How often something that is to stop is asked again: between two jobs of Spark nothing hears it."""
+_STEP_S = 0.05
+_log = logging.getLogger("stoatflow")
+
+
+class SparkEngine:
+    """One run on Spark, with the methods that `StoatFlow` calls of the engine."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        options: SparkOptions,
+        *,
+        batch: bool,
+        listener: Callable[[str, str], None],
+    ) -> None:
+        """Check everything, start nothing."""
+        self.topology: Topology = topology
+        self.settings: Settings = settings
+        self.options: SparkOptions = options
+        self.batch: bool = batch
+        self.session: SparkSession | None = None
+        self.result: TwinResult | None = None
+        self.query: TwinQuery | None = None
+        self._listener = listener
+        self._state = "CREATED"
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._over = self._asked = False
+        self._error: BaseException | None = None
+        self._opened = ExitStack()
+        self._jobs = f"stoatflow-{uuid.uuid4().hex[:8]}"
+        self._bootstrap = str(settings.get("bootstrap.servers", ""))
+        self._check()
+
+    def _check(self) -> None:
+        self.options.check(batch=self.batch)
+        faithful.check(self.topology, streaming=not self.batch)
+        meaning.pairs(self.settings)
+        nothing = list(meaning.without_effect(self.settings))
+        if nothing and str(self.settings.get("config.strict", "")).lower() == "true":
+            raise ConfigError("; ".join(nothing), next_step="leave them out, or leave out config.strict")
+        for line in nothing:
+            _log.info("%s", line)
+        if letters := faithful.dead_letters(self.topology):
+            _log.warning("dead letters are not among the results on Spark: those of %s", ", ".join(letters))
+        self._check_topics()
+
+    def _check_topics(self) -> None:
+        """Is there a broker where topics are read or written, and one that Spark can use?"""
+        from stoatflow.spark.twin import incoming
+
+        missing = self._from_topics()
+        writes = not self.batch and self.options.output is None
+        if (missing or writes) and not self._bootstrap:
+            raise ConfigError(
+                f"there is no broker for {', '.join(missing) or 'what it writes'}",
+                next_step="set bootstrap.servers, or give DataFrames and a folder: SparkOptions(inputs=, output=)",
+            )
+        if not self.batch and (missing or writes):
+            incoming.refuse_embedded(self._bootstrap)
+        self._kafka = bool(missing or writes) and embedded.path_of(self._bootstrap) is None
+        if writes:
+            meaning.refuse_exactly_once(self.settings)
+
+    def _from_topics(self) -> list[str]:
+        """Give the topics that are read from the broker."""
+        from stoatflow.spark.audit.reconciling import topics_read
+
+        return [topic for topic in topics_read(self.topology) if topic not in self.options.inputs]
+
+    # What an engine has -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin in a thread of its own."""
+        self._become("STARTING")
+        threading.Thread(target=self._live, name="stoatflow-spark", daemon=True).start()
+
+    def request_stop(self, within_s: float | None = None) -> None:
+        """Stop, or give up after `within_s`; after the end, close what the results need."""
+        with self._lock:
+            self._asked = True
+            waits = self._state == "CREATED"
+            over = self._over = self._over or waits
+        if waits:
+            self._become("STOPPED")
+            self._ended.set()
+        elif over:
+            self._release()
+        else:
+            threading.Thread(target=self._stop, args=(within_s,), name="stoatflow-stop", daemon=True).start()
+
+    def abort(self) -> None:
+        """End now: what Spark still does is left to it."""
+        with self._lock:
+            self._asked = True
+            if self._over:
+                return
+            self._over = True
+        self._become("STOPPED")
+        self._ended.set()
+        threading.Thread(target=self._interrupt, name="stoatflow-abort", daemon=True).start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; raise what it failed with."""
+        if not self._ended.wait(timeout_s):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def wait_until_caught_up(self, timeout_s: float | None, ended: Callable[[float], bool]) -> None:
+        """Wait until a batch has ended, or until a stream has found nothing new to read."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        caught_up = threading.Event()
+        asking = False
+        while not caught_up.is_set():
+            if ended(_STEP_S):
+                if self.result is not None or (self.options.until_end and not self._asked):
+                    return
+                raise RuntimeError("the application has ended and was waited for. Next: make a new one and start it")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(
+                    f"the application is {self._state} and has not caught up within {timeout_s:g} s. Next: start it if "
+                    "it was not, or wait longer: Spark takes seconds to start, and a trigger is done as a whole"
+                )
+            if self.query is not None and not asking:
+                asking = True
+                threading.Thread(target=self._ask, args=(caught_up,), name="stoatflow-asks", daemon=True).start()
+
+    def _ask(self, caught_up: threading.Event) -> None:
+        # If the query fails meanwhile, its own error is the one to be seen.
+        with suppress(Exception):
+            if self.query is not None:
+                self.query.query.processAllAvailable()
+                caught_up.set()
+
+    def state(self) -> str:
+        """Give the state's name."""
+        return self._state
+
+    def shutdown_timeout_s(self) -> float:
+        """Give `shutdown.timeout.ms` in seconds."""
+        from stoatflow.durations import duration_ms
+
+        given = self.settings.get("shutdown.timeout.ms", 30_000)
+        text = str(given)
+        return (float(text) if text.isdecimal() else duration_ms(text)) / 1000
+
+    def has_left_behind(self) -> bool:
+        """Give False: what hangs, hangs in a worker of Spark."""
+        return False
+
+    def is_closed(self) -> bool:
+        """Has it ended, and was it asked to close?"""
+        return self._over and self._asked
+
+    def is_paused(self) -> bool:
+        """Give False."""
+        return False
+
+    def admin_url(self) -> None:
+        """Give nothing."""
+
+    def restore_progress(self) -> list[tuple[str, int, int, bool]]:
+        """Give nothing: a task restores its stores when its first record comes."""
+        return []
+
+    def refuse(self, method: str) -> NoReturn:
+        """Refuse a method of `StoatFlow`."""
+        raise refusal(method)
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what only the engine in this process has."""
+        if name not in OF_ENGINE:
+            raise AttributeError(name)
+        self.refuse(OF_ENGINE[name])
+
+    # Inside ------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        error: BaseException | None = None
+        try:
+            session = self._opened_session()
+            self.session = session
+            if self.batch:
+                self._run_batch(session)
+            else:
+                self._run_stream(session)
+        except BaseException as raised:  # whatever Spark raises is the end of this run
+            error = raised
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        with self._lock:
+            given_up, self._over = self._over, True
+            stopped = self._asked
+        if stopped or error is not None:
+            self._release()
+        if given_up:
+            return
+        if error is not None and not stopped:
+            self._error = _meant(error)
+        self._become("STOPPED" if self._error is None else "ERROR")
+        self._ended.set()
+
+    def _release(self) -> None:
+        try:
+            self._opened.pop_all().close()
+        except Exception:  # it is closed for good; what Spark says of that changes nothing
+            _log.debug("closing what a run on Spark has opened failed", exc_info=True)
+
+    def _stop(self, within_s: float | None) -> None:
+        deadline = None if within_s is None else time.monotonic() + within_s
+        self._become("STOPPING")
+        while True:
+            self._interrupt()
+            if self._ended.wait(_AGAIN_S):
+                return
+            if deadline is not None and time.monotonic() >= deadline:
+                self.abort()
+                return
+
+    def _interrupt(self) -> None:
+        with suppress(Exception):
+            if self.query is not None:
+                self.query.stop()
+            elif self.session is not None and self.batch:
+                self.session.sparkContext.cancelJobGroup(self._jobs)
+
+    def _become(self, state: str) -> None:
+        with self._lock:
+            old, ended = self._state, self._state in {"STOPPED", "ERROR"}
+            if ended or old == state:
+                return
+            self._state = state
+        self._listener(state, old)
+
+    def _say(self, text: str) -> None:
+        if self._asked:
+            raise TwinError("it was stopped")
+        if self.options.say is not None:
+            self.options.say(text)
+        else:
+            _log.info("%s", text)
+
+    def _opened_session(self) -> SparkSession:
+        if self.options.session is not None:
+            return self.options.session
+        from stoatflow.spark.session import is_running, local_session, starting
+
+        shared = is_running()
+        self._say(starting(kafka=self._kafka))
+        stack = ExitStack()
+        given = local_session(kafka=self._kafka, cores=self.options.cores, conf=self.options.conf)
+        session = stack.enter_context(given)
+        if not shared:
+            self._opened.push(stack)
+        return session
+
+    def _run_batch(self, spark: SparkSession) -> None:
+        from stoatflow.spark.twin.running import run_batch
+
+        name = str(self.settings.get("application.id", "twin"))
+        spark.sparkContext.setJobGroup(self._jobs, name, interruptOnCancel=True)
+        frames, partitions = self._opened.enter_context(self._inputs(spark))
+        self._become("RUNNING")
+        result = run_batch(
+            self.topology,
+            frames,
+            config=self.settings,
+            partitions=partitions,
+            tasks=self.options.tasks,
+            say=self._say,
+        )
+        self._opened.enter_context(result)
+        if self.options.folder is not None:
+            _write(result, str(self.options.folder))
+        self.result = result
+
+    @contextmanager
+    def _inputs(self, spark: SparkSession) -> Iterator[tuple[dict[str, DataFrame], dict[str, int]]]:
+        from pathlib import Path
+
+        from stoatflow.spark.audit import reading
+
+        frames = {
+            topic: spark.read.parquet(str(given)) if isinstance(given, str | Path) else given
+            for topic, given in self.options.inputs.items()
+        }
+        known = dict(self.options.partitions or {})
+        rest = self._from_topics()
+        if not rest:
+            yield frames, known
+            return
+        with reading.topics(
+            spark, self._bootstrap, rest, client=self._client(), removed=self.options.removed
+        ) as readable:
+            yield readable.frames | frames, readable.partitions | known
+
+    def _run_stream(self, spark: SparkSession) -> None:
+        from stoatflow.spark.twin.streaming import run_stream
+
+        options = self.options
+        inputs: Any = dict(options.inputs) or self._bootstrap
+        self.query = run_stream(
+            spark,
+            self.topology,
+            inputs,
+            options.folder or options.output or self._bootstrap,
+            checkpoint=str(options.checkpoint),
+            client=self._client(),
+            config=self.settings,
+            partitions=options.partitions,
+            tasks=options.tasks,
+            every=options.trigger,
+            until_end=options.until_end,
+            at_most=options.at_most,
+            removed=options.removed,
+            say=self._say,
+        )
+        self._opened.enter_context(self.query)
+        self._become("RUNNING")
+        said = -1
+        while not self.query.wait(1):
+            said = self._progress(said)
+        self._progress(said)
+
+    def _progress(self, said: int) -> int:
+        """Say what each trigger has read."""
+        assert self.query is not None  # noqa: S101  # it was started
+        for trigger, count in self.query.progress():
+            if trigger > said and count:
+                with suppress(TwinError):
+                    self._say(f"trigger {trigger}: {count:,} records")
+                said = trigger
+        return said
+
+    def _client(self) -> Mapping[str, str]:
+        return meaning.client(self.settings) | dict(self.options.client)
+
+
+def _write(result: TwinResult, folder: str) -> None:
+    """Write what a batch has made as Parquet files."""
+    for topic in result.topics:
+        result.output(topic).write.mode("overwrite").parquet(f"{folder}/topics/{topic}")
+    for store in result.stores:
+        result.store(store).write.mode("overwrite").parquet(f"{folder}/stores/{store}")
+
+
+def _meant(error: BaseException) -> BaseException:
+    if isinstance(error, StoatFlowError | SparkUnavailableError | TopicError | TwinError):
+        return error
+    made = TwinError(f"the run on Spark failed: {type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made

@@ -1,0 +1,100 @@
+"""What an application on Spark has beside its life: its plan, its session, its results as DataFrames.
+
+Takes: the engine of the run. Gives: DataFrames. Owns nothing: they can be read until the application is closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoatflow.spark.errors import TwinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stoatflow.spark.engine import SparkEngine
+    from stoatflow.spark.twin.cutting import Part
+    from stoatflow.spark.twin.running import TwinResult
+
+
+class SparkRun:
+    """`app.spark` of `StoatFlow(..., engine="spark")`."""
+
+    def __init__(self, engine: SparkEngine) -> None:
+        """Made by `StoatFlow`."""
+        self._engine = engine
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that it runs in, once it has started."""
+        if self._engine.session is None:
+            raise TwinError(f"the application is {self._engine.state()}, and has no session: start it, and wait")
+        return self._engine.session
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that the topology writes; of a batch that has ended, those too that functions chose."""
+        if self._engine.result is not None:
+            return self._engine.result.topics
+        return tuple(sorted({topic for part in self._parts() for topic in part.sinks}))
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Stores with names."""
+        return tuple(sorted({store for part in self._parts() for store in part.stores}))
+
+    def output(self, topic: str) -> DataFrame:
+        """Give the records of a topic in their order: key, value, timestamp, headers.
+
+        Of a batch, when it has ended; of a stream that writes files, what has been written.
+        """
+        engine = self._engine
+        if engine.batch:
+            return self._result().output(topic)
+        if engine.options.folder is None:
+            raise TwinError(f"the stream doesn't write {topic} to files: read it where it goes")
+        if topic not in self.topics:
+            raise TwinError(f"the topology writes no topic '{topic}'; it writes {', '.join(self.topics) or 'none'}")
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import functions as f
+
+        try:
+            rows = self.session.read.parquet(str(engine.options.folder)).where(f.col("topic") == topic)
+        except AnalysisException as error:
+            raise TwinError(
+                f"nothing has been written to {engine.options.folder} yet: app.wait_until(caught_up=True) waits for it"
+            ) from error
+        return rows.orderBy("trigger", "place").select("key", "value", "timestamp", "headers")
+
+    def store(self, name: str) -> DataFrame:
+        """Give what a store holds: key, start and end of the window, value, timestamp.
+
+        Of a batch at its end; of a stream after the last trigger, while it runs too.
+        """
+        engine = self._engine
+        if engine.batch:
+            return self._result().store(name)
+        from stoatflow.spark.twin.stored import read_store
+
+        return read_store(self.session, engine.topology, str(engine.options.checkpoint), name, config=engine.settings)
+
+    def describe(self) -> str:
+        """Give the parts that Spark runs, one line each; it need not have started."""
+        return "\n".join(part.describe() for part in self._parts())
+
+    def progress(self) -> list[tuple[int, int]]:
+        """Give the last triggers of a stream, each with the number of records that it has read."""
+        return [] if self._engine.query is None else self._engine.query.progress()
+
+    def _parts(self) -> list[Part]:
+        from stoatflow.spark.twin.cutting import cut
+
+        return cut(self._engine.topology)
+
+    def _result(self) -> TwinResult:
+        engine = self._engine
+        if engine.result is None:
+            raise TwinError(f"the batch is {engine.state()}, and has no results: app.wait() waits for its end")
+        if engine.is_closed():
+            raise TwinError("the application is closed, and its results with it: read them before close()")
+        return engine.result
