@@ -1,7 +1,7 @@
 """The streaming twin of a word count on a real broker, in a process of its own, which the test kills.
 
-`spark_stream.py BOOTSTRAP NAME CHECKPOINT [TRIGGER]` reads NAME-in and writes NAME-out to the end of the input. With a
-number it kills itself, its JVM and its workers when that trigger is written and not yet committed.
+`spark_stream.py BOOTSTRAP NAME CHECKPOINT [TRIGGER]` reads NAME-in and writes NAME-out to the end of the input, as an
+application. With a number it kills itself, its JVM and its workers when that trigger is written and not yet committed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import stoatflow as sf
 from stoatflow.cli.word_count import topology
+from stoatflow.spark import SparkOptions
 from stoatflow.spark.session import local_session
 from stoatflow.spark.twin import outgoing
 from stoatflow.spark.twin.streaming import run_stream
@@ -34,24 +36,23 @@ def main() -> None:
         if trigger == last:
             os.killpg(0, signal.SIGKILL)
 
-    # The output to a broker is a string; the function stands for it, to be killed in the middle.
-    output = bootstrap if last is None else write
+    words = topology(f"{name}-in", f"{name}-out", "native")
     conf = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
+    if last is None:
+        options = SparkOptions(checkpoint=checkpoint, tasks=2, at_most=AT_MOST, until_end=True, conf=conf)
+        app = sf.StoatFlow(words, {"bootstrap.servers": bootstrap}, engine="spark", spark=options)
+        app.run()
+        print([trigger for trigger, _ in app.spark.progress()])  # noqa: T201
+        app.close()
+        return
+    # The function stands for the broker, to be killed in the middle.
     with (
         local_session(kafka=True, conf=conf) as spark,
         run_stream(
-            spark,
-            topology(f"{name}-in", f"{name}-out", "native"),
-            bootstrap,
-            output,
-            checkpoint=checkpoint,
-            tasks=2,
-            at_most=AT_MOST,
-            until_end=True,
+            spark, words, bootstrap, write, checkpoint=checkpoint, tasks=2, at_most=AT_MOST, until_end=True
         ) as query,
     ):
         query.wait()
-        print([trigger for trigger, _ in query.progress()])  # noqa: T201
 
 
 if __name__ == "__main__":
