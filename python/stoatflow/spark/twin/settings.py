@@ -31,6 +31,7 @@ _ADMIN = Verdict(NONE, "there is no admin port: Spark has an interface of its ow
 _ENGINE = Verdict(NONE, "Spark watches over its tasks, and tries again")
 _DEFAULT = Verdict(REFUSED, "parts of a topology have no defaults: name it at sources, stores and sinks")
 _LETTERS = Verdict(DIFFERS, "dead letters are not among the results")
+_IN_MEMORY = Verdict(DIFFERS, "as a stream always in the memory of the worker")
 _WHEN = Verdict(DIFFERS, "the wall clock of a task stands still: leave it at -1")
 
 SETTINGS: dict[str, Verdict] = {
@@ -55,7 +56,11 @@ SETTINGS: dict[str, Verdict] = {
     "state.dir": Verdict(NONE, "state is in the checkpoint"),
     "state.memory.max.bytes": Verdict(NONE, "workers have Spark's limits"),
     "state.damaged": Verdict(NONE, "state is in the checkpoint"),
-    "default.dsl.store": Verdict(DIFFERS, "as a stream always in the memory of the worker"),
+    "default.dsl.store": _IN_MEMORY,
+    "rocksdb.compression": _IN_MEMORY,
+    "rocksdb.block.size": _IN_MEMORY,
+    "rocksdb.bloom.bits": _IN_MEMORY,
+    "rocksdb.compaction": _IN_MEMORY,
     "statestore.cache.max.bytes": Verdict(DIFFERS, "every update of a table is forwarded"),
     "emit.mode": Verdict(DIFFERS, "every update of a table is forwarded"),
     "emit.interval.ms.kstreams.windowed.aggregation": _WHEN,
