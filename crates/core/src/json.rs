@@ -59,7 +59,8 @@ fn unique(bytes: &Bytes) -> Result<Bytes> {
 }
 
 /// Is it UTF-8? For short texts the check for ASCII is much cheaper, so it comes first.
-pub(crate) fn is_utf8(text: &[u8]) -> bool {
+#[must_use]
+pub fn is_utf8(text: &[u8]) -> bool {
     const SHORT: usize = 64;
     text.len() < SHORT && text.is_ascii() || simdutf8::basic::from_utf8(text).is_ok()
 }

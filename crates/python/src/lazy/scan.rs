@@ -5,6 +5,8 @@
 //! that is [`super::decode`]. Strings are passed eight bytes at a time, so that a check costs about as much
 //! as a copy of the text would.
 
+use stoatflow_core::json::is_utf8;
+
 /// Deeper texts are refused: the check is recursive.
 pub const MAX_DEPTH: usize = 200;
 
@@ -105,7 +107,9 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 impl<'t> Scanner<'t> {
     /// At the beginning of a text, which is UTF-8.
     pub fn of(text: &'t [u8]) -> Scanned<Self> {
-        if let Err(error) = std::str::from_utf8(text) {
+        if !is_utf8(text)
+            && let Err(error) = std::str::from_utf8(text)
+        {
             return Err(JsonFault {
                 at: error.valid_up_to(),
                 what: "a byte that is not UTF-8",
