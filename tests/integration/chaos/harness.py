@@ -136,6 +136,7 @@ class Chaos:
                 self._suffer_through_noise(fault)
             except AssertionError as broken:  # the run goes on: what it finds further on is worth knowing
                 self.violations.append(f"{fault.kind.value} {fault.where}: {broken}")
+                self._tell(f"VIOLATION: {self.violations[-1]}", began)
             self._tell(f"{number + 1}/{len(self.faults)} {fault.kind.value} {fault.where}", began)
         self.close()
 
