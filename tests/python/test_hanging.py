@@ -110,6 +110,20 @@ def fn(value):
         assert "left behind: this thread doesn't end" in child.errors
 
 
+def test_an_exception_whose_text_asks_for_the_state_is_told(tmp_path: Path) -> None:
+    functions = """
+class Broken(ValueError):
+    def __str__(self):
+        return f"broken while {app.state}"
+def fn(value):
+    print("hangs", flush=True)
+    raise Broken
+"""
+    with Hanging(tmp_path, functions) as child:
+        assert child.ends(SLACK_S) == 1
+        assert "the function raised Broken: broken while RUNNING" in child.errors
+
+
 CLOSING = """
 import threading
 def close():

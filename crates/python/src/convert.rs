@@ -160,7 +160,7 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
         && let Some(found) = from_windowed(object)
     {
         return found
-            .map_err(|e| Error::serde("a windowed key can't be read").caused_by(PyCause(e)));
+            .map_err(|e| Error::serde("a windowed key can't be read").caused_by(PyCause::new(e)));
     }
     if let Some(text) = lazy::datum(object) {
         return Ok(text);
@@ -174,7 +174,7 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
 pub fn key_from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if lazy::is_made(object) {
         let plain = lazy::to_python(object)
-            .map_err(|e| Error::serde("a key can't be read").caused_by(PyCause(e)))?;
+            .map_err(|e| Error::serde("a key can't be read").caused_by(PyCause::new(e)))?;
         return if lazy::is_json(object) {
             json::write(&plain).map(Datum::Json)
         } else {

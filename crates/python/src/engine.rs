@@ -103,13 +103,13 @@ impl Engine {
     }
 
     /// How long a stop may take.
-    fn shutdown_timeout_s(&self) -> f64 {
-        self.engine.shutdown_timeout().as_secs_f64()
+    fn shutdown_timeout_s(&self, py: Python<'_>) -> f64 {
+        py.detach(|| self.engine.shutdown_timeout().as_secs_f64())
     }
 
     /// Has it ended while one of its threads still runs?
-    fn has_left_behind(&self) -> bool {
-        self.engine.has_left_behind()
+    fn has_left_behind(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.engine.has_left_behind())
     }
 
     /// Stops without the last commit; returns at once.
@@ -149,8 +149,8 @@ impl Engine {
     }
 
     /// Its state.
-    fn state(&self) -> &'static str {
-        self.engine.status().state().name()
+    fn state(&self, py: Python<'_>) -> &'static str {
+        py.detach(|| self.engine.status().state().name())
     }
 
     /// Records of the source topics that are not committed yet.
@@ -159,13 +159,13 @@ impl Engine {
     }
 
     /// All metrics as a JSON object.
-    fn metrics_json(&self) -> String {
-        metrics_json(self.engine.status())
+    fn metrics_json(&self, py: Python<'_>) -> String {
+        py.detach(|| metrics_json(self.engine.status()))
     }
 
     /// The restore progress of all stores: name, records to read, records read, caught up?
-    fn restore_progress(&self) -> Vec<(String, u64, u64, bool)> {
-        let stores = self.engine.status().restore();
+    fn restore_progress(&self, py: Python<'_>) -> Vec<(String, u64, u64, bool)> {
+        let stores = py.detach(|| self.engine.status().restore());
         stores
             .into_iter()
             .map(|s| (s.store, s.total, s.done, s.complete))
@@ -227,8 +227,9 @@ impl Engine {
     }
 
     /// What kind of store this is.
-    fn store_kind(&self, name: &str) -> PyResult<&'static str> {
-        let kind = self.engine.store_kind(name).map_err(to_py_err)?;
+    fn store_kind(&self, py: Python<'_>, name: &str) -> PyResult<&'static str> {
+        let kind = py.detach(|| self.engine.store_kind(name));
+        let kind = kind.map_err(to_py_err)?;
         Ok(kind_name(kind))
     }
 
@@ -244,9 +245,9 @@ impl Engine {
     }
 
     /// What a thread of Python's is doing for the application, as JSON: lane, epoch, function, node, record.
-    fn activity_json(&self, thread: u64) -> Option<String> {
+    fn activity_json(&self, py: Python<'_>, thread: u64) -> Option<String> {
         // How long it has been at it is not asked.
-        let (activity, epoch) = self.engine.status().activity_of(thread, 0)?;
+        let (activity, epoch) = py.detach(|| self.engine.status().activity_of(thread, 0))?;
         let mut shown = json!(activity);
         shown["lane"] = json!(activity.lane);
         shown["epoch"] = json!(epoch);
@@ -254,8 +255,8 @@ impl Engine {
     }
 
     /// Where the admin port answers.
-    fn admin_url(&self) -> Option<String> {
-        let at = self.engine.admin_address()?;
+    fn admin_url(&self, py: Python<'_>) -> Option<String> {
+        let at = py.detach(|| self.engine.admin_address())?;
         let scheme = if at.encrypted { "https" } else { "http" };
         Some(format!("{scheme}://{}/", at.socket))
     }

@@ -7,12 +7,31 @@ use pyo3::types::{PyDict, PyString};
 use stoatflow_core::Error;
 
 /// A Python exception as the cause of an engine error.
-#[derive(Debug)]
-pub struct PyCause(pub PyErr);
+///
+/// Its text is made once, where it was raised: an error is shown anywhere, also under a lock that a thread
+/// waits for which holds the interpreter.
+pub struct PyCause {
+    pub exception: PyErr,
+    text: String,
+}
+
+impl PyCause {
+    /// Asks the exception for its text, which may run Python.
+    pub fn new(exception: PyErr) -> Self {
+        let text = exception.to_string();
+        Self { exception, text }
+    }
+}
 
 impl std::fmt::Display for PyCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        f.write_str(&self.text)
+    }
+}
+
+impl std::fmt::Debug for PyCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PyCause").field(&self.text).finish()
     }
 }
 
@@ -72,7 +91,7 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let exception = class.call((PyString::new(py, &message),), Some(&kwargs))?;
     let exception = PyErr::from_value(exception);
     if let Some(cause) = foreign {
-        exception.set_cause(py, Some(cause.0.clone_ref(py)));
+        exception.set_cause(py, Some(cause.exception.clone_ref(py)));
     }
     Ok(exception)
 }
@@ -90,7 +109,8 @@ pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> E
         |_| "(it can't be shown)".to_owned(),
         |t| t.to_string_lossy().into_owned(),
     );
-    let mut error = Error::user(format!("{what} raised {kind}: {text}"));
+    let text = format!("{kind}: {text}");
+    let mut error = Error::user(format!("{what} raised {text}"));
     if !exception.is_instance_of::<PyException>(py) {
         error = error.beyond_handlers().hint(
             "a function can't end the process: raise an error of your own for a record that is wrong, or have the \
@@ -99,5 +119,5 @@ pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> E
     }
     error
         .at(|at| at.function = Some(function.to_owned()))
-        .caused_by(PyCause(exception))
+        .caused_by(PyCause { exception, text })
 }

@@ -57,7 +57,7 @@ impl Runtime for PyRuntime {
         Python::attach(|py| {
             let described = py
                 .import("stoatflow.handlers")
-                .and_then(|module| module.call_method1("describe", (whole(py, &cause.0)?,)))
+                .and_then(|module| module.call_method1("describe", (whole(py, &cause.exception)?,)))
                 .and_then(|all| all.extract::<(String, String, String)>());
             match described {
                 Ok((class, message, traceback)) => Some(Raised {
@@ -67,7 +67,7 @@ impl Runtime for PyRuntime {
                 }),
                 // Its own `__str__` may raise: then its class is all that is known.
                 Err(_) => Some(Raised {
-                    class: cause.0.get_type(py).to_string(),
+                    class: cause.exception.get_type(py).to_string(),
                     message: error.message().to_owned(),
                     traceback: None,
                 }),
@@ -87,9 +87,9 @@ fn whole<'py>(py: Python<'py>, exception: &PyErr) -> PyResult<Bound<'py, PyAny>>
 
 /// Asks a callable.
 pub fn decide(py: Python<'_>, callable: &Py<PyAny>, failure: &Failure<'_>) -> PyResult<Handler> {
-    let cause = failure.error.cause().and_then(|c| c.downcast_ref());
-    let exception = match cause {
-        Some(PyCause(exception)) => exception.clone_ref(py),
+    let cause = failure.error.cause();
+    let exception = match cause.and_then(|c| c.downcast_ref::<PyCause>()) {
+        Some(cause) => cause.exception.clone_ref(py),
         None => as_py_err(failure.error),
     };
     let record = record(py, failure.record)?;

@@ -83,7 +83,7 @@ fn spec(
 /// What `agree` raised is its caller's: it comes back as it is.
 fn raised(py: Python<'_>, error: Error) -> PyErr {
     match error.cause().and_then(|c| c.downcast_ref::<PyCause>()) {
-        Some(raised) => raised.0.clone_ref(py),
+        Some(raised) => raised.exception.clone_ref(py),
         None => to_py_err(error),
     }
 }
@@ -92,7 +92,7 @@ fn ask(agree: &Py<PyAny>, shown: String) -> stoatflow_core::Result<()> {
     Python::attach(|py| agree.call1(py, (shown,)))
         .map(drop)
         .map_err(|e| {
-            Error::user("the reset was refused; nothing was changed").caused_by(PyCause(e))
+            Error::user("the reset was refused; nothing was changed").caused_by(PyCause::new(e))
         })
 }
 

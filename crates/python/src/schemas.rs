@@ -79,6 +79,6 @@ fn said(py: Python<'_>, exception: PyErr) -> Error {
         }
         _ => Error::user("asking the schema registry failed")
             .beyond_handlers()
-            .caused_by(PyCause(exception)),
+            .caused_by(PyCause::new(exception)),
     }
 }

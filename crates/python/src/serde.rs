@@ -44,7 +44,7 @@ impl PySerde {
             "the serde {} can't {what} a value: {exception}",
             self.name
         ))
-        .caused_by(PyCause(exception))
+        .caused_by(PyCause::new(exception))
     }
 }
 

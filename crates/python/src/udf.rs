@@ -138,8 +138,9 @@ impl PyUdf {
         match result.cast::<PyTuple>() {
             Ok(pair) if pair.len() == 2 => {
                 let item = |i| {
-                    pair.get_item(i)
-                        .map_err(|e| Error::internal("a tuple lost an item").caused_by(PyCause(e)))
+                    pair.get_item(i).map_err(|e| {
+                        Error::internal("a tuple lost an item").caused_by(PyCause::new(e))
+                    })
                 };
                 Ok((key_from_py(&item(0)?)?, from_py(&item(1)?)?))
             }
@@ -498,7 +499,7 @@ impl Udf for PyUdf {
                 Error::user(format!("an error handler failed itself: {text}"))
                     .hint("let it give log_and_continue(), DLQ(...), Retry(...) or log_and_fail()")
                     .at(|at| at.function = Some(self.name.clone()))
-                    .caused_by(PyCause(e))
+                    .caused_by(PyCause::new(e))
             })
         };
         within(address(self), true, || Python::attach(attached))

@@ -106,12 +106,11 @@ impl ErrorLog {
         let node = node.or(at.node.as_deref());
         let cause = cause(error, node, outcome);
         let is_known = |entries: &[ErrorEntry]| entries.iter().any(|entry| entry.cause == cause);
-        // It may run code of the user: no lock is held meanwhile.
-        let runtime = self.runtime.as_ref();
-        let raised = match is_known(&self.entries.lock()) {
-            true => None,
-            false => runtime.and_then(|runtime| runtime.exception(error)),
-        };
+        // It may run code of the user, and wait for the interpreter: no lock is held meanwhile.
+        let is_new = !is_known(&self.entries.lock());
+        let runtime = self.runtime.as_ref().filter(|_| is_new);
+        let raised = runtime.and_then(|runtime| runtime.exception(error));
+        let message = short(&said(error));
         let mut entries = self.entries.lock();
         let known = entries.iter().position(|entry| entry.cause == cause);
         let mut entry = match known {
@@ -140,7 +139,7 @@ impl ErrorLog {
         entry.topic.clone_from(&at.topic);
         entry.partition = at.partition.map(|partition| partition.0);
         entry.offset = at.offset.map(|offset| offset.0);
-        entry.message = short(&said(error));
+        entry.message = message;
         let mut traceback = None;
         if let Some(raised) = raised {
             entry.exception = Some(raised.class);

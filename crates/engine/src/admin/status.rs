@@ -383,14 +383,13 @@ impl Status {
 
     /// Records the first error.
     pub fn failed(&self, error: &Error) {
-        let mut detail = self.detail.lock();
-        if detail.error.is_none() {
-            detail.error = Some(ErrorStatus {
-                kind: error.kind().name(),
-                message: error.to_string(),
-                next_step: error.next_step().to_owned(),
-            });
-        }
+        // Its text is made by whoever made its cause, so not under the lock.
+        let status = ErrorStatus {
+            kind: error.kind().name(),
+            message: error.to_string(),
+            next_step: error.next_step().to_owned(),
+        };
+        self.detail.lock().error.get_or_insert(status);
     }
 
     /// The run restarts: what was in its queues is gone, and so is the error.

@@ -5,6 +5,7 @@ mod exposition;
 pub(crate) mod fixture;
 mod fuzz;
 mod kafka_streams;
+mod locks;
 mod trouble;
 
 use super::{ENDPOINTS, bind};

@@ -61,7 +61,7 @@ pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) ->
         serde_json::to_writer(out, &x.value()).map_err(|e| refused("a number").caused_by(e))?;
     } else if let Ok(dict) = object.cast::<PyDict>() {
         out.push(b'{');
-        let dict = steady(dict).map_err(|e| refused("a dict").caused_by(PyCause(e)))?;
+        let dict = steady(dict).map_err(|e| refused("a dict").caused_by(PyCause::new(e)))?;
         for (i, (name, value)) in dict.into_iter().enumerate() {
             if i > 0 {
                 out.push(b',');

@@ -43,7 +43,7 @@ pub fn serialized(object: &Bound<'_, PyAny>) -> Result<Option<Datum>> {
         Err(e) => Err(Error::serde(format!(
             "a message of the type {name} can't be written: {e}"
         ))
-        .caused_by(PyCause(e))
+        .caused_by(PyCause::new(e))
         .hint("give it all of its required fields")),
     }
 }

@@ -111,5 +111,5 @@ fn other(object: &Bound<'_, PyAny>) -> Result<Datum> {
 
 #[allow(clippy::needless_pass_by_value)] // fits `map_err`
 fn unreadable(exception: PyErr) -> Error {
-    Error::serde("a value can't be read").caused_by(PyCause(exception))
+    Error::serde("a value can't be read").caused_by(PyCause::new(exception))
 }

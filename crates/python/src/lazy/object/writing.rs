@@ -81,7 +81,7 @@ impl<'py> Side<'py> {
     ) -> Result<Self> {
         let mut entries = Vec::new();
         let dict = dict.map(|dict| steady(dict.bind(py))).transpose();
-        let dict = dict.map_err(|e| refused("a dict").caused_by(PyCause(e)))?;
+        let dict = dict.map_err(|e| refused("a dict").caused_by(PyCause::new(e)))?;
         for (name, value) in dict.into_iter().flatten() {
             let name = name
                 .cast::<PyString>()
