@@ -81,13 +81,21 @@ class Aggregation(Generic[R]):
 
     @property
     def has_state(self) -> bool:
-        """Does the store hold more than the result?"""
+        """Does the store hold more than the result?
+
+        >>> sf.sum(sf.value["amount"]).has_state, sf.avg(sf.value["amount"]).has_state
+        (False, True)
+        """
         if self._members is not None:
             return any(member.has_state for member in self._members.values())
         return self._kind in _RESULTS and (self._kind != "top_k" or self._by is not None)
 
     def result(self, state: Expression = value) -> Expression:
-        """The expression that makes the result of what the store holds."""
+        """The expression that makes the result of what the store holds.
+
+        >>> sf.avg(sf.value["amount"]).result()
+        sf.value['avg']
+        """
         if not self.has_state:
             return state
         if self._members is None:
@@ -95,7 +103,11 @@ class Aggregation(Generic[R]):
         return obj({name: member.result(state[name]) for name, member in self._members.items()})
 
     def joined(self, other: Aggregation[Any]) -> Aggregation[Any]:
-        """With the members of another stream's (of a cogroup); what doesn't fit together, the engine says."""
+        """With the members of another stream's (of a cogroup); what doesn't fit together, the engine says.
+
+        >>> sf.agg(orders=sf.count()).joined(sf.agg(clicks=sf.count()))
+        sf.agg(clicks=sf.count(), orders=sf.count())
+        """
         if self._members is None or other._members is None:
             return self
         return Aggregation(self._kind, members={**other._members, **self._members})

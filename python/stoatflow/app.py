@@ -7,7 +7,6 @@ object is one run.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import threading
@@ -15,27 +14,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from stoatflow._runtime import bridge, engines, leaving
+from stoatflow._runtime import engines, leaving
+from stoatflow._runtime.app_end import AppEnd
+from stoatflow._runtime.app_hooks import AppHooks
+from stoatflow._runtime.app_reads import AppReads
 from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
-from stoatflow.errors import ConfigError, StoatFlowError
+from stoatflow.errors import StoatFlowError
 from stoatflow.handlers import OnError, with_handlers
-from stoatflow.hooks import ExceptionResponse, Hook, Hooks, Phase, UncaughtExceptionHandler, answered
+from stoatflow.hooks import ExceptionResponse, Hooks, Phase, UncaughtExceptionHandler, answered
 from stoatflow.restoring import RestoreBar, RestoreListener
 from stoatflow.settings import Settings, as_settings
 from stoatflow.topology import Topology, built
 
 if TYPE_CHECKING:
+    from stoatflow._runtime import bridge
     from stoatflow.embedded import EmbeddedBroker
-    from stoatflow.offload import Parked
-    from stoatflow.queries import Positions, Snapshot
     from stoatflow.spark.engine import SparkEngine
     from stoatflow.spark.options import SparkOptions
-    from stoatflow.spark.run import SparkRun
-    from stoatflow.sql import Parameters, SqlResult
-    from stoatflow.sql.known import StoreForm
 
 _STEP_S = 0.1
 _ABORT_S = 3.0
@@ -74,7 +72,7 @@ StateListener = Callable[[State, State], object]
 """Called with the new and the old state, from a thread of the engine."""
 
 
-class StoatFlow:
+class StoatFlow(AppReads, AppHooks, AppEnd):
     """One run of a topology.
 
     `StoatFlow(topology, {"application.id": "orders", "bootstrap.servers": "localhost:9092"}).run()`
@@ -151,6 +149,16 @@ class StoatFlow:
 
         In the main thread, the first SIGINT or SIGTERM drains and commits, for `shutdown.timeout.ms` at most; the
         second one ends the process within two seconds, whatever a function does.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     app = sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker)
+        ...     app.add_hook("POST_START", lambda app: app.close())
+        ...     app.run()
+        ...     print(app.state)
+        STOPPED
         """
         with self._signals():
             self.start()
@@ -165,7 +173,20 @@ class StoatFlow:
         self._raise()
 
     def start(self) -> None:
-        """Start in the background and return at once."""
+        """Start in the background and return at once.
+
+        >>> import contextlib
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     app = sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker)
+        ...     with contextlib.closing(app):
+        ...         app.start()
+        ...         app.wait_until("RUNNING")
+        ...         print(app.state)
+        RUNNING
+        """
         with self._starting:
             if self._started:
                 raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
@@ -193,6 +214,14 @@ class StoatFlow:
         """Wait for the end; False if it still runs after `timeout` (seconds, `timedelta` or text).
 
         Raises the error that the engine failed with.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         print(app.wait(timeout="10ms"), app.close(), app.wait())
+        False True True
         """
         seconds = timeout_s(timeout)
         ended = self._wait_in_steps(seconds)
@@ -206,6 +235,15 @@ class StoatFlow:
         Without `timeout`: `shutdown.timeout.ms`. A function that doesn't come back is left behind, about two seconds
         after that; `error` says so. Never raises the engine's error: that is in `error`, and raised by `run`, `wait`
         and `with`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until("RUNNING")
+        ...         print(app.close("10s"), app.state)
+        True STOPPED
         """
         if not self._started:
             return True
@@ -231,6 +269,16 @@ class StoatFlow:
         Caught up means: it is RUNNING, and the committed positions have reached the ends of all source partitions as
         they were when it was asked. What is parked for an async function or an `offload` counts as read. Raises
         `TimeoutError`, which says how far it is, and what the application failed with.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     broker.produce("users", "u1", "Ann")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         print(app.store("users").get("u1"))
+        Ann
         """
         if caught_up and self._on_spark is not None:
             self._on_spark.wait_until_caught_up(timeout_s(timeout), self.wait)
@@ -243,16 +291,44 @@ class StoatFlow:
 
         What was read is committed; then the state is `PAUSED`, until `resume`. What the clock makes due (punctuations,
         timers, async calls) goes on, and stores can be read.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until("RUNNING")
+        ...         app.pause()
+        ...         app.wait_until("PAUSED")
+        ...         print(app.state)
+        PAUSED
         """
         self._engine.pause()
 
     def resume(self) -> None:
-        """Read on after `pause`. Returns at once."""
+        """Read on after `pause`. Returns at once.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in").to("out")
+        >>> app = sf.StoatFlow(builder.build(), {"application.id": "app", "bootstrap.servers": "localhost:9092"})
+        >>> app.pause()
+        >>> app.resume()
+        >>> app.is_paused
+        False
+        """
         self._engine.resume()
 
     @property
     def is_paused(self) -> bool:
-        """Was it paused, and not resumed?"""
+        """Was it paused, and not resumed?
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in").to("out")
+        >>> app = sf.StoatFlow(builder.build(), {"application.id": "app", "bootstrap.servers": "localhost:9092"})
+        >>> app.pause()
+        >>> app.is_paused
+        True
+        """
         return self._engine.is_paused()
 
     def clean_up(self) -> None:
@@ -260,13 +336,37 @@ class StoatFlow:
 
         Only before the start or after the end; raises `StateLockedError` if another process runs the application.
         Stores without a changelog are lost. `stoatflow reset` starts over, on the broker too.
+
+        >>> from pathlib import Path
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     app = sf.StoatFlow(builder.build(), {"application.id": "app", "state.dir": "state"}, broker=broker)
+        ...     with app:
+        ...         app.wait_until("RUNNING")
+        ...     app.clean_up()
+        ...     print(list(Path("state").rglob("*")))
+        []
         """
         if self._started and not self._wait(0.0):
             raise RuntimeError("this StoatFlow is running. Next: close() it before its local state is removed")
         self._engine.clean_up()
 
     async def run_async(self) -> None:
-        """Start and wait for the end without blocking the event loop; cancelling drains and commits."""
+        """Start and wait for the end without blocking the event loop; cancelling drains and commits.
+
+        >>> import asyncio
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     app = sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker)
+        ...     app.add_hook("POST_START", lambda app: app.close())
+        ...     asyncio.run(app.run_async())
+        ...     print(app.state)
+        STOPPED
+        """
         import asyncio
 
         self.start()
@@ -310,148 +410,45 @@ class StoatFlow:
 
     @property
     def state(self) -> State:
-        """What it is doing."""
+        """What it is doing.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in").to("out")
+        >>> app = sf.StoatFlow(builder.build(), {"application.id": "app", "bootstrap.servers": "localhost:9092"})
+        >>> app.state
+        <State.CREATED: 'CREATED'>
+        """
         return State(self._engine.state())
 
     @property
     def states(self) -> tuple[State, ...]:
-        """All states so far, in their order."""
+        """All states so far, in their order.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until("RUNNING")
+        ...     print(*app.states)
+        CREATED STARTING RESTORING RUNNING STOPPING STOPPED
+        """
         return tuple(self._states)
-
-    def add_state_listener(self, listener: StateListener) -> None:
-        """Call `listener(new, old)` at every change of state. What it raises is logged."""
-        self._listeners.append(listener)
-
-    def add_hook(
-        self, phase: Phase | str, hook: Hook, *, order: int = 0, timeout: float | Duration | None = "30s"
-    ) -> None:
-        """Call `hook(app)` in a phase: PRE_START, POST_START, PRE_STOP or POST_STOP; smaller orders first.
-
-        It may be `async def`. One that PRE_START calls vetoes the start by raising; what the others raise is logged.
-        One that takes longer than `timeout` counts as failed.
-        """
-        self._hooks.add(phase, hook, order, timeout)
-
-    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
-        """Ask `handler(error)` about an error that would end the application, once it was RUNNING.
-
-        REPLACE_THREAD starts again from the last commit, in this process, at most `restart.max.attempts` times within
-        `restart.window.ms`; not after `FencedError`, `UnknownOutcomeError` and others that only a new process can
-        start after. SHUTDOWN_CLIENT and SHUTDOWN_APPLICATION end it with the error.
-        """
-        if self._on_spark is not None:
-            self._on_spark.refuse("set_uncaught_exception_handler()")
-        if not callable(handler):
-            raise ConfigError(
-                f"a handler is a function (error), not {handler!r}",
-                next_step=f"let it give one of {', '.join(ExceptionResponse)}",
-            )
-        self._uncaught = handler
-
-    @property
-    def admin_url(self) -> str | None:
-        """Where the live page answers, if the admin port is on."""
-        return self._engine.admin_url()
-
-    def thread_activity(self, thread: int) -> dict[str, Any] | None:
-        """Give what a thread (`threading.get_ident()`) is doing: lane, epoch, function, node and record.
-
-        `None` if it is not one of its lanes.
-        """
-        found = self._engine.activity_json(thread)
-        return None if found is None else json.loads(found)
-
-    def metrics(self) -> dict[str, Any]:
-        """Give all metrics."""
-        metrics: dict[str, Any] = json.loads(self._engine.metrics_json())
-        return metrics
-
-    def lag(self) -> int:
-        """Give the number of input records that are not committed yet."""
-        return self._engine.lag()
-
-    def parked(self, offload: str) -> list[Parked]:
-        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes."""
-        from stoatflow.offload import Parked
-
-        return [Parked(*entry) for entry in self._engine.parked(offload)]
-
-    def store(
-        self,
-        name: str,
-        *,
-        timestamps: bool = False,
-        at_least: Positions | None = None,
-        timeout: float | Duration | None = "30s",
-    ) -> Any:
-        """Give a handle to read a store by keys and times: a `ReadOnlyKeyValueStore` or its kin, by its kind.
-
-        Each read shows the last commit then; from any thread. `at_least` makes it wait until input before these
-        positions is committed, for `timeout` at most. `timestamps` shows values as `ValueAndTimestamp`.
-        """
-        from stoatflow.queries import read_only_store
-
-        return read_only_store(self._engine, name, at_least, timeout, timestamps, self._store_forms)
-
-    def snapshot(self, *, at_least: Positions | None = None, timeout: float | Duration | None = "30s") -> Snapshot:
-        """Give one commit of all stores, for a `with` or `async with`; it knows its epoch and its input.
-
-        `at_least` waits until input before these positions is committed, for `timeout` at most.
-        """
-        from stoatflow.queries import Snapshot
-
-        return Snapshot(self._engine, at_least, timeout, self._store_forms)
-
-    def sql(
-        self,
-        query: str,
-        parameters: Parameters | None = None,
-        *,
-        schema: Mapping[str, object] | None = None,
-        allow_scan: bool = False,
-        at_least: Positions | None = None,
-        timeout: float | Duration | None = "30s",
-    ) -> SqlResult:
-        """Run a SELECT over the stores, all of one commit: `app.sql("select _key from people where city = 'Oslo'")`.
-
-        Conditions on keys, times of windows and indexed members, and LIMIT, are left to the stores; DuckDB does the
-        rest. What would read a whole store is an error without `allow_scan`. `parameters` are the values of `?` or
-        `$name`, `schema` the columns of stores whose values don't tell them.
-        """
-        with self.snapshot(at_least=at_least, timeout=timeout) as snapshot:
-            return snapshot.sql(query, parameters, schema=schema, allow_scan=allow_scan)
-
-    def to_arrow(self, store: str, *, schema: object = None) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.Table`.
-
-        The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
-        values tell them. The application goes on meanwhile.
-        """
-        from stoatflow._runtime.store_batches import table  # only this method needs it
-
-        return table(self._engine, store, schema)
-
-    def arrow_batches(self, store: str, *, schema: object = None, max_rows: int = 65_536) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
-
-        All batches show one moment, however long they are read. The reader ends with the application.
-        """
-        from stoatflow._runtime.store_batches import reader
-
-        return reader(self._engine, store, schema, max_rows)
-
-    @property
-    def spark(self) -> SparkRun:
-        """Give what it has on Spark: topics and stores as DataFrames, the plan, the session."""
-        from stoatflow.spark.run import SparkRun
-
-        if self._on_spark is None:
-            raise ConfigError("this application doesn't run on Spark", next_step='write engine="spark"')
-        return SparkRun(self._on_spark)
 
     @property
     def error(self) -> BaseException | None:
-        """What the engine failed with, if it did."""
+        """What the engine failed with, if it did.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", value=str).foreach(lambda key, text: int(text))
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("in")
+        ...     broker.produce("in", None, "ten")
+        ...     app = sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker)
+        ...     app.start()
+        ...     print(app.has_ended(10), type(app.error).__name__)
+        True ProcessingError
+        """
         if self._error is None and self._started:
             self._wait(0.0)
         return self._error
@@ -460,40 +457,7 @@ class StoatFlow:
         """Show name and state."""
         return f"<StoatFlow {self.settings.get('application.id')} {self.state}>"
 
-    # How a process ends ----------------------------------------------------------------------
-
-    def is_alive(self) -> bool:
-        """Has it begun, and a thread of it not ended?"""
-        return self._started and (not self.has_ended(0.0) or self.has_left_behind())
-
-    def has_ended(self, within_s: float) -> bool:
-        """Has it ended, or does it within this time?"""
-        return self._wait_in_steps(within_s)
-
-    def has_left_behind(self) -> bool:
-        """Has it ended without a thread that is in a function which doesn't come back?
-
-        Such a process ends with `os._exit` when the interpreter is about to: end it soon.
-        """
-        return self._engine.has_left_behind()
-
-    def abandon(self) -> None:
-        """Stop without the last commit; what was read since the one before is read again. Returns at once."""
-        self._engine.abort()
-        if self._event_loop is not None:
-            # A lane may wait for one of them.
-            self._event_loop.cancel()
-
-    def last_resort(self) -> bridge.LastResort | None:
-        """Give what ends the process where Python can't; on Spark, no function runs in it."""
-        return bridge.LastResort(self._engine) if self._on_spark is None else None
-
     # Inside ----------------------------------------------------------------------------------
-
-    def _store_forms(self) -> Mapping[str, StoreForm]:
-        from stoatflow.sql.known import forms_of
-
-        return forms_of(json.loads(self.topology.plan.physical_json)["stores"])
 
     def _show_restore(self) -> None:
         """On a terminal: a bar for as long as stores catch up (elsewhere the log has a line now and then)."""

@@ -48,7 +48,12 @@ class Backoff:
         duration_ms(self.most)
 
     def pause_s(self, failed: int) -> float:
-        """Give the seconds to wait after so many failed attempts."""
+        """Give the seconds to wait after so many failed attempts.
+
+        >>> pauses = sf.Backoff(first="100ms", most="1s", jitter=0)
+        >>> [pauses.pause_s(failed) for failed in (1, 2, 5)]
+        [0.1, 0.2, 1.0]
+        """
         longest = duration_ms(self.most)
         pause = min(duration_ms(self.first) * 2.0 ** min(failed - 1, 60), longest)
         return pause * (1 + random.uniform(-self.jitter, self.jitter)) / 1000  # noqa: S311  # no secret
@@ -111,7 +116,16 @@ class Awaiting(Generic[P, R]):
         return cast("R", self.function(*args, **kwargs))
 
     def around(self, function: Callable[..., Awaitable[Any]]) -> Awaiting[Any, Any]:
-        """Give the same limits around another function."""
+        """Give the same limits around another function.
+
+        >>> async def rating(user: str) -> str:
+        ...     return f"{user}: 5 stars"
+        >>> async def city(user: str) -> str:
+        ...     return "Oslo"
+        >>> limited = sf.awaiting(rating, concurrency=500, timeout="2s").around(city)
+        >>> limited.__name__, limited.concurrency, limited.timeout_s
+        ('city', 500, 2.0)
+        """
         other: Awaiting[Any, Any] = object.__new__(Awaiting)
         other.__dict__.update(self.__dict__)
         other.function = function

@@ -59,7 +59,12 @@ class EmbeddedBroker:
 
     @property
     def path(self) -> str:
-        """The directory; `bootstrap.servers` is `embedded:` and this."""
+        """The directory; `bootstrap.servers` is `embedded:` and this.
+
+        >>> with sf.EmbeddedBroker("topics") as broker:
+        ...     print(broker.path.endswith("/topics"))
+        True
+        """
         return self._native.path
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
@@ -162,7 +167,15 @@ class EmbeddedBroker:
         return f"<EmbeddedBroker {self.path}: {topics or 'no topics'}>"
 
     def close(self) -> None:
-        """Let go of the directory; more than once is allowed."""
+        """Let go of the directory; more than once is allowed.
+
+        >>> broker = sf.EmbeddedBroker("topics")
+        >>> broker.create_topic("orders")
+        >>> broker.close()
+        >>> with sf.EmbeddedBroker("topics") as again:
+        ...     print(again.topics())
+        {'orders': 1}
+        """
         self._native.close()
 
     def __enter__(self) -> EmbeddedBroker:

@@ -104,7 +104,19 @@ class Changes(Generic[K, V]):
         return batch
 
     def poll(self, timeout: float | Duration = 0) -> ChangeBatch[K, V] | None:
-        """Give the next batch; `None` if there is none within `timeout`, or no more."""
+        """Give the next batch; `None` if there is none within `timeout`, or no more.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     broker.produce("users", "u1", "Ann")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         with app.store("users").follow() as changes:
+        ...             print(changes.poll("10s").rows, changes.poll())
+        [('u1', 'Ann')] None
+        """
         native = self._opened()
         until = time.monotonic() + (timeout_s(timeout) or 0.0)
         while (batch := self._next()) is None:
@@ -139,7 +151,19 @@ class Changes(Generic[K, V]):
             self._awaited = False
 
     def close(self) -> None:
-        """End it, also for who waits. More than once is allowed."""
+        """End it, also for who waits. More than once is allowed.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until("RUNNING")
+        ...         changes = app.store("users").follow()
+        ...         changes.close()
+        ...         print(list(changes))
+        []
+        """
         self._closed = True
         if self._native is not None:
             self._native.close()
@@ -254,6 +278,18 @@ class FollowableKeys(_Followable, Generic[K, V]):
         Only those that meet `where`, a condition as `find` takes it: a row that no longer meets it comes as one
         that is gone. Only those between two keys, both included, or with a prefix. A reader that leaves more than
         `buffer_bytes` unread, beside one commit, gets a `ChangesLostError`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     broker.produce("users", "u1", "Ann")
+        ...     broker.produce("users", "u2", "Bob")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         with app.store("users").follow(sf.value == "Bob") as changes:
+        ...             print(next(changes).rows)
+        [('u2', 'Bob')]
         """
         return self._followed(where, (lo, hi, prefix), snapshot, buffer_bytes)
 
@@ -266,5 +302,17 @@ class FollowableWindows(_Followable, Generic[K, V]):
 
         What retention removes is no change. A reader that leaves more than `buffer_bytes` unread, beside one
         commit, gets a `ChangesLostError`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
+        >>> visits = clicks.windowed_by(sf.SessionWindows("1m", grace="0s")).count(store="visits")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("clicks")
+        ...     broker.produce("clicks", "ann", "/home", timestamp=60_000)
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         with app.store("visits").follow() as changes:
+        ...             print(next(changes).rows)
+        [(Windowed(key='ann', window=Window(start=60000, end=60000)), 1)]
         """
         return self._followed(None, (None, None, None), snapshot, buffer_bytes)

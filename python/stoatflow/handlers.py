@@ -68,7 +68,17 @@ class ErrorContext:
 
     @property
     def traceback(self) -> str:
-        """The exception's traceback, as Python prints it."""
+        """The exception's traceback, as Python prints it.
+
+        >>> def tell(context, record, error):
+        ...     print(context.traceback.splitlines()[-1])
+        ...     return sf.log_and_continue()
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", value=str).map_values(lambda text: int(text), on_error=tell).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("in", value=str).pipe("ten")
+        ValueError: invalid literal for int() with base 10: 'ten'
+        """
         return "" if self.exception is None else "".join(traceback.format_exception(self.exception))
 
 

@@ -46,7 +46,13 @@ class LogContext(logging.Filter):
         self._missing = missing
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add what isn't there already; let the record pass."""
+        """Add what isn't there already; let the record pass.
+
+        >>> import logging
+        >>> record = logging.makeLogRecord({"msg": "of a client", "topic": "orders"})
+        >>> sf.LogContext(missing="?").filter(record), record.topic, record.partition
+        (True, 'orders', '?')
+        """
         known = {} if hasattr(record, "application") else _activity(record.thread)
         for name in FIELDS:
             if not hasattr(record, name):

@@ -70,14 +70,51 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
     """
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
-        """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet."""
+        """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet.
+
+        >>> from stoatflow.testing import MockProcessorContext
+        >>> class Ticks(sf.Processor[str, int, str, int]):
+        ...     def init(self, context):
+        ...         context.schedule("1m", sf.PunctuationType.WALL_CLOCK_TIME, lambda now: print("now", now))
+        ...     def process(self, record):
+        ...         pass
+        >>> context = MockProcessorContext()
+        >>> context.init(Ticks())
+        >>> context.scheduled_punctuators[0].punctuate(60_000)
+        now 60000
+        """
 
     @abstractmethod
     def process(self, record: Record[KIn, VIn]) -> None:
-        """Take a record."""
+        """Take a record.
+
+        >>> class Words(sf.ContextualProcessor[str, str, str, str]):
+        ...     def process(self, record):
+        ...         for word in record.value.split():
+        ...             self.context.forward(record.replace(key=word))
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("lines", key=str, value=str).process(Words).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("lines", str, str).pipe("1", "a stoat")
+        [process]: a, a stoat
+        [process]: stoat, a stoat
+        """
 
     def close(self) -> None:
-        """End: the application stops. Stores can't be used any more."""
+        """End: the application stops. Stores can't be used any more.
+
+        >>> class Sends(sf.ContextualProcessor[str, str, str, str]):
+        ...     def process(self, record):
+        ...         self.context.forward(record)
+        ...     def close(self):
+        ...         print("closed")
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", key=str, value=str).process(Sends).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("in", str, str).pipe("a", "stoat")
+        [process]: a, stoat
+        closed
+        """
 
 
 class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
@@ -98,14 +135,51 @@ class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
     """
 
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
-        """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet."""
+        """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet.
+
+        >>> class Where(sf.FixedKeyProcessor[str, int, str]):
+        ...     def init(self, context):
+        ...         self.context, self.lane = context, context.lane
+        ...     def process(self, record):
+        ...         self.context.forward(record.replace(value=f"{record.value} in lane {self.lane}"))
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("n", key=str, value=int).process_values(Where).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 4)
+        [process_values]: a, 4 in lane 0
+        """
 
     @abstractmethod
     def process(self, record: FixedKeyRecord[KIn, VIn]) -> None:
-        """Take a record."""
+        """Take a record.
+
+        >>> class Words(sf.ContextualFixedKeyProcessor[str, str, str]):
+        ...     def process(self, record):
+        ...         for word in record.value.split():
+        ...             self.context.forward(record.replace(value=word))
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("lines", key=str, value=str).process_values(Words).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("lines", str, str).pipe("1", "a stoat")
+        [process_values]: 1, a
+        [process_values]: 1, stoat
+        """
 
     def close(self) -> None:
-        """End: the application stops. Stores can't be used any more."""
+        """End: the application stops. Stores can't be used any more.
+
+        >>> class Sends(sf.ContextualFixedKeyProcessor[str, str, str]):
+        ...     def process(self, record):
+        ...         self.context.forward(record)
+        ...     def close(self):
+        ...         print("closed")
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", key=str, value=str).process_values(Sends).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("in", str, str).pipe("a", "stoat")
+        [process_values]: a, stoat
+        closed
+        """
 
 
 class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
@@ -124,7 +198,20 @@ class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
     context: ProcessorContext[KOut, VOut]
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
-        """Keep the context; call it from an `init` of your own."""
+        """Keep the context; call it from an `init` of your own.
+
+        >>> class Where(sf.ContextualProcessor[str, int, str, str]):
+        ...     def init(self, context):
+        ...         super().init(context)
+        ...         self.lane = context.lane
+        ...     def process(self, record):
+        ...         self.context.forward(record.replace(value=f"{record.value} in lane {self.lane}"))
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("n", key=str, value=int).process(Where).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 4)
+        [process]: a, 4 in lane 0
+        """
         self.context = context
 
 
@@ -144,7 +231,20 @@ class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
     context: FixedKeyProcessorContext[KIn, VOut]
 
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
-        """Keep the context; call it from an `init` of your own."""
+        """Keep the context; call it from an `init` of your own.
+
+        >>> class Where(sf.ContextualFixedKeyProcessor[str, int, str]):
+        ...     def init(self, context):
+        ...         super().init(context)
+        ...         self.lane = context.lane
+        ...     def process(self, record):
+        ...         self.context.forward(record.replace(value=f"{record.value} in lane {self.lane}"))
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("n", key=str, value=int).process_values(Where).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 4)
+        [process_values]: a, 4 in lane 0
+        """
         self.context = context
 
 
@@ -163,14 +263,52 @@ class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
     """
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
-        """Begin: keep the context and the stores."""
+        """Begin: keep the context and the stores.
+
+        >>> class Where(sf.ValueTransformer[str, int, str]):
+        ...     def init(self, context):
+        ...         self.lane = context.lane
+        ...     def transform(self, key, value):
+        ...         return f"{value} in lane {self.lane}"
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.table("n", key=str, value=int, store="n")
+        >>> numbers.transform_values(Where).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 1)
+        [to_stream]: a, 1 in lane 0
+        """
 
     @abstractmethod
     def transform(self, key: KIn, value: VIn | None) -> VOut | None:
-        """Give the new value; `None` deletes."""
+        """Give the new value; `None` deletes.
+
+        >>> class Large(sf.ValueTransformer[str, int, int]):
+        ...     def transform(self, key, value):
+        ...         return value if value is not None and value > 9 else None
+        >>> builder = sf.StreamsBuilder()
+        >>> numbers = builder.table("n", key=str, value=int, store="n")
+        >>> numbers.transform_values(Large).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe_all([("a", 10), ("a", 1)])
+        [to_stream]: a, 10
+        [to_stream]: a, None
+        """
 
     def close(self) -> None:
-        """End: the application stops."""
+        """End: the application stops.
+
+        >>> class Same(sf.ValueTransformer[str, int, int]):
+        ...     def transform(self, key, value):
+        ...         return value
+        ...     def close(self):
+        ...         print("closed")
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.table("n", key=str, value=int, store="n").transform_values(Same).to_stream().print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", str, int).pipe("a", 1)
+        [to_stream]: a, 1
+        closed
+        """
 
 
 ProcessorSupplier: TypeAlias = Callable[[], Processor[KIn, VIn, KOut, VOut]]

@@ -113,6 +113,11 @@ class SchemaRegistry:
         """Make one of the settings of Confluent's serdes: `schema.registry.url`, `basic.auth.user.info`, ...
 
         Other settings in the mapping are left alone, so it may be the whole configuration of an application.
+
+        >>> config = {"schema.registry.url": "http://localhost:8081", "auto.register.schemas": False}
+        >>> registry = sf.SchemaRegistry.from_config(config)
+        >>> registry.urls, registry.auto_register
+        (('http://localhost:8081',), False)
         """
         from stoatflow._runtime.registry_config import arguments
 
@@ -120,7 +125,11 @@ class SchemaRegistry:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Its addresses, without credentials."""
+        """Its addresses, without credentials.
+
+        >>> sf.SchemaRegistry("http://orders:secret@localhost:8081").urls
+        ('http://localhost:8081',)
+        """
         return self._http.urls
 
     def __repr__(self) -> str:
@@ -268,7 +277,12 @@ class SchemaRegistry:
         )
 
     def away(self, why: str) -> BrokerUnavailableError:
-        """Give the error of a registry that can't be asked."""
+        """Give the error of a registry that can't be asked.
+
+        >>> registry = sf.SchemaRegistry("http://localhost:8081", timeout="5s")
+        >>> registry.away("connection refused").message
+        'the schema registry http://localhost:8081 gave no answer within 5 s (connection refused)'
+        """
         return BrokerUnavailableError(
             f"the schema registry {', '.join(self.urls)} gave no answer within {self._timeout_s:g} s ({why})",
             next_step="check its address and the network, then start again: the record is read again. "

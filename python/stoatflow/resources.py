@@ -34,12 +34,30 @@ class Resource(Generic[T]):
 
     @property
     def name(self) -> str:
-        """The name of the function that makes it."""
+        """The name of the function that makes it.
+
+        >>> def rates():
+        ...     yield {"EUR": 2}
+        >>> sf.StreamsBuilder().resource(rates).name
+        'rates'
+        """
         return getattr(self._make, "__name__", type(self._make).__name__)
 
     @property
     def value(self) -> T:
-        """What was made; raises `RuntimeError` while no application runs."""
+        """What was made; raises `RuntimeError` while no application runs.
+
+        >>> def rates():
+        ...     yield {"EUR": 2}
+        ...     print("closed")
+        >>> builder = sf.StreamsBuilder()
+        >>> opened = builder.resource(rates)
+        >>> builder.stream("n", value=int).map_values(lambda n: n * opened.value["EUR"]).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("n", value=int).pipe(4)
+        [map_values]: None, 8
+        closed
+        """
         # Looked at once: the application may end in another thread at any moment.
         made = self._open
         if not made:

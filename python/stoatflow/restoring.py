@@ -40,16 +40,44 @@ class RestoreListener:
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """Records from offset `start` to before `end` will be read."""
+        """Records from offset `start` to before `end` will be read.
+
+        >>> class Told(sf.RestoreListener):
+        ...     def on_restore_start(self, partition, store, start, end):
+        ...         print(f"{store}: {end - start} records of {partition.topic}")
+        >>> Told().on_restore_start(sf.TopicPartition("users", 0), "users", 3, 10)
+        users: 7 records of users
+        """
 
     def on_batch_restored(self, partition: TopicPartition, store: str, end: int, restored: int) -> None:
-        """So many more records are in the store; the next one is at offset `end`."""
+        """So many more records are in the store; the next one is at offset `end`.
+
+        >>> class Told(sf.RestoreListener):
+        ...     def on_batch_restored(self, partition, store, end, restored):
+        ...         print(f"{store}: {restored} more, up to {end}")
+        >>> Told().on_batch_restored(sf.TopicPartition("users", 0), "users", 5, 2)
+        users: 2 more, up to 5
+        """
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The store has caught up with the partition."""
+        """The store has caught up with the partition.
+
+        >>> class Told(sf.RestoreListener):
+        ...     def on_restore_end(self, partition, store, total):
+        ...         print(f"{store}: {total} records of {partition.topic}-{partition.partition}")
+        >>> Told().on_restore_end(sf.TopicPartition("users", 0), "users", 7)
+        users: 7 records of users-0
+        """
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The application stops before the store has caught up; the next start goes on from there."""
+        """The application stops before the store has caught up; the next start goes on from there.
+
+        >>> class Told(sf.RestoreListener):
+        ...     def on_restore_suspended(self, partition, store, total):
+        ...         print(f"{store}: stopped after {total} records")
+        >>> Told().on_restore_suspended(sf.TopicPartition("users", 0), "users", 5)
+        users: stopped after 5 records
+        """
 
 
 def hear(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], None]:

@@ -63,7 +63,13 @@ class Settings:
         environ: Mapping[str, str] | None = None,
         **settings: object,
     ) -> Settings:
-        """Merge arguments over the environment over a `.toml`, `.json` or `.properties` file."""
+        """Merge arguments over the environment over a `.toml`, `.json` or `.properties` file.
+
+        >>> from pathlib import Path
+        >>> size = Path("app.toml").write_text('application.id = "words"')
+        >>> sf.Settings.from_file("app.toml", lanes_count=4, environ={})
+        <Settings application.id='words' (file app.toml), lanes.count=4 (argument)>
+        """
         made = cls.__new__(cls)
         made._merge(_flat(_read(Path(path))), f"file {path}", config, environ, settings)
         return made
@@ -96,7 +102,11 @@ class Settings:
         self._origins.update(origins)
 
     def pairs(self) -> list[tuple[str, object]]:
-        """Give everything that was set, for the engine."""
+        """Give everything that was set, for the engine.
+
+        >>> sf.Settings({"application.id": "words"}, lanes_count=4, environ={}).pairs()
+        [('application.id', 'words'), ('lanes.count', 4)]
+        """
         pairs = dict(self._values)
         if _OAUTH_CB in pairs:
             # Only who uses it needs it.
@@ -110,15 +120,30 @@ class Settings:
         return list(pairs.items())
 
     def origin(self, name: str) -> str:
-        """Tell where a value came from: `argument`, a variable, a file, or `default`."""
+        """Tell where a value came from: `argument`, a variable, a file, or `default`.
+
+        >>> settings = sf.Settings({"application.id": "words"}, environ={"STOATFLOW_LANES_COUNT": "4"})
+        >>> settings.origin("application.id"), settings.origin("lanes.count"), settings.origin("state.dir")
+        ('argument', 'variable STOATFLOW_LANES_COUNT', 'default')
+        """
         return self._origins.get(name, "default")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give a value that was set."""
+        """Give a value that was set.
+
+        >>> settings = sf.Settings({"application.id": "words"}, environ={})
+        >>> settings.get("application.id"), settings.get("lanes.count"), settings.get("lanes.count", 4)
+        ('words', None, 4)
+        """
         return self._values.get(name, default)
 
     def serde(self, name: str) -> Serde[Any] | None:
-        """Give the serde that was set in code under this name; None if it is a word, or not set."""
+        """Give the serde that was set in code under this name; None if it is a word, or not set.
+
+        >>> settings = sf.Settings({"default.value.serde": sf.Serdes.json()}, environ={})
+        >>> settings.serde("default.value.serde"), settings.serde("default.key.serde")
+        (<Serde json>, None)
+        """
         value = self._values.get(name)
         if value is None or isinstance(value, str):
             return None
@@ -127,7 +152,16 @@ class Settings:
         return resolve(value)  # type: ignore[arg-type]  # it says what is wrong
 
     def check(self) -> None:
-        """Raise one `ConfigError` with every problem, and where the values came from."""
+        """Raise one `ConfigError` with every problem, and where the values came from.
+
+        >>> settings = sf.Settings({"application.id": "words", "bootstrap.servers": "localhost:9092"}, environ={})
+        >>> try:
+        ...     settings.with_values({"lanes.count": 0}).check()
+        ... except sf.ConfigError as error:
+        ...     print(error.message)
+        one setting is wrong:
+          lanes.count = 0: must be between 1 and 4096
+        """
         # The bridge is the border; the rest of this module must work without it (documentation).
         from stoatflow._runtime import bridge
 
@@ -137,7 +171,13 @@ class Settings:
             raise self.explain(error) from None
 
     def explain(self, error: ConfigError) -> ConfigError:
-        """Add to an error where the values that it names came from."""
+        """Add to an error where the values that it names came from.
+
+        >>> settings = sf.Settings({"application.id": "words"}, environ={"STOATFLOW_LANES_COUNT": "0"})
+        >>> error = sf.ConfigError("lanes.count is too small", next_step="write 1 or more")
+        >>> settings.explain(error).message
+        'lanes.count is too small (lanes.count comes from variable STOATFLOW_LANES_COUNT)'
+        """
         named = [
             f"{name} comes from {origin}"
             for name, origin in self._origins.items()
@@ -150,14 +190,24 @@ class Settings:
         )
 
     def with_defaults(self, defaults: Mapping[str, object]) -> Settings:
-        """Give settings where these values stand for those that were not set."""
+        """Give settings where these values stand for those that were not set.
+
+        >>> settings = sf.Settings({"application.id": "words"}, environ={})
+        >>> settings.with_defaults({"application.id": "other", "lanes.count": 4}).pairs()
+        [('application.id', 'words'), ('lanes.count', 4)]
+        """
         made = Settings.__new__(Settings)
         made._values = {**defaults, **self._values}
         made._origins = dict(self._origins)
         return made
 
     def with_values(self, values: Mapping[str, object]) -> Settings:
-        """Give settings where these values stand, whatever was set."""
+        """Give settings where these values stand, whatever was set.
+
+        >>> settings = sf.Settings({"application.id": "words", "lanes.count": 4}, environ={})
+        >>> settings.with_values({"application.id": "other"}).pairs()
+        [('lanes.count', 4), ('application.id', 'other')]
+        """
         made = Settings.__new__(Settings)
         others = {name: value for name, value in self._values.items() if _dotted(name) not in values}
         made._values = {**others, **values}

@@ -88,7 +88,15 @@ class Topology:
         watermark: Watermark | None = None,
         late: LatePolicy | None = None,
     ) -> Topology:
-        """Read topics. Serdes that are left out are those of the settings, or bytes as they are."""
+        """Read topics. Serdes that are left out are those of the settings, or bytes as they are.
+
+        >>> topology = sf.Topology().add_source("Source", ["shop", "web"], key=str, value=str)
+        >>> topology = topology.add_sink("Sink", "all", "Source", key=str, value=str)
+        >>> with TopologyTestDriver(topology) as driver:
+        ...     driver.input("web", str, str).pipe("a", "stoat")
+        ...     print(driver.output("all", str, str).read_key_value())
+        ('a', 'stoat')
+        """
         from stoatflow.builder import StreamsBuilder
 
         hand = self._hand("add_source")
@@ -117,7 +125,19 @@ class Topology:
         stores: Sequence[str] = (),
         on_error: OnError | None = None,
     ) -> Topology:
-        """Run a processor behind its parents (names of sources or processors)."""
+        """Run a processor behind its parents (names of sources or processors).
+
+        >>> class Loud(sf.ContextualProcessor[str, str, str, str]):
+        ...     def process(self, record):
+        ...         self.context.forward(record.replace(value=record.value.upper()))
+        >>> topology = sf.Topology().add_source("Source", "in", key=str, value=str)
+        >>> topology = topology.add_processor("Loud", Loud, "Source")
+        >>> topology = topology.add_sink("Sink", "out", "Loud", key=str, value=str)
+        >>> with TopologyTestDriver(topology) as driver:
+        ...     driver.input("in", str, str).pipe("a", "stoat")
+        ...     print(driver.output("out", str, str).read_value())
+        STOAT
+        """
         from stoatflow.processor import supplied
 
         hand, line = self._hand("add_processor"), user_line()
@@ -145,7 +165,16 @@ class Topology:
         partitioner: Callable[..., Any] | None = None,
         on_error: OnError | None = None,
     ) -> Topology:
-        """Write to a topic (or to the one that `topic(key, value, context)` gives) behind its parents."""
+        """Write to a topic (or to the one that `topic(key, value, context)` gives) behind its parents.
+
+        >>> topology = sf.Topology().add_source("Source", "in", key=str, value=str)
+        >>> by_key = lambda key, value, context: f"of-{key}"
+        >>> topology = topology.add_sink("Sink", by_key, "Source", key=str, value=str)
+        >>> with TopologyTestDriver(topology) as driver:
+        ...     driver.input("in", str, str).pipe("ann", "stoat")
+        ...     print(driver.output("of-ann", str, str).read_value())
+        stoat
+        """
         from stoatflow.stream import KStream
 
         hand, line = self._hand("add_sink"), user_line()
@@ -164,7 +193,19 @@ class Topology:
         return self
 
     def add_state_store(self, store: StoreBuilder[Any, Any], *processors: str) -> Topology:
-        """Add a store, and connect it to processors."""
+        """Add a store, and connect it to processors.
+
+        >>> class Last(sf.ContextualProcessor[str, int, str, int]):
+        ...     def process(self, record):
+        ...         self.context.state_store("last").put(record.key, record.value)
+        >>> topology = sf.Topology().add_source("Source", "n", key=str, value=int)
+        >>> topology = topology.add_processor("Last", Last, "Source")
+        >>> topology = topology.add_state_store(sf.Stores.key_value("last", key=str, value=int), "Last")
+        >>> with TopologyTestDriver(topology) as driver:
+        ...     driver.input("n", str, int).pipe("a", 4)
+        ...     print(driver.store("last").get("a"))
+        4
+        """
         from stoatflow._dsl.declared_stores import add_store
 
         hand, line = self._hand("add_state_store"), user_line()
@@ -174,7 +215,19 @@ class Topology:
         return self
 
     def connect(self, processor: str, *stores: str) -> Topology:
-        """Connect a processor to stores that were added."""
+        """Connect a processor to stores that were added.
+
+        >>> class Last(sf.ContextualProcessor[str, int, str, int]):
+        ...     def process(self, record):
+        ...         self.context.state_store("last").put(record.key, record.value)
+        >>> topology = sf.Topology().add_source("Source", "n", key=str, value=int)
+        >>> topology = topology.add_state_store(sf.Stores.key_value("last", key=str, value=int))
+        >>> topology = topology.add_processor("Last", Last, "Source").connect("Last", "last")
+        >>> with TopologyTestDriver(topology) as driver:
+        ...     driver.input("n", str, int).pipe("a", 4)
+        ...     print(driver.store("last").get("a"))
+        4
+        """
         self._hand("connect").connect(processor, stores, user_line())
         return self
 
@@ -192,7 +245,19 @@ class Topology:
         timestamp: TimestampLike | None = None,
         on_error: OnError | None = None,
     ) -> Topology:
-        """Keep a store with a processor from a topic, complete before anything else is read."""
+        """Keep a store with a processor from a topic, complete before anything else is read.
+
+        >>> class Keeps(sf.ContextualProcessor[str, str, str, str]):
+        ...     def process(self, record):
+        ...         self.context.state_store("places").put(record.key, record.value)
+        >>> store = sf.Stores.key_value("places", key=str, value=str, logging=False)
+        >>> topology = sf.Topology().add_global_store(store, "places", Keeps, key=str, value=str)
+        >>> topology = topology.add_source("Source", "in").add_sink("Sink", "out", "Source")
+        >>> with TopologyTestDriver(topology) as driver:
+        ...     driver.input("places", str, str).pipe("7", "Oslo")
+        ...     print(driver.store("places").get("7"))
+        Oslo
+        """
         from stoatflow.builder import StreamsBuilder
 
         hand = self._hand("add_global_store")
@@ -214,7 +279,13 @@ class Topology:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """What the user wrote, with the functions as they were given; for the doctor."""
+        """What the user wrote, with the functions as they were given; for the doctor.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", key=str, value=str).filter(sf.value.len() > 3).to("out")
+        >>> [node.op for node in builder.build().nodes]
+        ['stream', 'filter', 'to']
+        """
         return tuple(self._hand("plan").nodes()) if self._nodes is None else self._nodes
 
     @property
@@ -224,22 +295,52 @@ class Topology:
 
     @property
     def event_loop(self) -> EventLoop | None:
-        """Where its async functions and its resources live, if it has any; for the application that runs it."""
+        """Where its async functions and its resources live, if it has any; for the application that runs it.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", key=str, value=str).to("out")
+        >>> builder.build().event_loop is None
+        True
+        """
         return self._checked()[2]
 
     @property
     def is_wrapped(self) -> bool:
-        """Is something called around its functions?"""
+        """Is something called around its functions?
+
+        >>> builder = sf.StreamsBuilder(wrapper=lambda node, next: next)
+        >>> builder.stream("in", key=str, value=str).to("out")
+        >>> builder.build().is_wrapped
+        True
+        """
         return self._wrapper is not None
 
     def custom_serde(self, index: int) -> Serde[Any]:
-        """Give a serde of the user by its index in the plan."""
+        """Give a serde of the user by its index in the plan.
+
+        >>> class Hex(sf.Serde[bytes]):
+        ...     def serialize(self, value):
+        ...         return value.hex().encode()
+        ...     def deserialize(self, data):
+        ...         return bytes.fromhex(data.decode())
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", key=str, value=Hex()).to("out")
+        >>> builder.build().custom_serde(0)
+        <Serde Hex>
+        """
         return self._checked()[0].serdes[index]
 
     def for_settings(self, settings: Settings) -> Topology:
         """Give this topology with the serdes and the timestamp extractor that settings have for what says none.
 
         Raises `ConfigError`, or `TopologyError` if they don't fit. `StoatFlow` and the test driver do it themselves.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in").print()
+        >>> settings = sf.Settings({"default.value.serde": "string"}, environ={})
+        >>> with TopologyTestDriver(builder.build().for_settings(settings)) as driver:
+        ...     driver.input("in", value=str).pipe("stoat")
+        [stream]: None, stoat
         """
         defaults = source_defaults(settings).over(self._defaults)
         if defaults == self._defaults:
@@ -247,11 +348,29 @@ class Topology:
         return Topology(self.nodes, wrapper=self._wrapper, resources=self._resources, defaults=defaults)
 
     def describe(self) -> str:
-        """Give the text of Kafka Streams' `topology.describe()`."""
+        """Give the text of Kafka Streams' `topology.describe()`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", name="source").to("out", name="sink")
+        >>> print(builder.build().describe().rstrip())
+        Topologies:
+           Sub-topology: 0
+            Source: source (topics: [in])
+              --> sink
+            Sink: sink (topic: out)
+              <-- source
+        """
         return self.plan.description
 
     def to_json(self) -> str:
-        """Give the plan as it crossed the border."""
+        """Give the plan as it crossed the border.
+
+        >>> import json
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in").to("out")
+        >>> [node["op"] for node in json.loads(builder.build().to_json())["nodes"]]
+        ['stream', 'to']
+        """
         return self._checked()[0].json
 
     def __repr__(self) -> str:

@@ -120,7 +120,20 @@ class Worker:
 
     @property
     def answered(self) -> int:
-        """Requests that were answered, errors too."""
+        """Requests that were answered, errors too.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> told = builder.stream("in", value=str).offload("ask", "answers", response_value=str, name="ask")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     for topic in ("in", "ask", "answers"):
+        ...         broker.create_topic(topic)
+        ...     broker.produce("in", "a", "well done")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         with sf.Worker(len, requests="ask", responses="answers", value=str, broker=broker) as worker:
+        ...             while not worker.answered: ended = app.wait("10ms")
+        ...             print(worker.answered)
+        1
+        """
         return 0 if self._delivery is None else self._delivery.answered
 
     def run(self) -> None:
@@ -128,6 +141,16 @@ class Worker:
 
         In the main thread, the first SIGINT or SIGTERM lets calls that run end, however long they take, and commits;
         the second one aborts.
+
+        >>> import threading
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("ask")
+        ...     broker.create_topic("answers")
+        ...     worker = sf.Worker(len, requests="ask", responses="answers", value=str, broker=broker)
+        ...     threading.Timer(0.1, worker.stop).start()
+        ...     worker.run()
+        ...     print(worker.answered)
+        0
         """
         with self._signals():
             client = self._open_unless_stopped()
@@ -139,7 +162,17 @@ class Worker:
                 client.close()
 
     def start(self) -> None:
-        """Run in a thread of its own; returns when it reads its topics."""
+        """Run in a thread of its own; returns when it reads its topics.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("ask")
+        ...     broker.create_topic("answers")
+        ...     worker = sf.Worker(len, requests="ask", responses="answers", value=str, broker=broker)
+        ...     worker.start()
+        ...     print(worker.answered)
+        ...     worker.stop()
+        0
+        """
         with self._starting:
             if self._thread is not None:
                 raise RuntimeError("this Worker was started before. Next: make a new one")
@@ -152,7 +185,16 @@ class Worker:
             self._thread.start()
 
     def stop(self) -> None:
-        """Let calls that run end, however long they take, commit, and stop. Raises what it failed with."""
+        """Let calls that run end, however long they take, commit, and stop. Raises what it failed with.
+
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("ask")
+        ...     broker.create_topic("answers")
+        ...     with sf.Worker(len, requests="ask", responses="answers", value=str, broker=broker) as worker:
+        ...         worker.stop()
+        ...         print(worker.answered)
+        0
+        """
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()

@@ -26,16 +26,33 @@ class Serde(ABC, Generic[T]):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Its name in messages.
+
+        >>> class Hex(sf.Serde[bytes]):
+        ...     def serialize(self, value):
+        ...         return value.hex().encode()
+        ...     def deserialize(self, data):
+        ...         return bytes.fromhex(data.decode())
+        >>> Hex().name
+        'Hex'
+        """
         return type(self).__name__
 
     @abstractmethod
     def serialize(self, value: T) -> bytes:
-        """Give the bytes of a value."""
+        """Give the bytes of a value.
+
+        >>> sf.Serdes.json().serialize({"customer": "ann", "total": 30})
+        b'{"customer":"ann","total":30}'
+        """
 
     @abstractmethod
     def deserialize(self, data: bytes) -> T:
-        """Give the value of the bytes."""
+        """Give the value of the bytes.
+
+        >>> sf.Serdes.json().deserialize(b'{"customer":"ann","total":30}')
+        {'customer': 'ann', 'total': 30}
+        """
 
     def __repr__(self) -> str:
         """Show its name."""

@@ -1,0 +1,96 @@
+"""How an application ends although a function of it doesn't come back: what `leaving` asks of each one.
+
+Takes the engine of the run. Waits in steps, and never for a function.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoatflow._runtime import bridge
+
+if TYPE_CHECKING:
+    from stoatflow._runtime.event_loop import EventLoop
+    from stoatflow.spark.engine import SparkEngine
+
+__all__ = ["AppEnd"]
+
+
+class AppEnd:
+    """The part of `StoatFlow` that says how it ends."""
+
+    _started: bool
+    _engine: bridge.Engine
+    _on_spark: SparkEngine | None
+    _event_loop: EventLoop | None
+
+    def _wait_in_steps(self, seconds: float | None) -> bool:
+        raise NotImplementedError
+
+    def is_alive(self) -> bool:
+        """Has it begun, and a thread of it not ended?
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         print(app.is_alive())
+        ...     print(app.is_alive())
+        True
+        False
+        """
+        return self._started and (not self.has_ended(0.0) or self.has_left_behind())
+
+    def has_ended(self, within_s: float) -> bool:
+        """Has it ended, or does it within this time?
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         print(app.has_ended(within_s=0.01))
+        ...     print(app.has_ended(within_s=0.01))
+        False
+        True
+        """
+        return self._wait_in_steps(within_s)
+
+    def has_left_behind(self) -> bool:
+        """Has it ended without a thread that is in a function which doesn't come back?
+
+        Such a process ends with `os._exit` when the interpreter is about to: end it soon.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until("RUNNING")
+        ...     print(app.has_left_behind())
+        False
+        """
+        return self._engine.has_left_behind()
+
+    def abandon(self) -> None:
+        """Stop without the last commit; what was read since the one before is read again. Returns at once.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until("RUNNING")
+        ...         app.abandon()
+        ...         print(app.has_ended(within_s=10))
+        True
+        """
+        self._engine.abort()
+        if self._event_loop is not None:
+            # A lane may wait for one of them.
+            self._event_loop.cancel()
+
+    def last_resort(self) -> bridge.LastResort | None:
+        """Give what ends the process where Python can't; on Spark, no function runs in it."""
+        return bridge.LastResort(self._engine) if self._on_spark is None else None
