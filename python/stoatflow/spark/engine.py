@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stoatflow.errors import ConfigError, StoatFlowError
-from stoatflow.spark import embedded
+from stoatflow.spark import connected, embedded
 from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
 from stoatflow.spark.options import SparkOptions
 from stoatflow.spark.refused import OF_ENGINE, refusal
@@ -70,6 +70,8 @@ class SparkEngine:
 
     def _check(self) -> None:
         self.options.check(batch=self.batch)
+        if self.options.session is not None and not self.batch:
+            connected.need_classic(self.options.session, "a stream", connected.BATCH)
         faithful.check(self.topology, streaming=not self.batch)
         meaning.pairs(self.settings)
         nothing = list(meaning.without_effect(self.settings))
@@ -95,6 +97,8 @@ class SparkEngine:
         if not self.batch and (missing or writes):
             incoming.refuse_embedded(self._bootstrap)
         self._kafka = bool(missing or writes) and embedded.path_of(self._bootstrap) is None
+        if self._kafka and self.options.session is not None:
+            connected.need_classic(self.options.session, "a topic of a broker", connected.FRAMES)
         if writes:
             meaning.refuse_exactly_once(self.settings)
 
@@ -261,7 +265,7 @@ class SparkEngine:
             if self.query is not None:
                 self.query.stop()
             elif self.session is not None and self.batch:
-                self.session.sparkContext.cancelJobGroup(self._jobs)
+                connected.cancel_jobs(self.session, self._jobs)
 
     def _become(self, state: str) -> None:
         with self._lock:
@@ -297,7 +301,7 @@ class SparkEngine:
         from stoatflow.spark.twin.running import run_batch
 
         name = str(self.settings.get("application.id", "twin"))
-        spark.sparkContext.setJobGroup(self._jobs, name, interruptOnCancel=True)
+        connected.name_jobs(spark, self._jobs, name)
         frames, partitions = self._opened.enter_context(self._inputs(spark))
         self._become("RUNNING")
         result = run_batch(

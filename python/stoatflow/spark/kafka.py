@@ -23,6 +23,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from stoatflow.spark import connected
 from stoatflow.spark.errors import OpenTransactionError, TopicError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class KafkaTopics:
 
         ``client`` holds Kafka client properties, such as ``security.protocol``.
         """
+        connected.need_classic(spark, "a topic of a broker", connected.FRAMES)
         self._spark = spark
         self._bootstrap = bootstrap
         self._client = dict(client or {})

@@ -19,6 +19,7 @@ from stoatflow.errors import ConfigError, StoatFlowError
 from stoatflow.plan import nodes
 from stoatflow.serdes import Serde
 from stoatflow.serdes.planned import planned
+from stoatflow.spark import connected
 from stoatflow.spark.audit import judge, reading
 from stoatflow.spark.audit.counters import Counters
 from stoatflow.spark.audit.counters import compare as compare_drops
@@ -72,6 +73,7 @@ def reconcile(
     `timestamps=False` compares keys and values only. `counters` are those of an engine that has read all of the input
     since it was started: `app.metrics()`, the address of its `/metrics`, or a file of that.
     """
+    connected.need_classic(spark, "a reconciliation", "give a session that was made with master()")
     began = time.monotonic()
     shape = Shape(topology.nodes)
     checked = list(topics) if topics is not None else _written(topology)

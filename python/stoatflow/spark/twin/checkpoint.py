@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from stoatflow.spark import connected
 from stoatflow.spark.errors import TwinError
 from stoatflow.spark.twin.cutting import Part
 from stoatflow.topology import Topology
@@ -112,5 +113,6 @@ def _jvm(spark: SparkSession) -> Any:
 
 def _file(spark: SparkSession, folder: str, name: str) -> tuple[Any, Any]:
     """Give the file system of a folder, through Spark's own client, and the path of a file in it."""
+    connected.need_classic(spark, "the checkpoint of a stream", connected.BATCH)
     path = _jvm(spark).org.apache.hadoop.fs.Path(f"{folder.rstrip('/')}/{name}")
     return path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), path

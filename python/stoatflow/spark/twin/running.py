@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.settings import Settings
+from stoatflow.spark import connected
 from stoatflow.spark.errors import TwinError
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import faithful, task, workers
@@ -150,8 +151,9 @@ def run_batch(
     workers.check_pickles(topology.nodes)
     workers.check_workers(spark)
     counts = _counts(inputs, parts, partitions or {})
-    run = _Run(topology, parts, pairs, _placed(inputs), counts, tasks or 2 * spark.sparkContext.defaultParallelism)
+    run = _Run(topology, parts, pairs, _placed(inputs), counts, tasks or 2 * connected.parallelism(spark))
     run.count_drops = count_drops
+    run.keeps_order = connected.keeps_order(spark)
     made: list[DataFrame] = []
     for part in parts:
         if say is not None:
@@ -294,6 +296,7 @@ class _Run:
         self.counts = counts
         self.tasks = tasks
         self.count_drops = False
+        self.keeps_order = True
 
     def part(self, part: Part, made: Sequence[DataFrame]) -> DataFrame:
         """Run one part, and keep what came out."""
@@ -313,17 +316,17 @@ class _Run:
             batched=part.batched,
             partitions=wide if part.how == PARTITIONS else None,
             drops=self.count_drops,
+            sorts=not self.keeps_order,
         )
         rows = self._shared_out(part, made, tasks, wide)
         sorted_rows = rows.repartition(tasks, "task").sortWithinPartitions("task", "place")
-        out = sorted_rows.select(*task.INPUT).mapInArrow(task.runner(work), task.SPARK_SCHEMA).persist()
+        out = sorted_rows.select(*task.INPUT).mapInArrow(task.runner(work), task.SPARK_SCHEMA)
         try:
             if part.how == PARTITIONS and part.keyed and wide > 1:
                 self._check_keys(part)
-            out.count()
+            return connected.computed(out)
         except PySparkException as error:
             raise workers.meant(error) from error
-        return out
 
     def _shared_out(self, part: Part, made: Sequence[DataFrame], tasks: int, wide: int) -> DataFrame:
         from pyspark.sql import functions as f
@@ -338,7 +341,7 @@ class _Run:
         if part.hops_in:
             for rows in hops:
                 # Records without a key stay with the partition that they come from, which their place says.
-                origin = f.conv(f.hex(f.substring("place", 11, 4)), 16, 10).cast("int")
+                origin = f.conv(f.substring(f.hex("place"), 21, 8), 16, 10).cast("int")
                 by = f.coalesce(f.col("hash") % wide, origin % wide)
                 frames.append(self._rows(rows, self._task(part, tasks, by, origin), False))
         everyone = (

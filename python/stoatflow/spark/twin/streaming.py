@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from stoatflow.spark import connected
 from stoatflow.spark.errors import SparkUnavailableError
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
@@ -117,6 +118,7 @@ def run_stream(
         TwinError: where a function can't be pickled, or the checkpoint belongs to another topology.
 
     """
+    connected.need_classic(spark, "a stream", connected.BATCH)
     require_arrow()
     _require_protobuf()
     faithful.check(topology, streaming=True)

@@ -66,13 +66,16 @@ class Work:
     """Of what keeps to Kafka's partitions; else nothing is compared."""
     drops: bool = False
     """Are dropped records to be told?"""
+    sorts: bool = False
+    """Does the worker sort, in its memory? Else the server has."""
 
 
 def runner(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Give the function that a worker runs."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches_of(outputs(work, _records(batches)))
+        given = _sorted(batches) if work.sorts else batches
+        yield from batches_of(outputs(work, _in_order(_records(given))))
 
     return run
 
@@ -80,6 +83,24 @@ def runner(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.Recor
 def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
     for batch in batches:
         yield from zip(*(batch.column(name).to_pylist() for name in INPUT), strict=True)
+
+
+def _sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    if found := list(batches):
+        yield from pa.Table.from_batches(found).sort_by([("task", "ascending"), ("place", "ascending")]).to_batches()
+
+
+def _in_order(records: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Let no record pass that comes too late: what is computed of it would be wrong."""
+    before = (-1, b"")
+    for record in records:
+        at = (record[0], record[6])
+        if at < before:
+            raise AssertionError(f"{at} comes after {before}: this server loses the order of sorted rows")
+        before = at
+        yield record
 
 
 def batches_of(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:

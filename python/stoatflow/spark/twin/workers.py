@@ -11,6 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from stoatflow._version import __version__
+from stoatflow.spark import connected
 from stoatflow.spark.errors import SparkUnavailableError, TwinError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _CHECKED: set[str] = set()
 
 def check_workers(spark: SparkSession, package: str = "stoatflow") -> None:
     """Raise `SparkUnavailableError` if a worker lacks the package, or has another version or another Python."""
-    application = spark.sparkContext.applicationId
+    application = connected.application(spark)
     if package == "stoatflow" and application in _CHECKED:
         return
     here = (f"{sys.version_info.major}.{sys.version_info.minor}", __version__)
@@ -113,7 +114,8 @@ def meant(error: BaseException, what: str = "the batch") -> TwinError | SparkUna
         module = found[2] if found else "a module"
         return TwinError(
             f"a worker can't import {module}, which functions of the topology need. Give it to the workers: "
-            f"spark.sparkContext.addPyFile(...), or conf={{'spark.submit.pyFiles': '{module.partition('.')[0]}.py'}}"
+            f"spark.sparkContext.addPyFile(...), or conf={{'spark.submit.pyFiles': '{module.partition('.')[0]}.py'}}; "
+            "on Spark Connect spark.addArtifacts(..., pyfile=True)"
         )
     raised = [line for line in text.splitlines() if _LAST.match(line.strip())]
     last = _LAST.match(raised[-1].strip()) if raised else None
