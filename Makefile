@@ -46,7 +46,7 @@ demo: ## count words, be killed in the middle, recover, prove the result (BOOTST
 	@$(VENV)/bin/stoatflow demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(ARGS)
 
 test: ## everything: lints, Rust, Python, conformance, a real Kafka broker, Spark
-	@scripts/setup.sh java maven prometheus build dev spark
+	@scripts/setup.sh java maven prometheus build dev spark sail
 	@scripts/rocksdb.sh
 	@scripts/test.sh
 
@@ -73,8 +73,8 @@ test-integration: ## against a real Kafka broker, and a real Prometheus (needs J
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel kafka integration
 
-test-spark: ## loading and reconciling with PySpark (needs Java)
-	@scripts/setup.sh java build dev spark
+test-spark: ## loading and reconciling with PySpark (needs Java), and the twin on Sail
+	@scripts/setup.sh java build dev spark sail
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel spark
 
