@@ -14,13 +14,14 @@ use stoatflow_operators::{Raised, Runtime};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Does another thread get through while this one waits for it?
-fn gets_through(work: impl FnOnce() + Send + 'static) -> bool {
+fn gets_through<T>(ask: impl FnOnce() -> T + Send + 'static) -> bool {
     let (done, ended) = channel();
-    thread::spawn(move || {
-        work();
+    let asks = move || {
+        ask();
         done.send(()).ok();
-    });
-    ended.recv_timeout(PATIENCE).is_ok()
+    };
+    let asked = thread::Builder::new().name("test-asks".into()).spawn(asks);
+    asked.is_ok() && ended.recv_timeout(PATIENCE).is_ok()
 }
 
 /// A cause whose text another thread is waited for.
@@ -30,7 +31,7 @@ struct AsksForTheState(Arc<Status>);
 impl fmt::Display for AsksForTheState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let status = Arc::clone(&self.0);
-        assert!(gets_through(move || drop(status.state())), "it is locked");
+        assert!(gets_through(move || status.state()), "it is locked");
         f.write_str("asked")
     }
 }
@@ -55,7 +56,7 @@ impl Runtime for AsksForTheErrors {
 
     fn exception(&self, _error: &Error) -> Option<Raised> {
         let log = Arc::clone(self.0.get().unwrap());
-        assert!(gets_through(move || drop(log.entries())), "it is locked");
+        assert!(gets_through(move || log.entries()), "it is locked");
         None
     }
 }
