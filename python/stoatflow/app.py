@@ -17,12 +17,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, cast
 
 from stoatflow._runtime import engines, leaving
-from stoatflow._runtime.app_end import AppEnd
+from stoatflow._runtime.app_end import STEP_S, AppEnd
 from stoatflow._runtime.app_hooks import AppHooks
 from stoatflow._runtime.app_reads import AppReads
 from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
-from stoatflow.errors import StoatFlowError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.hooks import ExceptionResponse, Hooks, Phase, UncaughtExceptionHandler, answered
 from stoatflow.restoring import RestoreBar, RestoreListener
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from stoatflow.spark.engine import SparkEngine
     from stoatflow.spark.options import SparkOptions
 
-_STEP_S = 0.1
 _ABORT_S = 3.0
 _log = logging.getLogger("stoatflow")
 
@@ -164,7 +162,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
             self.start()
             try:
                 self._show_restore()
-                while not self._wait(_STEP_S):
+                while not self._wait(STEP_S):
                     pass
             except BaseException:
                 # An error of ours or an exception of another signal handler: leave nothing running.
@@ -371,7 +369,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
 
         self.start()
         try:
-            while not await asyncio.to_thread(self._wait, _STEP_S):
+            while not await asyncio.to_thread(self._wait, STEP_S):
                 pass
         except asyncio.CancelledError:
             await asyncio.shield(asyncio.to_thread(self.close))
@@ -464,29 +462,9 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         if not sys.stderr.isatty():
             return
         bar = RestoreBar(sys.stderr)
-        while self.state in {State.STARTING, State.CREATED, State.RESTORING} and not self._wait(_STEP_S):
+        while self.state in {State.STARTING, State.CREATED, State.RESTORING} and not self._wait(STEP_S):
             bar.draw(self._engine.restore_progress())
         bar.clear()
-
-    def _wait(self, seconds: float) -> bool:
-        """Wait once; the engine's error is kept, not raised."""
-        try:
-            ended = self._engine.wait(seconds)
-        except (StoatFlowError, RuntimeError) as error:  # those of Spark are the latter
-            # The engine gives it at every call; the first one is kept so that `error` stays one object.
-            self._error = self._error or error
-            ended = True
-        if ended:
-            self._hints.wait()
-        return ended
-
-    def _wait_in_steps(self, seconds: float | None) -> bool:
-        left = seconds
-        while left is None or left > _STEP_S:
-            if self._wait(_STEP_S):
-                return True
-            left = None if left is None else left - _STEP_S
-        return self._wait(left)
 
     def _raise(self) -> None:
         if self._error is not None:

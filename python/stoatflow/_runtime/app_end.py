@@ -1,6 +1,6 @@
-"""How an application ends although a function of it doesn't come back: what `leaving` asks of each one.
+"""The end of an application: waiting for it, and leaving although a function doesn't come back, as `leaving` asks.
 
-Takes the engine of the run. Waits in steps, and never for a function.
+Takes the engine of the run, keeps its error. Waits in short steps, and never for a function.
 """
 
 from __future__ import annotations
@@ -8,12 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stoatflow._runtime import bridge
+from stoatflow.errors import StoatFlowError
 
 if TYPE_CHECKING:
     from stoatflow._runtime.event_loop import EventLoop
+    from stoatflow.doctor.hint import Hints
     from stoatflow.spark.engine import SparkEngine
 
-__all__ = ["AppEnd"]
+__all__ = ["STEP_S", "AppEnd"]
+
+STEP_S = 0.1
+"""After so long signals, other threads and event loops are heard."""
 
 
 class AppEnd:
@@ -23,9 +28,8 @@ class AppEnd:
     _engine: bridge.Engine
     _on_spark: SparkEngine | None
     _event_loop: EventLoop | None
-
-    def _wait_in_steps(self, seconds: float | None) -> bool:
-        raise NotImplementedError
+    _hints: Hints
+    _error: BaseException | None
 
     def is_alive(self) -> bool:
         """Has it begun, and a thread of it not ended?
@@ -94,3 +98,23 @@ class AppEnd:
     def last_resort(self) -> bridge.LastResort | None:
         """Give what ends the process where Python can't; on Spark, no function runs in it."""
         return bridge.LastResort(self._engine) if self._on_spark is None else None
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait once; the engine's error is kept, not raised."""
+        try:
+            ended = self._engine.wait(seconds)
+        except (StoatFlowError, RuntimeError) as error:  # those of Spark are the latter
+            # The engine gives it at every call; the first one is kept so that `error` stays one object.
+            self._error = self._error or error
+            ended = True
+        if ended:
+            self._hints.wait()
+        return ended
+
+    def _wait_in_steps(self, seconds: float | None) -> bool:
+        left = seconds
+        while left is None or left > STEP_S:
+            if self._wait(STEP_S):
+                return True
+            left = None if left is None else left - STEP_S
+        return self._wait(left)
