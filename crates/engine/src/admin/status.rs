@@ -383,7 +383,7 @@ impl Status {
 
     /// Records the first error.
     pub fn failed(&self, error: &Error) {
-        // Its text is made by whoever made its cause, so not under the lock.
+        // Formatting may run foreign code, so it is done before locking.
         let status = ErrorStatus {
             kind: error.kind().name(),
             message: error.to_string(),

@@ -123,7 +123,7 @@ impl StateChanges {
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<BatchParts<'py>>> {
         let batch = py.detach(|| self.follower.next(BATCH)).map_err(to_py_err)?;
         let shown = batch.map(|batch| parts(py, &batch)).transpose();
-        // What can't be shown is passed over by nobody unnoticed.
+        // A batch that can't be converted ends the follower: its reader must not miss changes silently.
         shown.inspect_err(|_| py.detach(|| self.follower.close()))
     }
 

@@ -29,7 +29,7 @@ struct Asked {
 /// The memory that all stores share.
 pub(super) struct Budget {
     cache: Cache,
-    /// By store; what nobody asked for is kept as by default.
+    /// Options by store name; a store that is missing here has the default ones.
     stores: BTreeMap<String, Asked>,
     buffers: WriteBufferManager,
     buffer_bytes: usize,
