@@ -210,8 +210,13 @@ class KafkaCluster:
         """Returns when all nodes keep up with a topic that has a replica on each: then any of them may go."""
 
         def done() -> bool:
-            info = wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic]
-            return all(len(nodes) == len(self._nodes) for nodes in info.in_sync.values())
+            # All are asked: one that was paused still takes itself for the leader, with all in sync.
+            told = [
+                wire.metadata(HOST, node.ports[INTERNAL], [topic], login=_LOGIN).topics[topic]
+                for node in self._answering()
+            ]
+            in_sync = all(len(nodes) == len(self._nodes) for info in told for nodes in info.in_sync.values())
+            return in_sync and all(info.leaders == told[0].leaders for info in told)
 
         self._wait(f"not every node is in sync with topic {topic!r}", done)
 
