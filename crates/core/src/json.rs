@@ -28,21 +28,21 @@ const DEEPEST: usize = 1_000;
 ///
 /// # Errors
 /// `Serde` with the place where it is not well-formed.
-pub fn read(bytes: &Bytes) -> Result<Bytes> {
+pub fn read(bytes: Bytes) -> Result<Bytes> {
     let mut names = Names::new();
-    if !is_utf8(bytes) || !scan::is_well_formed(bytes, &mut names) {
+    if !is_utf8(&bytes) || !scan::is_well_formed(&bytes, &mut names) {
         // Says where it is not.
-        return check_bytes(bytes).map(|()| bytes.clone());
+        return check_bytes(&bytes).map(|()| bytes);
     }
     if !names.perhaps_twice {
-        return Ok(bytes.clone());
+        return Ok(bytes);
     }
     unique(bytes)
 }
 
 #[cold]
-fn unique(bytes: &Bytes) -> Result<Bytes> {
-    let text = text(bytes)?;
+fn unique(bytes: Bytes) -> Result<Bytes> {
+    let text = text(&bytes)?;
     if depth(text) > DEEPEST {
         return Err(malformed(
             text,
@@ -52,7 +52,7 @@ fn unique(bytes: &Bytes) -> Result<Bytes> {
     let mut out = String::with_capacity(text.len());
     write_unique(text, &mut out).map_err(|e| malformed(text, &e))?;
     Ok(if out.len() == text.len() {
-        bytes.clone()
+        bytes
     } else {
         out.into()
     })
@@ -177,17 +177,28 @@ fn put(places: &mut [u64], print: u64) -> bool {
 fn fingerprint(object: u64, name: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, part: u64| (hash ^ part).wrapping_mul(ODD).rotate_left(29);
-    let mut hash = mix(object, name.len() as u64);
-    let mut parts = name.chunks_exact(8);
-    for part in &mut parts {
-        hash = mix(
-            hash,
-            u64::from_le_bytes(part.try_into().unwrap_or_default()),
-        );
+    let mut hash = mix(object << 32, name.len() as u64);
+    for part in name.chunks_exact(8) {
+        hash = mix(hash, as_number(part));
     }
-    let mut last = [0; 8];
-    last[..parts.remainder().len()].copy_from_slice(parts.remainder());
-    mix(mix(hash, u64::from_le_bytes(last)), ODD) | 1
+    // The last eight bytes, some of them again; of a shorter name all. Nothing is copied.
+    let last = &name[name.len().saturating_sub(8)..];
+    mix(mix(hash, as_number(last)), ODD) | 1
+}
+
+/// Up to eight bytes as a number; those of one length differ where their numbers do.
+fn as_number(bytes: &[u8]) -> u64 {
+    let (first4, last4) = (bytes.first_chunk(), bytes.last_chunk());
+    if let Some(eight) = bytes.first_chunk() {
+        u64::from_le_bytes(*eight)
+    } else if let (Some(first), Some(last)) = (first4, last4) {
+        // Of four to seven bytes the middle ones are in both.
+        u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+    } else if let [first, .., last] = bytes {
+        u64::from(*first) << 16 | u64::from(bytes[bytes.len() / 2]) << 8 | u64::from(*last)
+    } else {
+        bytes.first().map_or(0, |only| u64::from(*only))
+    }
 }
 
 /// Members in order, each with its last value in the place of its first.

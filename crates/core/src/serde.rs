@@ -119,8 +119,9 @@ impl Serde {
             )))),
             Self::Int64 => Ok(Datum::Int(i64::from_be_bytes(self.fixed(&bytes)?))),
             Self::Double => Ok(Datum::Float(f64::from_be_bytes(self.fixed(&bytes)?))),
+            Self::Json if from_outside => json::read(bytes).map(Datum::Json),
             Self::Json => Ok(Datum::Json(bytes)),
-            Self::Custom(c) if from_outside => c.read(&bytes),
+            Self::Custom(c) if from_outside => checked(c.read(&bytes)?),
             Self::Custom(c) => c.decode(&bytes),
             Self::TimeWindowed { inner, size_ms } => {
                 let (key, [start]) = self.split(bytes)?;
@@ -149,7 +150,7 @@ impl Serde {
     /// # Errors
     /// `Serde` if the bytes are not of this form.
     pub fn read(&self, bytes: Option<Bytes>) -> Result<Datum> {
-        checked(self.datum(bytes, true)?)
+        self.datum(bytes, true)
     }
 
     /// The bytes that decide the lane (and, in a sink, the partition): a windowed key goes with the key
@@ -236,7 +237,7 @@ impl Serde {
 /// Text that is still to be parsed: from here on it is well-formed, and no member occurs twice.
 fn checked(datum: Datum) -> Result<Datum> {
     match datum {
-        Datum::Json(text) => json::read(&text).map(Datum::Json),
+        Datum::Json(text) => json::read(text).map(Datum::Json),
         Datum::Windowed(windowed) => {
             let key = checked(windowed.key.clone())?;
             Ok(Datum::windowed(key, windowed.start, windowed.end))

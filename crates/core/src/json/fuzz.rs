@@ -15,7 +15,7 @@ fn damaged_text() {
                 assert!(place.end <= input.len());
             }
         }
-        let found = read(&Bytes::copy_from_slice(input));
+        let found = read(Bytes::copy_from_slice(input));
         let parsed = serde_json::from_slice::<&serde_json::value::RawValue>(input);
         if let Ok(found) = found {
             assert!(

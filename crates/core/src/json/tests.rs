@@ -2,7 +2,7 @@ use super::*;
 
 fn given(text: &str) -> String {
     let bytes = Bytes::from(text.to_owned());
-    String::from_utf8(read(&bytes).unwrap().to_vec()).unwrap()
+    String::from_utf8(read(bytes).unwrap().to_vec()).unwrap()
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn what_has_no_member_twice_stays_as_it_came() {
         &many,
     ] {
         let bytes = Bytes::from(text.to_owned());
-        let read = read(&bytes).unwrap();
+        let read = read(bytes.clone()).unwrap();
         assert_eq!(
             (read.as_ptr(), read.len()),
             (bytes.as_ptr(), bytes.len()),
@@ -43,6 +43,25 @@ fn of_a_member_that_occurs_twice_the_last_counts() {
     let mut many: String = (0..500).map(|n| format!(r#""k{n}":{n},"#)).collect();
     many = format!("{{{many}\"k499\":0}}");
     assert!(given(&many).ends_with(r#""k498":498,"k499":0}"#));
+}
+
+#[test]
+fn names_that_differ_in_one_byte_have_other_fingerprints() {
+    for length in 1..=40 {
+        let name = vec![b'x'; length];
+        let mut prints: Vec<u64> = (0..length)
+            .map(|at| {
+                let mut other = name.clone();
+                other[at] = b'y';
+                fingerprint(1, &other)
+            })
+            .collect();
+        prints.extend([fingerprint(1, &name), fingerprint(2, &name)]);
+        prints.push(fingerprint(1, &name[1..]));
+        prints.sort_unstable();
+        prints.dedup();
+        assert_eq!(prints.len(), length + 3, "{length}");
+    }
 }
 
 #[test]
@@ -94,11 +113,11 @@ fn it_agrees_with_a_parser_whatever_is_given() {
 fn what_is_too_deep_to_be_looked_at_is_still_checked() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(given(&deep), deep);
-    assert!(read(&Bytes::from(deep[1..].to_owned())).is_err());
+    assert!(read(Bytes::from(deep[1..].to_owned())).is_err());
     for wrong in ["", "{", r#"{"a":1,}"#, "NaN", "{} {}", "01"] {
-        assert!(read(&Bytes::from(wrong)).is_err(), "{wrong}");
+        assert!(read(Bytes::from(wrong)).is_err(), "{wrong}");
     }
-    assert!(read(&Bytes::from_static(b"\"\xff\"")).is_err());
+    assert!(read(Bytes::from_static(b"\"\xff\"")).is_err());
 }
 
 /// What the scan says of a text is what serde_json says.
@@ -151,6 +170,6 @@ fn members_that_occur_twice_too_deep_are_refused() {
     let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(2_000), "]".repeat(2_000));
     let fine = deep(r#"{"a":1,"b":2}"#);
     assert_eq!(given(&fine), fine);
-    let error = read(&Bytes::from(deep(r#"{"a":1,"a":2}"#))).unwrap_err();
+    let error = read(Bytes::from(deep(r#"{"a":1,"a":2}"#))).unwrap_err();
     assert!(error.to_string().contains("too deep"), "{error}");
 }

@@ -30,7 +30,7 @@ fn damaged_text() {
     let format = format(USER);
     let deep = "[".repeat(50_000).into_bytes();
     FuzzTarget::new("json for avro", vec![TEXT.as_bytes().to_vec(), deep]).run(|input| {
-        if let Ok(text) = stoatflow_core::json::read(&Bytes::copy_from_slice(input)) {
+        if let Ok(text) = stoatflow_core::json::read(Bytes::copy_from_slice(input)) {
             drop(format.encode(&Datum::Json(text)));
         }
     });
