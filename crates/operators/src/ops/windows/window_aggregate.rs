@@ -27,6 +27,13 @@ struct Task {
     end: i64,
 }
 
+impl Task {
+    /// Of its record, in the window.
+    fn key(&self, record: &Record) -> Datum {
+        Datum::windowed(record.key.clone(), self.start, self.end)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct WindowAggregate {
@@ -171,10 +178,11 @@ impl WindowAggregate {
             tasks,
             ..
         } = self;
+        let cached = kept.writer.is_cached();
         // A record that fails in one of its windows goes into no later one, as in Kafka Streams.
         let mut lost = None;
         folder.scope(&mut || {
-            tasks.drain(..).try_for_each(|task| {
+            tasks.iter().enumerate().try_for_each(|(at, task)| {
                 if lost == Some(task.record) {
                     return Ok(());
                 }
@@ -187,12 +195,27 @@ impl WindowAggregate {
                 if closing.is_enabled() {
                     return Ok(());
                 }
-                let key = Datum::windowed(record.key.clone(), task.start, task.end);
-                let outcome = folded.under(key);
+                if cached {
+                    slot.gather(at, folded);
+                    return Ok(());
+                }
+                let outcome = folded.under(task.key(record));
                 slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
                 Ok(())
             })
-        })
+        })?;
+        if cached {
+            // In the order of the last updates, as the cache gives them.
+            for (at, task) in tasks.iter().enumerate() {
+                let slot = slots.get(task.slot);
+                if let Some((_, folded)) = slot.gathered.take_if(|(last, _)| *last == at) {
+                    let record = &records[task.record];
+                    kept.forward(&slot.key, record, folded.under(task.key(record)), out)?;
+                }
+            }
+        }
+        tasks.clear();
+        Ok(())
     }
 
     fn take(

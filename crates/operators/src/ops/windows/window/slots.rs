@@ -20,6 +20,9 @@ pub(crate) struct Slot {
     pub current: Option<Stored>,
     /// Where in the batch's output its last update is.
     pub passed_on: Option<usize>,
+    /// What the batch did to it so far, and which record in a window did it last: for an update cache,
+    /// which would hold only the last update anyway.
+    pub gathered: Option<(usize, Folded)>,
     /// Is it other than in the store? A record that was left out has changed nothing.
     pub changed: bool,
 }
@@ -105,6 +108,23 @@ impl Slot {
             timestamp,
         }))
     }
+
+    /// One update of all that the batch does to the window, as the cache would make it: from what was
+    /// before the first to what is after the last.
+    pub fn gather(&mut self, last: usize, folded: Folded) {
+        self.gathered = Some(match self.gathered.take() {
+            None => (last, folded),
+            Some((_, first)) => {
+                let Folded { new, timestamp, .. } = folded;
+                let both = Folded {
+                    new,
+                    timestamp,
+                    ..first
+                };
+                (last, both)
+            }
+        });
+    }
 }
 
 /// See the module.
@@ -129,6 +149,7 @@ impl Slots {
             key,
             current,
             passed_on: None,
+            gathered: None,
             changed: false,
         });
         Ok(slots.len() - 1)
@@ -141,6 +162,7 @@ impl Slots {
             key: Bytes::new(),
             current: None,
             passed_on: None,
+            gathered: None,
             changed: false,
         });
         self.slots.len() - 1
