@@ -218,6 +218,10 @@ def test_topics_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[s
     assert source["message"].startswith("source topic(s) 'wrods' do not exist at embedded:")
     assert (sink["op"], sink["node"]) == ("sink", "tallies")
     assert (letters["op"], letters["node"]) == ("dead letters", "letters")
+    assert main(["doctor", "app.py", "--config", "app.json", "--live"]) == 0
+    seen = capsys.readouterr().out.partition("Looked at and fine: ")[2]
+    assert "broker" in seen.splitlines()[0]
+    assert "positions and open transactions, as sources are not there" in seen.splitlines()[1]
     configure(processing_exception_handler="dlq:copies")
     Path("app.py").write_text(APP)
     assert found(capsys) == []

@@ -125,6 +125,7 @@ def _broker(report: Report, topology: Topology, settings: Settings) -> None:
             report.findings.append(Finding.of_surroundings("broker", error.message, error.next_step))
             report.not_looked_at.append("topics and positions, as the broker can't be asked")
             return
+        report.fine.append("broker")
         report.findings.append(of_error(error, "source"))
         report.not_looked_at.append("positions and open transactions, as sources are not there or can't be asked about")
     else:
