@@ -319,3 +319,27 @@ def test_an_empty_topic(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("0 dead letters in 'bad'")
     assert shop.dlq("replay", "bad", "--yes") == 0
     assert capsys.readouterr().out.endswith("\nthere is nothing to replay\n")
+
+
+@pytest.mark.parametrize(
+    ("handler", "written"),
+    [
+        ("log_and_continue", ["letters"]),
+        ("org.apache.kafka.streams.errors.LogAndContinueExceptionHandler", ["letters"]),
+        ("dlq:others", ["others"]),
+        ("log_and_fail", []),
+    ],
+)
+def test_acls_name_the_topic_that_the_settings_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], handler: str, written: list[str]
+) -> None:
+    app, config = tmp_path / "app_with_letters.py", tmp_path / "app.json"
+    app.write_text(
+        "import stoatflow as sf\nbuilder = sf.StreamsBuilder()\n"
+        "builder.stream('in', key=str, value=str).foreach(print)\ntopology = builder.build()\n"
+    )
+    given = {"application.id": "app", "errors.dead.letter.queue.topic.name": "letters"}
+    config.write_text(json.dumps(given | {"processing.exception.handler": handler}))
+    assert main(["acls", str(app), "--config", str(config), "--json"]) == 0
+    acls = json.loads(capsys.readouterr().out)
+    assert [acl["name"] for acl in acls if acl["why"] == "takes dead letters"] == written

@@ -12,6 +12,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoatflow.dlq.named import dead_letter_topics
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
     from stoatflow.topology import Topology
 
-_HANDLERS = ("deserialization", "processing", "production")
 # Signs that end the text with which every match of a pattern begins.
 _SIGNS = re.compile(r"[.^$*+?{}\[\]\\|()]")
 _OPTIONS = {"TOPIC": "--topic", "GROUP": "--group", "TRANSACTIONAL_ID": "--transactional-id"}
@@ -84,7 +85,7 @@ def needed(topology: Topology, settings: Settings, *, with_reset: bool = False) 
         yield Acl("TOPIC", name, kind, ("READ",), f"topics that match {pattern} are read")
     for topic in sorted({sink["topic"] for sink in plan["sinks"] if sink["topic"]}):
         yield Acl("TOPIC", topic, "LITERAL", ("WRITE",), "is written")
-    for topic in sorted({*_dead_letters(plan), *_dead_letters_of(settings)}):
+    for topic in dead_letter_topics(topology, settings):
         yield Acl("TOPIC", topic, "LITERAL", ("WRITE",), "takes dead letters")
     own = ("CREATE", "READ", "WRITE", *(("DELETE",) if with_reset else ()))
     yield Acl("TOPIC", f"{application}-", "PREFIXED", own, "changelogs and committed positions")
@@ -141,22 +142,3 @@ def _beginning(pattern: str) -> str:
     # Of `ab*` and `ab|c` not even the b is certain.
     certain = sign.start() - (sign[0] in "*?{")
     return "" if "|" in text else text[:certain]
-
-
-def _dead_letters(part: object) -> Iterator[str]:
-    """Find topics of handlers, wherever they stand in a plan."""
-    if isinstance(part, dict):
-        if isinstance(part.get("dlq"), str):
-            yield part["dlq"]
-        for each in part.values():
-            yield from _dead_letters(each)
-    elif isinstance(part, list):
-        for each in part:
-            yield from _dead_letters(each)
-
-
-def _dead_letters_of(settings: Settings) -> Iterator[str]:
-    for kind in _HANDLERS:
-        word = str(settings.get(f"{kind}.exception.handler", ""))
-        if word.startswith("dlq:"):
-            yield word.removeprefix("dlq:").strip()

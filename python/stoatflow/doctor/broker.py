@@ -43,14 +43,12 @@ def _which(row: dict[str, Any]) -> tuple[object, ...]:
 
 def _finding(row: dict[str, Any]) -> Finding:
     silent = max(0, round(time.time() - row["last_ms"] / 1000))
-    return Finding(
-        kind="open transaction",
-        line="",
-        node=row["topic"],
-        op="source",
-        function="",
-        message=f"partition {row['partition']} is held back: producer {row['producer_id']} (epoch "
+    return Finding.of_surroundings(
+        "open transaction",
+        f"partition {row['partition']} is held back: producer {row['producer_id']} (epoch "
         f"{row['producer_epoch']}) has had a transaction open since offset {row['start_offset']}, and wrote last "
         f"{silent} s ago; {row['records']} offsets from there on are not read",
-        next_step=f"have its application commit, or end it: {row['command']}",
+        f"have its application commit, or end it: {row['command']}",
+        op="source",
+        node=row["topic"],
     )

@@ -9,8 +9,35 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "expression", "blocking call", "own state", "changed view", "late binding", "store names", "open transaction"
+    "expression",
+    "blocking call",
+    "own state",
+    "changed view",
+    "late binding",
+    "store names",
+    "open transaction",
+    "settings",
+    "open files",
+    "state directory",
+    "disk",
+    "instance",
+    "clock",
+    "broker",
+    "topic",
+    "permission",
+    "table source",
+    "position",
+    "orphans",
 ]
+
+_ON_THE_BROKER: tuple[Kind, ...] = (
+    "open transaction", "broker", "topic", "permission", "table source", "position", "orphans",
+)  # fmt: skip
+_WHERE: dict[Kind, str] = {
+    **dict.fromkeys(_ON_THE_BROKER, "the broker"),
+    "settings": "the settings",
+    **dict.fromkeys(("open files", "state directory", "disk", "instance", "clock"), "this machine"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +57,11 @@ class Finding:
     expression: str = ""
     differences: tuple[str, ...] = ()
 
+    @classmethod
+    def of_surroundings(cls, kind: Kind, message: str, next_step: str, *, op: str = "", node: str = "") -> Finding:
+        """Give one that is about no line of the topology; `op` and `node` may name a topic and what it is."""
+        return cls(kind=kind, line="", node=node, op=op, function="", message=message, next_step=next_step)
+
     def to_json(self) -> dict[str, object]:
         """Give it as plain data."""
         data = {name: getattr(self, name) for name in self.__slots__}
@@ -38,8 +70,9 @@ class Finding:
     def __str__(self) -> str:
         """Give it as the report shows it."""
         node = f" '{self.node}'" if self.node else ""
-        where = self.line or ("the broker" if self.kind == "open transaction" else "the topology")
-        lines = [f"{where}: {self.op}{node}: {self.message}"]
+        where = self.line or _WHERE.get(self.kind, "the topology")
+        what = f"{self.op}{node}".strip()
+        lines = [": ".join(part for part in (where, what, self.message) if part)]
         if self.function:
             lines.append(f"    {self.function}")
         lines += [f"    Next: {self.next_step}", *(f"      - {each}" for each in self.differences)]
