@@ -22,7 +22,7 @@ LISTENER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
-	test-console test-recovery test-long sim-long fuzz chaos audit soak versus bench-latency bench-restore bench-charts bench-timers \
+	test-console test-recovery test-long sim-long fuzz chaos audit soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
@@ -128,6 +128,12 @@ soak: ## steady work with kills: memory, file handles and threads stay bounded (
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python tests/integration/chaos/soak.py $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
+
+soak-commits: ## a commit every 7 ms with kills: the epochs of both producers run out several times (MINUTES=30)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python tests/integration/chaos/commits.py --minutes $(MINUTES) $(ARGS)
 
 versus: ## seven jobs on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
 	@scripts/setup.sh java maven build dev
