@@ -1,7 +1,7 @@
 use super::{Aborted, Records, UnreadableBatch};
 use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::{
-    ATTRIBUTES, BatchWriter, CRC, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
+    ATTRIBUTES, BatchWriter, CRC, HEAD, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
 };
 use crate::kafka::native::records::compression;
 use bytes::{Bytes, BytesMut};
@@ -202,6 +202,17 @@ fn formats_that_no_broker_sends_are_damage() {
     bytes[MAGIC] = 3;
     let read = read(bytes.freeze(), &[], 0);
     assert!(matches!(read, Err(UnreadableBatch::Corrupt(_))), "{read:?}");
+}
+
+/// Its head says whether a batch is passed over, so that is not believed before the checksum.
+#[test]
+fn a_damaged_head_passes_over_no_records() {
+    for (at, bit) in (ATTRIBUTES..HEAD).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut bytes = batch(0, 1, 0..30);
+        bytes[at] ^= 1 << bit;
+        let outcome = read(bytes.freeze(), &[], 7);
+        assert!(outcome.is_err(), "byte {at}, bit {bit}: {outcome:?}");
+    }
 }
 
 proptest! {
