@@ -20,8 +20,8 @@ pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
 step_lint_rust() { scripts/lint.sh rust; }
 
 # The whole engine without a Python interpreter (law 8): unit tests, contract suites, simulation seeds.
-# With assertions and overflow checks on.
-step_rust() { "${CARGO_TEST[@]}"; }
+# With assertions and overflow checks on. Tests of the client mostly wait, so there are more of them than cores.
+step_rust() { RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} "${CARGO_TEST[@]}"; }
 
 step_wheel() { scripts/wheel.sh; }
 
