@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from stoatflow.plan.named_values import named_values
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,19 +21,8 @@ _HANDLERS = ("deserialization", "processing", "production")
 
 def dead_letter_topics(topology: Topology, settings: Settings) -> list[str]:
     """Give the topics that handlers name, by name."""
-    return sorted({*_of_plan(json.loads(topology.plan.physical_json)), *_of_settings(settings)})
-
-
-def _of_plan(part: object) -> Iterator[str]:
-    """Find topics of handlers, wherever they stand in a plan."""
-    if isinstance(part, dict):
-        if isinstance(part.get("dlq"), str):
-            yield part["dlq"]
-        for each in part.values():
-            yield from _of_plan(each)
-    elif isinstance(part, list):
-        for each in part:
-            yield from _of_plan(each)
+    of_plan = named_values(json.loads(topology.plan.physical_json), "dlq")
+    return sorted({*(topic for topic in of_plan if isinstance(topic, str)), *_of_settings(settings)})
 
 
 def _of_settings(settings: Settings) -> Iterator[str]:

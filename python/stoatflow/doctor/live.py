@@ -1,6 +1,7 @@
 """What an application will meet when it is started: its settings, this machine, and its broker.
 
-Takes a topology and settings, gives a report. Owns what is looked at, and in which order; starts and changes nothing.
+Takes a topology and settings, gives a report. Decides which checks run, and in which order. Never starts the
+application, and never changes a topic or a file.
 """
 
 from __future__ import annotations

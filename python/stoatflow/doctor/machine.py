@@ -58,7 +58,7 @@ def open_files(topology: Topology, settings: Settings) -> Iterator[Finding | Non
 
 
 def keeps_state_on_disk(topology: Topology, settings: Settings) -> bool:
-    """Has it stores that are no memory?"""
+    """Does the topology have a store that RocksDB keeps?"""
     stores = json.loads(topology.plan.physical_json)["stores"]
     return settings.get("default.dsl.store") != "in_memory" and any(not store["in_memory"] for store in stores)
 
@@ -140,7 +140,7 @@ def instance(folder: Path) -> Iterator[Finding | None]:
 
 
 def _holder(lock: Path) -> int | None:
-    """Give the process that has a lock; 0 if that is not seen from here, None if nobody has it."""
+    """Give the pid of the process that holds the lock: None if none does, 0 if it runs in another pid namespace."""
     asked = dict.fromkeys(_FLOCK, 0) | {"type": fcntl.F_WRLCK, "whence": os.SEEK_SET}
     with lock.open("rb") as file:
         answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(_LAYOUT, *asked.values()))

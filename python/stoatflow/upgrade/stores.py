@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stoatflow.plan.named_values import named_values
 from stoatflow.upgrade.formats import SerdeFormat, layout, segment_ms, serde_format
 
 if TYPE_CHECKING:
@@ -156,20 +157,9 @@ class _Walk:
             source = self._plan["sources"][op["source"]]
             return f"source {source['topics'] or source['pattern']}"
         own = "" if _GENERATED.search(node["name"]) else f" {node['name']}"
-        called = [_PLACE.sub("", self._plan["functions"][number]) for number in _functions(op)]
+        functions = [number for number in named_values(op, "udf") if isinstance(number, int)]
+        called = [_PLACE.sub("", self._plan["functions"][number]) for number in functions]
         return f"{op['op']}{own} {json.dumps(_plain(op), sort_keys=True)} {called}"
-
-
-def _functions(part: Any) -> Iterator[int]:
-    """Find the functions that an operator calls."""
-    if isinstance(part, dict):
-        if isinstance(part.get("udf"), int):
-            yield part["udf"]
-        for each in part.values():
-            yield from _functions(each)
-    elif isinstance(part, list):
-        for each in part:
-            yield from _functions(each)
 
 
 def _plain(part: Any) -> Any:

@@ -20,8 +20,7 @@ pub(crate) struct Slot {
     pub current: Option<Stored>,
     /// Where in the batch's output its last update is.
     pub passed_on: Option<usize>,
-    /// What the batch did to it so far, and which record in a window did it last: for an update cache,
-    /// which would hold only the last update anyway.
+    /// With an update cache: the batch's updates so far as one, and the number of the task that made the last.
     pub gathered: Option<(usize, Folded)>,
     /// Is it other than in the store? A record that was left out has changed nothing.
     pub changed: bool,
