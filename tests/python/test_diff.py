@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -367,6 +367,25 @@ def test_equal_operators_are_told_apart_by_what_is_before_them() -> None:
     told = {each.name: each for each in compare(both, one_between).stores}
     assert [each.status.value for each in told.values()] == ["kept", "misread", "renamed"]
     assert "name: " + NAME(4) in list(told.values())[2].changes[0]
+
+
+def test_they_are_told_apart_by_the_functions_that_are_called_there() -> None:
+    def large(_: str, value: int) -> bool:
+        return value > 100
+
+    def small(_: str, value: int) -> bool:
+        return value < 10
+
+    def one_after_the_other(*functions: Callable[[str, int], bool]) -> Build:
+        def build(builder: sf.StreamsBuilder) -> None:
+            records = stream(builder)
+            for function in functions:
+                records.filter(function).group_by_key().count()
+
+        return build
+
+    told = compare(one_after_the_other(large, small), one_after_the_other(small, large)).stores
+    assert [each.status.value for each in told] == ["misread", "misread"]
 
 
 def test_operators_that_change_places_take_the_names_of_each_other(place: Place) -> None:

@@ -16,9 +16,11 @@ from stoatflow import EmbeddedBroker
 from stoatflow._runtime import bridge
 from stoatflow.cli import main
 from stoatflow.dlq.letter import Header
+from stoatflow.dlq.named import dead_letter_topics
 from stoatflow.dlq.replay import Replay
 from stoatflow.dlq.selection import Selection
 from stoatflow.dlq.topic import DeadLetterTopic
+from stoatflow.settings import Settings
 
 NOON = 1_769_860_800_000
 ORDERS = [
@@ -343,3 +345,11 @@ def test_acls_name_the_topic_that_the_settings_name(
     assert main(["acls", str(app), "--config", str(config), "--json"]) == 0
     acls = json.loads(capsys.readouterr().out)
     assert [acl["name"] for acl in acls if acl["why"] == "takes dead letters"] == written
+
+
+def test_the_topics_of_handlers_are_found_in_the_plan_and_in_the_settings() -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str, on_error=sf.DLQ("of-the-source"))
+    stream.to("out")
+    settings = Settings({"application.id": "a", "processing.exception.handler": "dlq:of-the-setting"})
+    assert dead_letter_topics(builder.build(), settings) == ["of-the-setting", "of-the-source"]
