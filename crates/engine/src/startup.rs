@@ -27,7 +27,7 @@ pub(crate) use orphans::left_over;
 pub use spec::{EngineParts, EngineSpec, StartupContext};
 
 use crate::commit::guard::InstanceGuard;
-use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic};
+use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic, topic_name};
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::index::build::{self, Unbuilt};
 use crate::index::{entry_store, index_stores};
@@ -175,6 +175,7 @@ impl EngineSpec {
         formats: BTreeMap<Arc<str>, String>,
     ) -> Result<Option<TakenOver>> {
         let (settings, broker) = (&self.settings, &self.components.broker);
+        self.learn_leaders(topics, changelogs)?;
         if !self.refuse_members(shared)? {
             return Ok(None);
         }
@@ -190,6 +191,7 @@ impl EngineSpec {
         let fenced = self.components.clock.monotonic();
         shared.failpoints.reach(Failpoint::StartFenced)?;
         self.provable(producer.as_ref())?;
+        self.learn_leaders(topics, changelogs)?;
         let Some(committed_offsets) = self.committed_offsets(shared, topics)? else {
             return Ok(None);
         };
@@ -212,6 +214,21 @@ impl EngineSpec {
             offsets,
             now,
         }))
+    }
+
+    /// What is committed, and where a changelog ends, must not be asked of a broker that has not heard of an election.
+    /// Once more after the producer is open: the broker that opened it has heard of all before the last commit.
+    fn learn_leaders(
+        &self,
+        topics: &BTreeMap<String, TopicInfo>,
+        changelogs: &[Option<Arc<str>>],
+    ) -> Result<()> {
+        let offsets = topic_name(&self.settings.application_id);
+        let read = topics.values().map(|topic| &*topic.name);
+        let own = changelogs.iter().flatten().map(AsRef::as_ref);
+        let names: Vec<&str> = read.chain(own).chain([&*offsets]).collect();
+        let broker = &self.components.broker;
+        broker.learn_leaders(&names, self.settings.broker_wait)
     }
 
     /// Brings the stores up to their changelogs. `false` if a stop was requested.

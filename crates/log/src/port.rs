@@ -259,6 +259,16 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
+    /// Asks every broker that answers who leads these topics. From then on no answer counts of a broker that has not
+    /// heard of an election (it stood still, or is cut off from the others): where it says a log ends, newer records
+    /// follow. Waits at most `timeout`.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`.
+    fn learn_leaders(&self, topics: &[&str], timeout: Duration) -> Result<()> {
+        let _ = (topics, timeout);
+        Ok(())
+    }
     /// Makes topics; one that exists already is left as it is.
     ///
     /// # Errors

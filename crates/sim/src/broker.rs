@@ -23,6 +23,9 @@ use stoatflow_log::{
 /// `delete.retention.ms` of every topic.
 const TOMBSTONE_RETENTION: Duration = Duration::from_secs(86_400);
 
+/// Where logs end for readers.
+pub(crate) type Ends = BTreeMap<TopicPartition, Offset>;
+
 /// What the broker keeps.
 #[derive(Debug, Default)]
 pub(crate) struct State {
@@ -198,6 +201,16 @@ impl SimBroker {
         logs.iter()
             .map(|l| l.visible(Offset(0)).map(|(o, k)| (o, k.clone())).collect())
             .collect()
+    }
+
+    pub(crate) fn ends(&self) -> Ends {
+        let state = self.lock();
+        let of = |(name, logs): (&Arc<str>, &Vec<PartitionLog>)| {
+            let numbered = (0..).zip(logs);
+            let ends = numbered.map(|(n, log)| (TopicPartition::new(&**name, n), log.stable_end()));
+            ends.collect::<Vec<_>>()
+        };
+        state.topics.iter().flat_map(of).collect()
     }
 
     /// The newest visible value of a key; `None` if it was never written.

@@ -67,6 +67,8 @@ pub enum Mutation {
     OffsetsExpire,
     /// Local state is gone on with however old it is.
     StateAgeless,
+    /// A start asks one broker who leads, and believes it.
+    LeadersUnasked,
 }
 
 impl Mutation {

@@ -149,6 +149,7 @@ impl Simulation {
             world.forgetting = Forgetting::Nothing;
         }
         world.ageless = mutation == Mutation::StateAgeless;
+        world.credulous = mutation == Mutation::LeadersUnasked;
         world.event(format!(
             "{:?} {:?} cached: {} by watermark: {}",
             job.parts, job.guarantee, job.cached, job.by_watermark

@@ -3,7 +3,7 @@
 //! Answers questions like "does this call fail?" from the seed, and collects broken promises. An
 //! [`Instance`] is one process: once it is down, its calls have no effect.
 
-use crate::broker::SimBroker;
+use crate::broker::{Ends, SimBroker};
 use crate::faults::{Fault, Point};
 use crate::rng::SimRng;
 use crate::trace::{Statistics, Trace};
@@ -39,6 +39,10 @@ pub(crate) struct World {
     pub forgetting: Forgetting,
     /// Do engines believe that tombstones are kept for good (a mutation)?
     pub ageless: bool,
+    /// Do engines believe a broker that has not heard of an election (a mutation)?
+    pub credulous: bool,
+    /// Where logs ended when the process before was started.
+    earlier_ends: Mutex<Ends>,
     /// The topic that engines write outside of their transactions, if they are broken so.
     pub outside: Option<&'static str>,
     inner: Mutex<Inner>,
@@ -69,6 +73,8 @@ impl World {
             watch_disk: true,
             forgetting: Forgetting::Expires,
             ageless: false,
+            credulous: false,
+            earlier_ends: Mutex::default(),
             outside: None,
             inner: Mutex::new(inner),
         }
@@ -118,6 +124,12 @@ impl World {
             drawn -= chance;
         }
         Fault::None
+    }
+
+    /// Where logs end for a broker that has heard of nothing since the process before was started. Called once by each
+    /// process.
+    pub fn stale_ends(&self) -> Ends {
+        std::mem::replace(&mut *self.earlier_ends.lock(), self.broker.ends())
     }
 
     /// No misfortune from now on.

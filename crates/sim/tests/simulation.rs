@@ -174,6 +174,7 @@ fn all_happened(statistics: &Statistics) {
         "runs with batches",
         "late records",
         "long pauses",
+        "stale leaders",
     ];
     for what in phases.chain(others.map(str::to_owned)) {
         assert!(
@@ -309,6 +310,12 @@ fn mutation_offsets_expire_is_caught() {
 #[test]
 fn mutation_state_ageless_is_caught() {
     caught(Mutation::StateAgeless, 5_000);
+}
+
+/// The ends that a broker tells which has not heard of an election.
+#[test]
+fn mutation_leaders_unasked_is_caught() {
+    caught(Mutation::LeadersUnasked, 1_000);
 }
 
 #[test]

@@ -52,7 +52,7 @@ from broker.wire_admin import Acl, Operation, Pattern, Resource
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 only
 
-_LOGIN = wire.Login(ADMIN, PASSWORDS[ADMIN])
+LOGIN = wire.Login(ADMIN, PASSWORDS[ADMIN])
 
 
 class KafkaCluster:
@@ -186,24 +186,24 @@ class KafkaCluster:
         """Creates a topic and returns when every partition has a leader, as all running nodes know."""
         copies = min(3, len(self._nodes)) if replicas is None else replicas
         port = self._any_port()
-        error, words = wire.create_topic(HOST, port, name, partitions, configs or {}, 30.0, copies, _LOGIN)
+        error, words = wire.create_topic(HOST, port, name, partitions, configs or {}, 30.0, copies, LOGIN)
         if error != 0:
             raise BrokerError(f"Kafka refused to create topic {name!r} (error {error}): {words}")
         self._wait(f"topic {name!r} has no leaders", lambda: self._has_leaders(name, partitions))
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads a partition, or -1."""
-        return wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic].leaders[partition]
+        return wire.metadata(HOST, self._any_port(), [topic], login=LOGIN).topics[topic].leaders[partition]
 
     def replicas(self, topic: str, partition: int = 0) -> tuple[int, ...]:
         """The nodes that have a partition and keep up with its leader."""
-        return wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic].in_sync[partition]
+        return wire.metadata(HOST, self._any_port(), [topic], login=LOGIN).topics[topic].in_sync[partition]
 
     def wait_until_missed(self, node: int) -> None:
         """Returns when the others know that a node is gone: clients are not sent to it any more."""
         self._wait(
             f"the others still count on node {node}",
-            lambda: node not in wire.metadata(HOST, self._any_port(), [], login=_LOGIN).brokers,
+            lambda: node not in wire.metadata(HOST, self._any_port(), [], login=LOGIN).brokers,
         )
 
     def wait_until_in_sync(self, topic: str) -> None:
@@ -212,7 +212,7 @@ class KafkaCluster:
         def done() -> bool:
             # All are asked: one that was paused still takes itself for the leader, with all in sync.
             told = [
-                wire.metadata(HOST, node.ports[INTERNAL], [topic], login=_LOGIN).topics[topic]
+                wire.metadata(HOST, node.ports[INTERNAL], [topic], login=LOGIN).topics[topic]
                 for node in self._answering()
             ]
             in_sync = all(len(nodes) == len(self._nodes) for info in told for nodes in info.in_sync.values())
@@ -223,18 +223,18 @@ class KafkaCluster:
     def grant(self, user: str, resource: Resource, name: str, *operations: Operation, prefixed: bool = False) -> None:
         """Permits operations; returns when all running nodes know it."""
         acls = _acls(user, resource, name, operations, prefixed=prefixed)
-        wire_admin.create_acls(HOST, self._any_port(), _LOGIN, acls)
+        wire_admin.create_acls(HOST, self._any_port(), LOGIN, acls)
         self._wait_for_acls(acls, known=True)
 
     def revoke(self, user: str, resource: Resource, name: str, *operations: Operation, prefixed: bool = False) -> None:
         """Takes back what `grant` gave in the same words; returns when all running nodes know it."""
         acls = _acls(user, resource, name, operations, prefixed=prefixed)
-        wire_admin.delete_acls(HOST, self._any_port(), _LOGIN, acls)
+        wire_admin.delete_acls(HOST, self._any_port(), LOGIN, acls)
         self._wait_for_acls(acls, known=False)
 
     def limit(self, client_id: str, **quotas: float | None) -> None:
         """Sets quotas of a `client.id`, such as `producer_byte_rate`; None takes one away."""
-        wire_admin.alter_quotas(HOST, self._any_port(), _LOGIN, client_id, quotas)
+        wire_admin.alter_quotas(HOST, self._any_port(), LOGIN, client_id, quotas)
 
     def renew_certificates(self) -> None:
         """Gives all running brokers a new certificate from the same CA; returns when every listener shows it."""
@@ -242,7 +242,7 @@ class KafkaCluster:
         listeners = [listener for listener in LISTENERS if listener.certificate == "server"]
         settings = {key: value for each in listeners for key, value in keystore_settings(each, keystore).items()}
         for node in self._answering():
-            wire_admin.alter_broker(HOST, node.ports[INTERNAL], _LOGIN, node.number, settings)
+            wire_admin.alter_broker(HOST, node.ports[INTERNAL], LOGIN, node.number, settings)
         ports = [node.ports[listener.name] for node in self._answering() for listener in listeners]
         renewed = keystore.read_text()
         self._wait(
@@ -284,7 +284,8 @@ class KafkaCluster:
 
         def prepare(node: Node) -> None:
             node.folder.mkdir()
-            settings = node_properties(node, self._nodes, self._certificates, self._tokens, self._settings)
+            own = {**self._controller_addresses(node), **self._settings}
+            settings = node_properties(node, self._nodes, self._certificates, self._tokens, own)
             server, _ = write_config(node.folder, settings)
             format_storage(self._java, server, cluster, *scram_options())
 
@@ -297,6 +298,11 @@ class KafkaCluster:
         for user in (ALLOWED, ANONYMOUS):
             self._permit_everything(user)
         return self
+
+    def _controller_addresses(self, node: Node) -> dict[str, str]:
+        """Settings of a node that reaches controllers, and is reached, elsewhere than where they listen."""
+        del node
+        return {}
 
     def _permit_everything(self, user: str) -> None:
         for resource in (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID):
@@ -340,7 +346,7 @@ class KafkaCluster:
 
     def _has_leaders(self, name: str, partitions: int) -> bool:
         for node in self._answering():
-            topic = wire.metadata(HOST, node.ports[INTERNAL], [name], login=_LOGIN).topics.get(name)
+            topic = wire.metadata(HOST, node.ports[INTERNAL], [name], login=LOGIN).topics.get(name)
             if not topic or topic.error != 0 or len(topic.leaders) != partitions or min(topic.leaders.values()) < 0:
                 return False
         return True
@@ -349,7 +355,7 @@ class KafkaCluster:
         ports = [node.ports[INTERNAL] for node in self._answering()]
         self._wait(
             f"not every node has learnt that {acls} came or went",
-            lambda: all(wire_admin.has_acl(HOST, port, _LOGIN, acl) == known for port in ports for acl in acls),
+            lambda: all(wire_admin.has_acl(HOST, port, LOGIN, acl) == known for port in ports for acl in acls),
         )
 
     def _wait(self, otherwise: str, done: Callable[[], bool], timeout: float = 90.0) -> None:
@@ -367,7 +373,7 @@ class KafkaCluster:
             if code is not None:
                 raise BrokerError(f"Node {node.number} ended with {code} while starting. {quote_log(node.log_file)}")
             try:
-                if own in wire.metadata(HOST, node.ports[INTERNAL], [], 2.0, _LOGIN).brokers.values():
+                if own in wire.metadata(HOST, node.ports[INTERNAL], [], 2.0, LOGIN).brokers.values():
                     return
                 last = "it answers but is not registered"
             except OSError as error:

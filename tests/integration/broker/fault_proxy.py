@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LINGER_S = 0.5
 """So long a broker has for a request whose client is gone."""
+_HEAD = 10
+"""Bytes of a request before its client id: API, version, number, length of the id."""
 
 
 @dataclass
@@ -49,12 +51,16 @@ class Rule:
     code: int = 0
     """Of `error`."""
     spared: frozenset[Api] = frozenset()
+    clients: frozenset[str] = frozenset()
+    """The client ids whose requests it is about; empty: all."""
     met: int = field(default=0, init=False)
     struck: int = field(default=0, init=False)
 
-    def strikes(self, api: int, dice: random.Random) -> bool:
+    def strikes(self, api: int, client: str, dice: random.Random) -> bool:
         """Is it this call?"""
         if api in self.spared or (self.api is not None and api != self.api):
+            return False
+        if self.clients and client not in self.clients:
             return False
         self.met += 1
         strikes = dice.random() < self.probability if self.probability else self.met == self.at
@@ -148,10 +154,10 @@ class FaultProxy:
 
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
 
-    def rule_for(self, api: int) -> Rule | None:
+    def rule_for(self, api: int, client: str) -> Rule | None:
         """What is to happen to a request that comes now."""
         self.passed[api] += 1
-        return next((rule for rule in list(self._rules) if rule.strikes(api, self._dice)), None)
+        return next((rule for rule in list(self._rules) if rule.strikes(api, client, self._dice)), None)
 
     def _accept(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         # Known before its task runs: one that is cancelled before that does nothing at all.
@@ -210,8 +216,9 @@ class _Connection:
 
     async def requests(self, client: asyncio.StreamReader) -> None:
         async for frame in _frames(client):
-            api, _, number = struct.unpack_from(">hhi", frame)
-            rule = self._proxy.rule_for(api)
+            api, _, number, length = struct.unpack_from(">hhih", frame)
+            client = frame[_HEAD : _HEAD + max(length, 0)].decode()
+            rule = self._proxy.rule_for(api, client)
             if rule is not None:
                 if rule.action == "disconnect before":
                     return

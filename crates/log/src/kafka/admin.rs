@@ -23,6 +23,11 @@ pub(super) trait AdminClient: Debug + Send + Sync {
     fn address(&self) -> &str;
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
+    /// Nothing where the client does so by itself, or can't.
+    fn learn_leaders(&self, names: &[&str], timeout: Duration) -> Result<()> {
+        let _ = (names, timeout);
+        Ok(())
+    }
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()>;
     fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()>;
     fn tombstone_retention(

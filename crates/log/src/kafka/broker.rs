@@ -123,6 +123,10 @@ impl Broker for KafkaBroker {
         self.admin.topic_names(timeout)
     }
 
+    fn learn_leaders(&self, topics: &[&str], timeout: Duration) -> Result<()> {
+        self.admin.learn_leaders(topics, timeout)
+    }
+
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
         self.admin.create_topics(topics, timeout)
     }

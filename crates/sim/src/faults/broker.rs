@@ -5,9 +5,10 @@
 
 use super::Point;
 use super::producer::FaultyProducer;
-use crate::broker::SimBroker;
+use crate::broker::{Ends, SimBroker};
 use crate::consumer::SimConsumer;
 use crate::world::Instance;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
@@ -16,15 +17,29 @@ use stoatflow_log::{
     Range, TopicInfo,
 };
 
+/// How often a process meets a broker that has not heard of an election, in ten thousand.
+const STALE: u32 = 500;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct FaultyBroker {
     instance: Arc<Instance>,
+    /// What the broker that answers takes for the ends of logs: it has not heard of an election.
+    stale: Mutex<Option<Ends>>,
 }
 
 impl FaultyBroker {
     pub fn new(instance: Arc<Instance>) -> Self {
-        Self { instance }
+        let world = &instance.world;
+        let ends = world.stale_ends();
+        let stale = world.strikes(STALE).then(|| {
+            world.count("stale leaders");
+            ends
+        });
+        Self {
+            stale: Mutex::new(stale),
+            instance,
+        }
     }
 
     fn broker(&self) -> &SimBroker {
@@ -101,8 +116,24 @@ impl Broker for FaultyBroker {
         })
     }
 
+    fn learn_leaders(&self, _topics: &[&str], timeout: Duration) -> Result<()> {
+        self.call(Point::Topics, timeout, |_| Ok(()))?;
+        if !self.instance.world.credulous {
+            *self.stale.lock() = None;
+        }
+        Ok(())
+    }
+
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
-        self.call(Point::Ranges, timeout, |b| b.ranges(partitions, timeout))
+        let mut ranges = self.call(Point::Ranges, timeout, |b| b.ranges(partitions, timeout))?;
+        if let Some(stale) = &*self.stale.lock() {
+            for (partition, range) in partitions.iter().zip(&mut ranges) {
+                if let Some(end) = stale.get(partition) {
+                    range.stable_end = range.stable_end.min(*end);
+                }
+            }
+        }
+        Ok(ranges)
     }
 
     fn offsets_for_times(

@@ -323,6 +323,12 @@ impl AdminClient for NativeAdmin {
         })
     }
 
+    fn learn_leaders(&self, names: &[&str], timeout: Duration) -> Result<()> {
+        self.call(timeout, "asking for leaders", |call| {
+            call.until_ready(|call| call.learn_leaders(names))
+        })
+    }
+
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
         self.call(timeout, "making topics", |call| call.create_topics(topics))
     }

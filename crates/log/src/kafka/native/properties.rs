@@ -11,6 +11,7 @@ mod tests;
 
 use super::net::address::BrokerAddress;
 use super::net::answer_timeout::REQUEST_TIMEOUT;
+use super::net::leader_epochs::LeaderEpochs;
 use super::net::network::SystemNetwork;
 use super::net::sasl::SaslSettings;
 use super::net::security::{ClientContext, resolve};
@@ -35,7 +36,8 @@ struct Reader {
 }
 
 /// The encryption and authentication of the client that was read before: the next one mostly has the same. Files and
-/// the machine's certificates are then read once, and all clients use one token and one count of throttle times.
+/// the machine's certificates are then read once, and all clients use one token, one count of
+/// throttle times, and what any of them knows of elections.
 #[derive(Default)]
 pub(in crate::kafka) struct Security {
     values: BTreeMap<&'static str, (String, String)>,
@@ -44,6 +46,7 @@ pub(in crate::kafka) struct Security {
     is_read: bool,
     tokens: Option<Arc<dyn TokenProvider>>,
     throttled: Arc<ThrottleTotals>,
+    leader_epochs: Arc<LeaderEpochs>,
 }
 
 impl Security {
@@ -110,6 +113,7 @@ impl NativeProperties {
                     resolve,
                     network: Arc::new(SystemNetwork::default()),
                     throttled: Arc::clone(&security.throttled),
+                    leader_epochs: Arc::clone(&security.leader_epochs),
                 }),
                 compression,
                 request_timeout,
@@ -160,6 +164,7 @@ impl Reader {
                 is_read: true,
                 tokens: self.tokens.clone(),
                 throttled: Arc::clone(&security.throttled),
+                leader_epochs: Arc::clone(&security.leader_epochs),
             };
         }
     }

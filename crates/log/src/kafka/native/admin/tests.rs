@@ -13,6 +13,7 @@ use cluster::{
 };
 use kafka_protocol::messages::ApiKey;
 use rdkafka_sys as sys;
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -325,6 +326,42 @@ fn all_brokers_are_waited_for() {
     assert!(
         late.to_string().contains("'late'") || late.to_string().contains("not known"),
         "{late}"
+    );
+}
+
+/// It stood still, or is cut off from the others: it takes itself for the leader, and tells an old end.
+#[test]
+fn a_broker_that_has_not_heard_of_an_election_is_not_believed() {
+    let (cluster, admin) = with_topic(NEW);
+    cluster.kept.lock().behind = true;
+    let leaders = || {
+        let mut kept = cluster.kept.lock();
+        let asked = std::mem::take(&mut kept.asked);
+        let offsets = asked
+            .into_iter()
+            .filter(|(_, key, _)| *key == ApiKey::ListOffsets);
+        offsets.map(|(node, ..)| node).collect::<BTreeSet<_>>()
+    };
+    admin.high_watermarks(&parts(&[0, 1, 2]), WAIT).unwrap();
+    assert_eq!(leaders(), BTreeSet::from([1]), "nobody has told otherwise");
+    admin.learn_leaders(&["t"], WAIT).unwrap();
+    admin.high_watermarks(&parts(&[0, 1, 2]), WAIT).unwrap();
+    assert_eq!(leaders(), BTreeSet::from([CONTROLLER]));
+    // A client that has only the address of the one that is behind hears of the others from it.
+    let another = NativeAdmin::new(admin.config.clone());
+    another.high_watermarks(&parts(&[0, 1, 2]), WAIT).unwrap();
+    assert_eq!(leaders(), BTreeSet::from([CONTROLLER]));
+    // Where nobody else answers, this is no answer.
+    cluster.kept.lock().alone = true;
+    let error = admin
+        .high_watermarks(&parts(&[0]), Duration::from_millis(500))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(
+        error
+            .to_string()
+            .contains("has not heard of the newest leader of t-0"),
+        "{error}"
     );
 }
 

@@ -14,6 +14,7 @@ use kafka_protocol::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest, MetadataResponse,
 };
 use rdkafka::types::RDKafkaErrorCode as Code;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
@@ -169,6 +170,11 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Hears of all elections that any broker knows of: who asks for the end of a log afterwards asks its leader.
+    pub(super) fn learn_leaders(&mut self, names: &[&str]) -> Result<()> {
+        self.metadata_of_each(names).map(drop)
+    }
+
     /// What every broker that answers tells of these topics; there is one at least.
     fn metadata_of_each(&mut self, names: &[&str]) -> Result<Vec<MetadataResponse>> {
         let first = self.metadata(names)?;
@@ -180,20 +186,26 @@ impl Call<'_> {
         let request = MetadataRequest::default()
             .with_topics(Some(wanted.collect()))
             .with_allow_auto_topic_creation(false);
-        let mut answers = vec![first];
+        let mut told = Vec::new();
         if nodes.len() > 1 {
             for node in nodes {
                 match self.ask(node, SILENT, |_| request.clone()) {
                     // One that has just started knows of nobody, and of no topic.
                     Ok(answer) if answer.brokers.is_empty() => {}
-                    Ok(answer) => answers.push(answer),
+                    Ok(answer) => told.push((node, answer)),
                     Err(error) => {
                         tracing::debug!(target: "stoatflow::kafka", %error, "a broker is left out");
                     }
                 }
             }
         }
-        Ok(answers)
+        // Twice: a broker may be behind one that was asked after it.
+        for (node, answer) in told.iter().chain(&told) {
+            let _is_behind = self.cluster.leader_epochs().learn(answer, Some(*node));
+        }
+        Ok(iter::once(first)
+            .chain(told.into_iter().map(|(_, answer)| answer))
+            .collect())
     }
 
     /// The topics of an answer, in the order asked. `led`: a partition without a leader counts as not yet there.

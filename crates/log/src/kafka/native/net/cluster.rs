@@ -9,6 +9,7 @@ use crate::kafka::native::net::address::BrokerAddress;
 use crate::kafka::native::net::broker_link::BrokerLink;
 use crate::kafka::native::net::connection::Connection;
 use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::net::leader_epochs::LeaderEpochs;
 use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::net::security::ClientContext;
 use crate::kafka::native::net::throttle::Throttled;
@@ -77,6 +78,10 @@ impl Cluster {
     /// A stopwatch that starts now.
     pub(in crate::kafka::native) fn stopwatch(&self) -> Stopwatch {
         self.context.stopwatch()
+    }
+
+    pub(in crate::kafka::native) fn leader_epochs(&self) -> &LeaderEpochs {
+        &self.context.leader_epochs
     }
 
     /// Waits this long; a signal ends it early.
@@ -182,13 +187,27 @@ impl Cluster {
         }
     }
 
-    /// Asks whoever answers: a broker that is connected, one that is known, one of the list.
+    /// Asks whoever answers: a broker that is connected, one that is known, one of the list. Gives the version too.
     pub(in crate::kafka::native) fn ask_anyone<R: Request>(
         &mut self,
         most_version: i16,
         request: impl Fn(i16) -> R,
         timeout: Duration,
     ) -> Result<(R::Response, i16), ConnectionError>
+    where
+        R::Response: Throttled,
+    {
+        let answered = self.answered(most_version, request, timeout);
+        answered.map(|(answer, version, _)| (answer, version))
+    }
+
+    /// The same, with who has answered: `None` is the present address of the list.
+    fn answered<R: Request>(
+        &mut self,
+        most_version: i16,
+        request: impl Fn(i16) -> R,
+        timeout: Duration,
+    ) -> Result<(R::Response, i16, Option<Node>), ConnectionError>
     where
         R::Response: Throttled,
     {
@@ -200,7 +219,11 @@ impl Cluster {
         };
         let mut last = ConnectionError::lost("no broker is known");
         let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
-        nodes.sort_by_cached_key(|node| !self.is_connected(*node));
+        // One that has not heard of an election may not know the right coordinator either.
+        nodes.sort_by_cached_key(|node| {
+            let is_behind = self.context.leader_epochs.is_behind(*node);
+            (is_behind, !self.is_connected(*node))
+        });
         // A broker that can't be reached holds the others up for a moment only; meanwhile it is still tried.
         let mut is_first = true;
         loop {
@@ -215,7 +238,7 @@ impl Cluster {
                     left().min(HEAD_START)
                 };
                 match self.control(*node, most).and_then(put) {
-                    Ok(answer) => return Ok(answer),
+                    Ok((answer, version)) => return Ok((answer, version, Some(*node))),
                     Err(why) => {
                         self.drop_control(*node, &why);
                         if why.is_final() {
@@ -242,7 +265,7 @@ impl Cluster {
                 let most = left().min(HEAD_START);
                 let address = &self.bootstrap[turn];
                 match (door.open(address, &self.context, &self.clock, (most, 0))).and_then(put) {
-                    Ok(answer) => return Ok(answer),
+                    Ok((answer, version)) => return Ok((answer, version, None)),
                     Err(why) => {
                         if !why.leaves_connection() {
                             door.cut();
@@ -282,11 +305,19 @@ impl Cluster {
                 .with_topics(Some(wanted.clone()))
                 .with_allow_auto_topic_creation(false)
         };
-        let (answer, _) = self.ask_anyone(12, request, timeout)?;
+        let (answer, _, from) = self.answered(12, request, timeout)?;
         // A broker that has just come back may know of nobody, itself included.
         if !answer.brokers.is_empty() {
             self.learn(&answer);
         }
+        // If it is behind, another one is asked first next time: it still knows where they are.
+        let epochs = &self.context.leader_epochs;
+        let learnt = epochs.learn(&answer, from);
+        learnt.map_err(|partition| {
+            ConnectionError::lost(format!(
+                "the broker that answers has not heard of the newest leader of {partition}"
+            ))
+        })?;
         Ok(answer)
     }
 

@@ -6,6 +6,7 @@ mod broker_link;
 pub(in crate::kafka) mod cluster;
 pub(in crate::kafka) mod connection;
 pub(in crate::kafka) mod connection_error;
+pub(in crate::kafka) mod leader_epochs;
 pub(in crate::kafka) mod network;
 mod poll;
 pub(in crate::kafka) mod sasl;

@@ -1,5 +1,6 @@
 //! How connections to a cluster are protected, and who this client is.
 
+use super::leader_epochs::LeaderEpochs;
 #[cfg(test)]
 use super::network::SystemNetwork;
 use super::network::{Network, Stopwatch};
@@ -36,6 +37,8 @@ pub(in crate::kafka) struct ClientContext {
     pub network: Arc<dyn Network>,
     /// How much brokers have slowed this application down.
     pub throttled: Arc<ThrottleTotals>,
+    /// What this application knows of elections.
+    pub leader_epochs: Arc<LeaderEpochs>,
 }
 
 impl ClientContext {
@@ -60,6 +63,7 @@ impl ClientContext {
             resolve,
             network: Arc::new(SystemNetwork::default()),
             throttled: Arc::default(),
+            leader_epochs: Arc::default(),
         }
     }
 }

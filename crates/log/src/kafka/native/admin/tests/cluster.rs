@@ -99,7 +99,11 @@ pub(super) struct Kept {
     pub codes: BTreeMap<i16, VecDeque<i16>>,
     /// So many answers lack their last partition.
     pub left_out: usize,
-    /// Brokers that close a connection instead of an answer.
+    /// The second broker was elected for all partitions, and the first has not heard of it.
+    pub behind: bool,
+    /// The second broker closes a connection instead of an answer.
+    pub alone: bool,
+    /// All of them do.
     pub closing: bool,
     pub connections: usize,
     /// What was asked, of whom.
@@ -128,6 +132,8 @@ impl TwoBrokers {
             group: None,
             codes: BTreeMap::new(),
             left_out: 0,
+            behind: false,
+            alone: false,
             closing: false,
             connections: 0,
             asked: Vec::new(),
@@ -172,7 +178,7 @@ fn serve(node: i32, mut stream: TcpStream, kept: &Mutex<Kept>, settings: &Mutex<
                 drop(settings.lock());
             }
             let mut kept = kept.lock();
-            if kept.closing {
+            if kept.closing || kept.alone && node == CONTROLLER {
                 return Ok(());
             }
             let answer = kept.answer(node, Bytes::from(request));
@@ -292,7 +298,8 @@ impl Kept {
             let part = |p: i32| {
                 MetadataResponsePartition::default()
                     .with_partition_index(p)
-                    .with_leader_id(BrokerId(1 + p % 2))
+                    .with_leader_id(BrokerId(if self.behind { node } else { 1 + p % 2 }))
+                    .with_leader_epoch(if self.behind { node } else { -1 })
             };
             let topic = MetadataResponseTopic::default()
                 .with_name(Some(TopicName::from(StrBytes::from_string(name))))
@@ -351,7 +358,8 @@ impl Kept {
             let mut parts: Vec<_> = (topic.partitions.iter())
                 .map(|part| {
                     let index = part.partition_index;
-                    assert_eq!(node, 1 + index % 2, "its leader is asked");
+                    let leads = self.behind || node == 1 + index % 2;
+                    assert!(leads, "its leader is asked");
                     let offset = match (part.timestamp, request.isolation_level) {
                         (-2, _) => BEGIN,
                         (-1, 1) => STABLE_END,

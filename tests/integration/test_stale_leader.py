@@ -1,0 +1,60 @@
+"""A broker that has not heard of an election takes itself for the leader: a start doesn't believe the ends it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker.partitioned_cluster import PartitionedCluster
+from counting import PATIENCE_S, by_hand, check_every_update, consume, lines, make, table, until, until_running
+from topics import KafkaTopics
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def parted() -> Iterator[PartitionedCluster]:
+    with PartitionedCluster() as cluster:
+        yield cluster
+
+
+def leads(parted: PartitionedCluster, node: int, changelog: str) -> bool:
+    parted.create_topic(changelog, 1, {"cleanup.policy": "compact"})
+    return parted.leader(changelog) == node
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_start_asks_a_leader_that_is_none_any_more(
+    parted: PartitionedCluster, name: str, tmp_path: Path, guarantee: str
+) -> None:
+    """It alone is in the list. The second of three runs was without it, and the third has no local state."""
+    # The first node is asked before others.
+    stale = parted.nodes[0]
+    name = next(each for n in range(50) if leads(parted, stale, f"{(each := f'{name}-{n}')}-counts-changelog"))
+    topic, out, changelog = f"{name}-in", f"{name}-out", f"{name}-counts-changelog"
+    for each in (topic, out):
+        parted.create_topic(each)
+    given = lines(1, 100)
+    KafkaTopics(parted.bootstrap()).write(topic, given)
+    consume(make(parted.bootstrap(), name, tmp_path, processing_guarantee=guarantee))
+    others = KafkaTopics(parted.bootstrap(without=stale))
+    only = next(address for address in parted.bootstrap().split(",") if address not in parted.bootstrap(without=stale))
+    parted.cut_off(stale)
+    try:
+        until(lambda: parted.leader(changelog) not in {stale, -1}, "another one leads", PATIENCE_S)
+        for seed in (2, 3):
+            more = lines(seed, 100)
+            given += more
+            others.write(topic, more)
+            state = tmp_path if seed == 2 else tmp_path / "elsewhere"
+            servers = parted.bootstrap(without=stale) if seed == 2 else only
+            with make(servers, name, state, processing_guarantee=guarantee) as app:
+                until_running(app)
+                until(lambda: others.committed(name, topic) == others.ends(topic), "all is committed")
+            assert parted.leader_told_by(stale, changelog) == stale, "it has heard of the election"
+        check_every_update(others.read(out), given)
+        assert table(others.read(changelog)) == by_hand(given)
+    finally:
+        parted.join()
+        parted.wait_until_in_sync(changelog)
