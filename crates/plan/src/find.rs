@@ -8,6 +8,7 @@ mod choose;
 pub mod pieces;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 use crate::expression::Expression;
 use crate::json::read;
@@ -56,6 +57,9 @@ pub struct FindSpec {
     /// May it read all rows?
     #[serde(default)]
     pub allow_scan: bool,
+    /// A page ends when about so many rows have been read, unless they must be sorted.
+    #[serde(skip)]
+    pub most_read: Option<u64>,
 }
 
 impl FindSpec {
@@ -69,19 +73,27 @@ impl FindSpec {
                 .caused_by(e)
                 .hint("give where=, order_by= and select= expressions of stoatflow")
         })?;
-        let orders = spec.order_by.iter().map(|by| &by.expr);
-        let selected = spec.select.iter().flat_map(|select| &select.exprs);
-        let all = spec.condition.iter().chain(orders).chain(selected);
-        let problems: Vec<String> = all.flat_map(Expression::problems).collect();
-        if !problems.is_empty() {
-            return Err(Error::config(problems.join("; "))
-                .hint("write it so that it can work for some row"));
-        }
+        spec.check()?;
         spec.condition = spec.condition.map(|condition| condition.without_places());
         for by in &mut spec.order_by {
             by.expr = by.expr.without_places();
         }
         Ok(spec)
+    }
+
+    /// Can it work for some row?
+    ///
+    /// # Errors
+    /// `Config` if not, with what is wrong.
+    pub fn check(&self) -> Result<()> {
+        let orders = self.order_by.iter().map(|by| &by.expr);
+        let selected = self.select.iter().flat_map(|select| &select.exprs);
+        let all = self.condition.iter().chain(orders).chain(selected);
+        let problems: Vec<String> = all.flat_map(Expression::problems).collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Error::config(problems.join("; ")).hint("write it so that it can work for some row"))
     }
 }
 

@@ -41,6 +41,11 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--from-time", metavar="MS", help="windows that start, sessions that end then or later")
     parser.add_argument("--to-time", metavar="MS", help="windows and sessions that start then or earlier")
     parser.add_argument("--as-of", metavar="MS", help="the version that held then")
+    parser.add_argument("--where", metavar="CONDITION", help="such as \"city = 'Oslo' and age > 30\"")
+    parser.add_argument("--order-by", metavar="NAME [desc],...", help='such as "age desc, _key"')
+    parser.add_argument(
+        "--allow-scan", action="store_true", help="read the whole store where no key and no index helps"
+    )
     parser.add_argument("--reverse", action="store_true", help="the last one first")
     parser.add_argument("--limit", type=int, default=100, help="most entries (default: 100; 0: all of them)")
     parser.add_argument("--key-format", choices=["text", "base64"])
@@ -102,6 +107,9 @@ def _query(given: argparse.Namespace) -> dict[str, str]:
         "from_time": given.from_time,
         "to_time": given.to_time,
         "as_of": given.as_of,
+        "where": given.where,
+        "order_by": given.order_by,
+        "allow_scan": "true" if given.allow_scan else None,
         "key_format": given.key_format,
         "at_least": given.at_least,
         "reverse": "true" if given.reverse else None,

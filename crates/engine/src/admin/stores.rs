@@ -298,7 +298,10 @@ impl Job {
             }
             Rows::One(text) => text,
             Rows::Versions(text) => [b"\"versions\":[".as_slice(), &text, b"]"].concat(),
-            Rows::Page { text, .. } => {
+            Rows::Page { text, plan, .. } => {
+                if let Some(plan) = plan {
+                    head["plan"] = *plan;
+                }
                 let cursor = json!(cursor).to_string();
                 let lifetime = json!(cursor_lifetime(&cursor)).to_string();
                 let rest = format!("],\"cursor\":{cursor},\"cursor_lifetime_ms\":{lifetime}");

@@ -168,6 +168,8 @@ struct Finder<'a> {
     order: Vec<(Compiled, bool)>,
     select: Option<Vec<Compiled>>,
     limit: usize,
+    /// Rows in order are read up to about so many.
+    most_read: u64,
     found: Vec<Record>,
     rows_read: u64,
     unreadable: u64,
@@ -193,6 +195,7 @@ impl<'a> Finder<'a> {
             order: order.collect::<Result<_>>()?,
             select: select.transpose()?,
             limit: spec.limit.unwrap_or(usize::MAX),
+            most_read: spec.most_read.unwrap_or(u64::MAX),
             found: Vec::new(),
             rows_read: 0,
             unreadable: 0,
@@ -210,6 +213,8 @@ impl<'a> Finder<'a> {
     /// The first rows of the order that is asked for, behind a position in it.
     fn sorted(&mut self, from: Option<Bytes>) -> Result<Option<Bytes>> {
         let mut sorted = Sorted::new(self.limit, from);
+        // Until all are read, none is known to be the first.
+        self.most_read = u64::MAX;
         let mut seen = HashSet::new();
         self.each(None, &mut |finder, position, row| {
             let key = finder.key_of(position);
@@ -260,6 +265,9 @@ impl<'a> Finder<'a> {
                     }
                 }
                 match last {
+                    Some(last) if !is_whole && self.rows_read >= self.most_read => {
+                        return Ok(Some(last));
+                    }
                     Some(last) if !is_whole && self.access.reverse => range.to = Some(last),
                     Some(last) if !is_whole => range.from = Some(after(&last)),
                     _ => break,

@@ -31,6 +31,10 @@ pub(super) struct Asked {
     pub to: Option<Vec<u8>>,
     pub prefix: Option<Vec<u8>>,
     pub reverse: bool,
+    /// As SQL writes them.
+    pub condition: Option<String>,
+    pub order_by: Option<String>,
+    pub allow_scan: bool,
     pub snapshot: bool,
     pub limit: usize,
     pub cursor: Option<String>,
@@ -84,6 +88,9 @@ fn allowed(kind: StoreKind, has_key: bool) -> &'static [&'static str] {
             "to",
             "prefix",
             "reverse",
+            "where",
+            "order_by",
+            "allow_scan",
             "limit",
             "cursor",
             "key_format",
@@ -122,6 +129,9 @@ impl Asked {
             to: None,
             prefix: None,
             reverse: false,
+            condition: None,
+            order_by: None,
+            allow_scan: false,
             snapshot: true,
             limit: LIMIT,
             cursor: None,
@@ -157,6 +167,9 @@ impl Asked {
             "to",
             "prefix",
             "reverse",
+            "where",
+            "order_by",
+            "allow_scan",
             "time",
             "from_time",
             "to_time",
@@ -171,6 +184,15 @@ impl Asked {
                 ),
                 "give cursor= and perhaps limit= only",
             ));
+        }
+        if asked.condition.is_some() || asked.order_by.is_some() {
+            let by_key = ["from", "to", "prefix", "reverse", "key_format"];
+            if let Some(name) = seen.iter().find(|name| by_key.contains(&name.as_str())) {
+                return Err(Problem::bad(
+                    format!("'{name}' stands beside where or order_by"),
+                    "write it as a condition, such as where=_key >= 'a', or as an order, such as order_by=_key desc",
+                ));
+            }
         }
         if asked.prefix.is_some() && (asked.from.is_some() || asked.to.is_some()) {
             return Err(Problem::bad(
@@ -187,6 +209,9 @@ impl Asked {
             "to" => self.to = Some(value),
             "prefix" => self.prefix = Some(value),
             "reverse" => self.reverse = flag(name, text(value)?)?,
+            "where" => self.condition = Some(text(value)?),
+            "order_by" => self.order_by = Some(text(value)?),
+            "allow_scan" => self.allow_scan = flag(name, text(value)?)?,
             "snapshot" => self.snapshot = flag(name, text(value)?)?,
             "limit" => self.limit = limit(text(value)?)?,
             "cursor" => self.cursor = Some(text(value)?),

@@ -13,6 +13,7 @@ use stoatflow_core::fields::{Fields, Open};
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Bytes, Datum, Error, Result, Serde, Text};
 use stoatflow_operators::Foreign;
+use stoatflow_plan::find::text::Values;
 use stoatflow_plan::{SerdeSpec, Store, StoreKind};
 
 /// One side of a store.
@@ -109,6 +110,20 @@ impl Form {
             Some(Serde::Bytes) | None => "base64",
             Some(_) => "json",
         }
+    }
+
+    /// What the names in a condition stand for.
+    pub(super) const fn as_named(&self) -> Values {
+        match &self.serde {
+            _ if self.by_user => Values::Unreadable,
+            Some(Serde::Json | Serde::Custom(_)) => Values::Objects,
+            Some(_) => Values::Plain,
+            None => Values::Unreadable,
+        }
+    }
+
+    pub(super) const fn is_by_user(&self) -> bool {
+        self.by_user
     }
 
     pub(super) fn shown(&self) -> Value {

@@ -5,15 +5,22 @@ use super::forms::{Forms, write};
 use crate::admin::problem::Problem;
 use crate::query::{KeySpan, StoreReader, TimedSpan};
 use axum::http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::sync::Arc;
 use stoatflow_core::{Bytes, Datum, Error, ErrorKind, Result};
 use stoatflow_plan::StoreKind;
+use stoatflow_plan::expression::Expression;
+use stoatflow_plan::find::{FindSpec, text};
 use stoatflow_state::{Stored, VersionedRecord};
 
 /// A page ends beyond so many bytes of keys and values.
 const PAGE_BYTES: usize = 4 << 20;
 /// Entries are read so many at a time, so that large ones don't pile up.
 const AT_A_TIME: usize = 64;
+/// A page of what was searched for ends when so many rows have been read.
+const ROWS_READ: u64 = 100_000;
+/// A page has at most so many rows where they are sorted in memory.
+const SORTED: usize = 1_000;
 const LAST: i64 = i64::MAX;
 
 /// Which entries a cursor walks over.
@@ -21,6 +28,7 @@ const LAST: i64 = i64::MAX;
 pub(super) enum Walk {
     Keys { span: KeySpan, reverse: bool },
     Timed(TimedSpan),
+    Found(Arc<FindSpec>),
 }
 
 /// What was found, as members of a JSON object.
@@ -37,6 +45,8 @@ pub(super) enum Rows {
         text: Vec<u8>,
         walk: Walk,
         last: Option<Bytes>,
+        /// How its rows were found, if they were searched for.
+        plan: Option<Box<Value>>,
     },
 }
 
@@ -63,6 +73,9 @@ impl Reading<'_> {
                 times: (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST)),
                 reverse: asked.reverse,
             }),
+            _ if asked.condition.is_some() || asked.order_by.is_some() => {
+                Walk::Found(Arc::new(self.query()?))
+            }
             _ => Walk::Keys {
                 span: span(asked, self.forms)?,
                 reverse: asked.reverse,
@@ -108,16 +121,96 @@ impl Reading<'_> {
 
     /// A page behind `last`.
     pub(super) fn walk(&self, walk: Walk, last: Option<&Bytes>) -> Result<Rows, Problem> {
-        let mut text = Vec::new();
+        let (mut text, mut plan) = (Vec::new(), None);
         let last = match &walk {
             Walk::Keys { span, reverse } => self.keys(span, *reverse, last, &mut text),
             Walk::Timed(span) => self.timed(span, last, &mut text),
+            Walk::Found(query) => {
+                // What is wrong with a query is told before its rows are read.
+                self.reader.explain(query).map_err(refused)?;
+                let found = self.found(query, last, &mut text);
+                found.map(|(last, explained)| {
+                    plan = Some(Box::new(explained));
+                    last
+                })
+            }
         };
         Ok(Rows::Page {
             last: last.map_err(problem)?,
             text,
             walk,
+            plan,
         })
+    }
+
+    /// What is searched for.
+    fn query(&self) -> Result<FindSpec, Problem> {
+        let (asked, values) = (self.asked, self.forms.value.as_named());
+        let condition = asked.condition.as_ref();
+        let order_by = asked.order_by.as_ref();
+        let query = FindSpec {
+            condition: condition
+                .map(|text| text::condition(text, values))
+                .transpose()
+                .map_err(refused)?,
+            order_by: order_by
+                .map(|text| text::order(text, values))
+                .transpose()
+                .map_err(refused)?
+                .unwrap_or_default(),
+            limit: Some(asked.limit),
+            allow_scan: asked.allow_scan,
+            most_read: Some(ROWS_READ),
+            ..FindSpec::default()
+        };
+        query.check().map_err(refused)?;
+        let orders = query.order_by.iter().map(|by| &by.expr);
+        if self.forms.key.is_by_user() && query.condition.iter().chain(orders).any(reads_key) {
+            return Err(Problem::bad(
+                "the keys are written by a serde in Python, so they are bytes without an order",
+                "search for what is in the values, or ask for one key with key_format=base64",
+            ));
+        }
+        Ok(query)
+    }
+
+    fn found(
+        &self,
+        query: &FindSpec,
+        last: Option<&Bytes>,
+        text: &mut Vec<u8>,
+    ) -> Result<(Option<Bytes>, Value)> {
+        let (mut last, mut count, mut read, mut unreadable) = (last.cloned(), 0, 0, 0);
+        loop {
+            let sorted = self.reader.explain(query)?.sorted;
+            let most = if sorted { SORTED } else { AT_A_TIME };
+            let query = FindSpec {
+                limit: Some(most.min(self.asked.limit - count)),
+                ..query.clone()
+            };
+            let page = self.reader.find(&query, last.as_deref())?;
+            count += page.rows.len();
+            read += page.explained.rows_read;
+            unreadable += page.explained.unreadable;
+            for row in &page.rows {
+                element(text, |out| entry(&row.key, None, &row.value, out))?;
+            }
+            last = page.cursor.map(Bytes::from);
+            let is_full = sorted
+                || count >= self.asked.limit
+                || text.len() >= PAGE_BYTES
+                || read >= ROWS_READ;
+            if last.is_none() || is_full {
+                let plan = json!({
+                    "way": page.explained.way,
+                    "index": page.explained.index,
+                    "sorted": sorted,
+                    "rows_read": read,
+                    "unreadable": unreadable,
+                });
+                return Ok((last, plan));
+            }
+        }
     }
 
     fn keys(
@@ -282,6 +375,21 @@ fn version(record: &VersionedRecord, out: &mut Vec<u8>) -> Result<()> {
         format!(",\"timestamp\":{},\"valid_to\":{until}", record.timestamp).as_bytes(),
     );
     Ok(())
+}
+
+fn reads_key(expression: &Expression) -> bool {
+    *expression == Expression::Key || expression.args().iter().any(reads_key)
+}
+
+/// What a query that can't be answered is to the client.
+fn refused(error: Error) -> Problem {
+    if error.kind() != ErrorKind::Config {
+        return problem(error);
+    }
+    let hint = error.next_step();
+    // As it is written here.
+    let hint = hint.replace("allow_scan=True", "allow_scan=true");
+    Problem::bad(error.message(), hint)
 }
 
 /// What a failed read is to the client.
