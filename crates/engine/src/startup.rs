@@ -153,6 +153,7 @@ impl EngineSpec {
         // Where the watermark is the time, records of other lanes don't move it.
         let by_itself = settings.lanes == 1 || settings.time_by_watermark;
         timing.divide(&self.plan, &slots, by_itself);
+        timing.catch_up(&slots, settings.guarantee);
         let timing = Arc::new(timing);
         let opened = Opened {
             unbuilt,

@@ -13,7 +13,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use groups::{Groups, Tasks};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{ClockId, Datum, Epoch, Error, Guarantee, Result, Serde, StoreId, Timestamp};
+use stoatflow_core::{
+    ClockId, Datum, Epoch, Error, Guarantee, Result, Serde, StoreId, Task, Timestamp,
+};
 use stoatflow_operators::{ClockRule, Time, Times};
 use stoatflow_plan::{Op, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::{KeyValueStore, Stored};
@@ -183,6 +185,28 @@ impl Timing {
         if !alone && !self.by_watermark {
             let given = (self.window_emit_ms.is_some(), self.join_emit_ms.is_some());
             self.by_task = whole_tasks(plan, &tasks, given);
+        }
+    }
+
+    /// Under at-least-once the rows of times follow the offsets, so a crash may lose the last ones. What a processor
+    /// straight behind a source had seen, the committed times of the partitions say as well: without that, its timers
+    /// would wait for the next record. Call when tasks are fixed.
+    pub fn catch_up(&mut self, slots: &SourcePartitions, guarantee: Guarantee) {
+        if self.by_watermark || guarantee != Guarantee::AtLeastOnce {
+            return;
+        }
+        for slot in slots.iter().filter(|slot| !slot.is_answers) {
+            let task = usize::from(Task::of(slot.partition.partition.0).0);
+            for binding in &slot.bindings {
+                for clock in &self.groups.read[usize::from(binding.source.0)] {
+                    let times = &mut self.initial[usize::from(clock.0)];
+                    if times.len() <= task {
+                        times.resize(task + 1, Time::NONE);
+                    }
+                    let stream = &mut times[task].stream;
+                    *stream = slot.progress.stream_time.0.max(*stream);
+                }
+            }
         }
     }
 

@@ -34,6 +34,7 @@ impl FaultyBroker {
         let ends = world.stale_ends();
         let stale = world.strikes(STALE).then(|| {
             world.count("stale leaders");
+            world.event(format!("#{} meets a stale leader", instance.number));
             ends
         });
         Self {
