@@ -259,7 +259,7 @@ class TopologyTestDriver:
         """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes.
 
         >>> builder = sf.StreamsBuilder()
-        >>> builder.stream("in", key=str, value=str).offload("ask", "answers", response_value=str, name="score").to("out")
+        >>> builder.stream("in", key=str, value=str).offload("ask", "answers", response_value=str, name="score").print()
         >>> with TopologyTestDriver(builder.build()) as driver:
         ...     driver.input("in", str, str).pipe("a", "well done")
         ...     print([parked.value for parked in driver.parked("score")])
