@@ -1,18 +1,17 @@
 """A schema registry in memory, for the examples of docstrings: it answers what stands in them, and nothing else.
 
-Takes requests to http://localhost:8081, gives answers in the words of Confluent's API. What it says is held against a
-real registry by tests/integration.
+Takes requests to http://localhost:8081, gives answers in the form of Confluent's API. Never stands for a real registry
+in a test of the client: tests/integration has one.
 """
 
 from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import Any
 
 from stoatflow._runtime.registry_http import Answer, Connection
 
-_NO_SUBJECT, _NO_SCHEMA = 40401, 40403
+_NO_VERSION, _NO_SCHEMA = 40402, 40403
 
 
 class Registry:
@@ -32,18 +31,22 @@ class Registry:
         if kind == "schemas":
             return Answer(HTTPStatus.OK, {"schema": self._schemas[int(rest[0]) - 1]})
         versions = self._subjects.setdefault(name, [])
-        if data is None:
-            number = len(versions) if rest[1] == "latest" else int(rest[1])
-            return (
-                self._version(name, number) if versions else _refused(HTTPStatus.NOT_FOUND, _NO_SUBJECT, "no subject")
-            )
-        schema = json.loads(data)["schema"]
+        if data is not None:
+            return self._posted(name, json.loads(data)["schema"], register=bool(rest))
+        number = len(versions) if rest[1] == "latest" else int(rest[1])
+        if not 1 <= number <= len(versions):
+            return _refused(HTTPStatus.NOT_FOUND, _NO_VERSION, "Version not found")
+        return self._version(name, number)
+
+    def _posted(self, subject: str, schema: str, *, register: bool) -> Answer:
+        versions = self._subjects[subject]
         if schema not in versions:
-            if not rest:
-                return _refused(HTTPStatus.NOT_FOUND, _NO_SCHEMA, "no such schema")
+            if not register:
+                return _refused(HTTPStatus.NOT_FOUND, _NO_SCHEMA, "Schema not found")
             versions.append(schema)
-            self._schemas += [] if schema in self._schemas else [schema]
-        return self._version(name, versions.index(schema) + 1)
+            if schema not in self._schemas:
+                self._schemas.append(schema)
+        return self._version(subject, versions.index(schema) + 1)
 
     def _version(self, subject: str, number: int) -> Answer:
         schema = self._subjects[subject][number - 1]
@@ -52,5 +55,4 @@ class Registry:
 
 
 def _refused(status: int, code: int, message: str) -> Answer:
-    body: dict[str, Any] = {"error_code": code, "message": message}
-    return Answer(status, body)
+    return Answer(status, {"error_code": code, "message": message})

@@ -117,6 +117,7 @@ def test_the_walk_finds_them() -> None:
     assert len(DOCUMENTED) > 400
     assert DOCUMENTED.keys() >= {"KStream.join", "KTable.join", "KGroupedStream.count", "Expression.str", "sum"}
     assert DOCUMENTED.keys() >= {"ReadOnlyKeyValueStore.get", "StoatFlow.run", "StoatFlow.store", "Topology.add_sink"}
+    assert DOCUMENTED.keys() >= {"SerdeError", "sql.SqlError", "spark.SparkOptions", "testing.TestOutputTopic.read"}
 
 
 def test_every_public_name_has_an_example() -> None:
