@@ -24,7 +24,7 @@ class Registry:
     def request(self, connection: Connection, url: str, path: str, data: bytes | None) -> Answer:
         """Answer; stands for `Connection.request`."""
         if url != "http://localhost:8081":
-            return Answer(failure="connection refused")
+            return Answer(failure="[Errno 111] Connection refused")
         if connection._authorization() is not None:
             return _refused(HTTPStatus.UNAUTHORIZED, HTTPStatus.UNAUTHORIZED, "Unauthorized")
         kind, name, *rest = path.strip("/").split("/")

@@ -84,10 +84,10 @@ class TopologyError(StoatFlowError, ValueError):
     """The topology is not valid; the message names the line.
 
     >>> try:
-    ...     sf.StreamsBuilder().build()
+    ...     sf.StreamsBuilder().stream("orders").map_values(lambda key, value: value)
     ... except sf.TopologyError as error:
-    ...     print(error.message)
-    the topology reads nothing: begin it with builder.stream(topic) or builder.table(topic)
+    ...     print(error.next_step)
+    to get the key too, write map_values(..., with_key=True)
     """
 
     default_kind = "topology"
@@ -134,7 +134,7 @@ class BrokerUnavailableError(StoatFlowError):
     ...     registry.latest("orders-value")
     ... except sf.BrokerUnavailableError as error:
     ...     print(error.message)
-    the schema registry http://localhost:8080 gave no answer within 0.1 s (connection refused)
+    the schema registry http://localhost:8080 gave no answer within 0.1 s ([Errno 111] Connection refused)
     """
 
     default_kind = "unavailable"
