@@ -63,6 +63,18 @@ class RowError(Exception):
 
     Without a handler the application stops, as with any error. With one that leaves the record out, the function is
     called again for the others.
+
+    >>> def checked(batch):
+    ...     for row, total in enumerate(batch["value"].to_pylist()):
+    ...         if total < 0:
+    ...             raise sf.RowError(row, "less than nothing")
+    ...     return batch
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("totals", value=int).map_batches(checked, on_error=sf.log_and_continue()).print()
+    >>> with TopologyTestDriver(builder.build()) as driver, driver.epoch():
+    ...     driver.input("totals", value=int).pipe_all([30, -1, 20])
+    [map_batches]: None, 30
+    [map_batches]: None, 20
     """
 
     def __init__(self, row: int, why: str) -> None:

@@ -14,7 +14,14 @@ _ORDER = ("function", "node", "store", "topic", "partition", "offset", "lane", "
 
 
 class StoatFlowError(Exception):
-    """The base of all errors of StoatFlow."""
+    """The base of all errors of StoatFlow.
+
+    >>> try:
+    ...     sf.StreamsBuilder().stream("my orders")
+    ... except sf.StoatFlowError as error:
+    ...     print(error.kind, "|", error.next_step)
+    topology | use 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'
+    """
 
     default_kind: ClassVar[str] = "internal"
     default_next_step: ClassVar[str] = "report it with the log; the committed results are safe"
@@ -57,7 +64,16 @@ def _rebuild(
 
 
 class ConfigError(StoatFlowError, ValueError):
-    """Settings are wrong; the message lists every problem at once."""
+    """Settings are wrong; the message lists every problem at once.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("orders").to("copy")
+    >>> try:
+    ...     sf.StoatFlow(builder.build(), {"application.id": "app", "bootstrap.server": "localhost:9092"})
+    ... except sf.ConfigError as error:
+    ...     print(error.message.splitlines()[1].strip())
+    bootstrap.server = "localhost:9092": there is no such setting; the nearest is bootstrap.servers
+    """
 
     default_kind = "config"
     exit_code = 2
@@ -65,7 +81,14 @@ class ConfigError(StoatFlowError, ValueError):
 
 
 class TopologyError(StoatFlowError, ValueError):
-    """The topology is not valid; the message names the line."""
+    """The topology is not valid; the message names the line.
+
+    >>> try:
+    ...     sf.StreamsBuilder().stream("orders").map_values(lambda key, value: value)
+    ... except sf.TopologyError as error:
+    ...     print(error.next_step)
+    to get the key too, write map_values(..., with_key=True)
+    """
 
     default_kind = "topology"
     exit_code = 2
@@ -73,21 +96,46 @@ class TopologyError(StoatFlowError, ValueError):
 
 
 class SerdeError(StoatFlowError):
-    """A record can't be read or written."""
+    """A record can't be read or written.
+
+    >>> try:
+    ...     sf.Serdes.json().deserialize(b"30 EUR")
+    ... except sf.SerdeError as error:
+    ...     print(error.message)
+    the serde 'json' can't read b'30 EUR': Extra data: line 1 column 4 (char 3)
+    """
 
     default_kind = "serde"
     default_next_step = "fix the data, or choose the serde that it was written with"
 
 
 class ProcessingError(StoatFlowError):
-    """A user's function raised; the original exception is the `__cause__`."""
+    """A user's function raised; the original exception is the `__cause__`.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("orders", key=str, value=int).map_values(lambda total: 100 // total).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     try:
+    ...         driver.input("orders", str, int).pipe("ann", 0)
+    ...     except sf.ProcessingError as error:
+    ...         print(repr(error.__cause__), error.coordinates["topic"], error.coordinates["offset"])
+    ZeroDivisionError('integer division or modulo by zero') orders 0
+    """
 
     default_kind = "user"
     default_next_step = "fix the function that the message names, then start again: the record is read again"
 
 
 class BrokerUnavailableError(StoatFlowError):
-    """The broker did not answer for as long as the configuration allows."""
+    """The broker did not answer for as long as the configuration allows.
+
+    >>> registry = sf.SchemaRegistry("http://localhost:8080", timeout="100ms")
+    >>> try:
+    ...     registry.latest("orders-value")
+    ... except sf.BrokerUnavailableError as error:
+    ...     print(error.message)
+    the schema registry http://localhost:8080 gave no answer within 0.1 s ([Errno 111] Connection refused)
+    """
 
     default_kind = "unavailable"
     default_next_step = "check bootstrap.servers, the broker and the network, then start again"
@@ -105,35 +153,87 @@ class FencedError(StoatFlowError):
 
 
 class MissingTopicError(StoatFlowError):
-    """A topic doesn't exist."""
+    """A topic doesn't exist.
+
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     try:
+    ...         broker.produce("orders", "ann", "30")
+    ...     except sf.MissingTopicError as error:
+    ...         print(error.message)
+    topic 'orders' does not exist at embedded:
+    """
 
     default_kind = "missing_topic"
     default_next_step = "create the topic, or fix its name in the topology"
 
 
 class AuthorizationError(StoatFlowError):
-    """The broker refuses this user."""
+    """The broker refuses this user.
+
+    >>> registry = sf.SchemaRegistry("http://localhost:8081", user="ann", password="guessed")
+    >>> try:
+    ...     registry.latest("orders-value")
+    ... except sf.AuthorizationError as error:
+    ...     print(error.message)
+    the schema registry http://localhost:8081 refuses this client (401: Unauthorized)
+    """
 
     default_kind = "unauthorized"
     default_next_step = "grant the broker permission that the message names"
 
 
 class StateCorruptError(StoatFlowError):
-    """The local state is damaged; `state.damaged` says whether it is rebuilt from the changelog."""
+    """The local state is damaged; `state.damaged` says whether it is rebuilt from the changelog.
+
+    >>> from pathlib import Path
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app", "state.dir": "here"}, broker=broker) as app:
+    ...         app.wait_until("RUNNING")
+    ...     _ = next(Path("here").rglob("CURRENT")).write_text("damaged")
+    ...     try: sf.StoatFlow(builder.build(), {"application.id": "app", "state.dir": "here"}, broker=broker).run()
+    ...     except sf.StateCorruptError as error: print(error.kind)
+    state_corrupt
+    """
 
     default_kind = "state_corrupt"
     default_next_step = "delete the state directory; it is rebuilt from the changelog topics"
 
 
 class IncompatibleStateError(StoatFlowError):
-    """The local state was written by another format or another topology."""
+    """The local state was written by another format or another topology.
+
+    >>> def app(serde):
+    ...     builder = sf.StreamsBuilder()
+    ...     builder.table("users", key=str, value=serde, store="users")
+    ...     return sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker)
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     with app(str) as before: before.wait_until("RUNNING")
+    ...     try: app(int).run()
+    ...     except sf.IncompatibleStateError as error: print(error.message.partition(",")[0])
+    the store 'users' on disk has the format 'key-value-timestamped-1:string:string'
+    """
 
     default_kind = "incompatible"
     default_next_step = "use the version that wrote the state, or delete it and let it be rebuilt"
 
 
 class StateLockedError(StoatFlowError):
-    """The local state is in use by another process."""
+    """The local state is in use by another process.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until("RUNNING")
+    ...         try: sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker).clean_up()
+    ...         except sf.StateLockedError as error: print(error.next_step)
+    stop the other process, or give this one another state.dir
+    """
 
     default_kind = "state_locked"
     default_next_step = "stop the other process, or give this one another state.dir"

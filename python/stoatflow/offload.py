@@ -16,7 +16,17 @@ ERROR = "stoatflow-error"
 
 
 class WorkerError(Exception):
-    """What a worker answered instead of a result: `on_error(value, error)` gets it."""
+    """What a worker answered instead of a result: `on_error(value, error)` gets it.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> texts = builder.stream("in", key=str, value=str)
+    >>> texts.offload("ask", "out", response_value=str, name="score", on_error=lambda text, error: str(error)).print()
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("in", str, str).pipe("a", "well done")
+    ...     asked = driver.output("ask").read()
+    ...     driver.input("out").pipe(b"a", b"", headers=[*asked.headers, ("stoatflow-error", "too long")])
+    [score]: a, too long
+    """
 
 
 class Parked(NamedTuple):

@@ -145,7 +145,13 @@ class SchemaRegistry:
         )
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """Give the schema with an id. It is kept; `SerdeError` for an id that the registry doesn't know."""
+        """Give the schema with an id. It is kept; `SerdeError` for an id that the registry doesn't know.
+
+        >>> registry = sf.SchemaRegistry("http://localhost:8081")
+        >>> schema_id = registry.register("orders-value", '"string"')
+        >>> registry.schema(schema_id).schema
+        '"string"'
+        """
         known = self._by_id.get(schema_id)
         if known is not None:
             return known
@@ -164,14 +170,28 @@ class SchemaRegistry:
             return self._by_id.setdefault(schema_id, _registered(found, id=schema_id))
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """Give the latest version of a subject. Asks the registry each time."""
+        """Give the latest version of a subject. Asks the registry each time.
+
+        >>> registry = sf.SchemaRegistry("http://localhost:8081")
+        >>> for schema in ('"int"', '"long"'):
+        ...     _ = registry.register("orders-value", schema)
+        >>> registry.latest("orders-value").schema
+        '"long"'
+        """
         found = self._ask("GET", f"/subjects/{_quoted(subject)}/versions/latest", None)
         if found is None:
             raise self._no_subject(subject)
         return _registered(found)
 
     def version(self, subject: str, number: int) -> RegisteredSchema:
-        """Give a version of a subject. It is kept."""
+        """Give a version of a subject. It is kept.
+
+        >>> registry = sf.SchemaRegistry("http://localhost:8081")
+        >>> for schema in ('"int"', '"long"'):
+        ...     _ = registry.register("orders-value", schema)
+        >>> registry.version("orders-value", 1).schema
+        '"int"'
+        """
         known = self._versions.get((subject, number))
         if known is not None:
             return known
@@ -183,19 +203,35 @@ class SchemaRegistry:
     def register(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> int:
-        """Register a schema under a subject, if it isn't there yet; give its id."""
+        """Register a schema under a subject, if it isn't there yet; give its id.
+
+        >>> registry = sf.SchemaRegistry("http://localhost:8081")
+        >>> registry.register("orders-value", '"string"')
+        1
+        """
         return self._id_of("/versions", subject, schema, schema_type, references)
 
     def lookup(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> int:
-        """Give the id of a schema that is registered under a subject; `TopologyError` if it isn't."""
+        """Give the id of a schema that is registered under a subject; `TopologyError` if it isn't.
+
+        >>> registry = sf.SchemaRegistry("http://localhost:8081")
+        >>> registry.register("orders-value", '"string"') == registry.lookup("orders-value", '"string"')
+        True
+        """
         return self._id_of("", subject, schema, schema_type, references)
 
     def registered(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> RegisteredSchema:
-        """Give a schema as it is registered under a subject, with its version; `TopologyError` if it isn't."""
+        """Give a schema as it is registered under a subject, with its version; `TopologyError` if it isn't.
+
+        >>> registry = sf.SchemaRegistry("http://localhost:8081")
+        >>> schema_id = registry.register("orders-value", '"string"')
+        >>> registry.registered("orders-value", '"string"').version
+        1
+        """
         path = f"/subjects/{_quoted(subject)}{self._normalize}"
         found = self._ask("POST", path, _body(schema, schema_type, references))
         if found is None:

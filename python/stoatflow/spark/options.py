@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
-    """How an application runs on Spark; everything has a default, but for the checkpoint of a stream."""
+    """How an application runs on Spark; everything has a default, but for the checkpoint of a stream.
+
+    >>> from stoatflow.spark import SparkOptions
+    >>> options = SparkOptions(checkpoint="checkpoints", every="5s")
+    >>> options.trigger, options.until_end
+    ('5000 milliseconds', False)
+    """
 
     session: SparkSession | None = None
     """Yours, which stays open; without one a local session is started, and stopped with the application."""
@@ -51,7 +57,16 @@ class SparkOptions:
     """Is told how it goes on; the log, if it is left out."""
 
     def check(self, *, batch: bool) -> None:
-        """Raise `ConfigError` for what doesn't go together."""
+        """Raise `ConfigError` for what doesn't go together.
+
+        >>> from stoatflow.spark import SparkOptions
+        >>> SparkOptions(checkpoint="checkpoints").check(batch=False)
+        >>> try:
+        ...     SparkOptions(every="5s").check(batch=True)
+        ... except sf.ConfigError as error:
+        ...     print(error)
+        every is of a stream. Next: leave it out, or leave out batch=True
+        """
         if batch:
             self._refuse(
                 {"checkpoint": self.checkpoint, "every": self.every, "until_end": self.until_end},
@@ -74,12 +89,22 @@ class SparkOptions:
 
     @property
     def trigger(self) -> str:
-        """When a trigger begins, as Spark writes it."""
+        """When a trigger begins, as Spark writes it.
+
+        >>> from stoatflow.spark import SparkOptions
+        >>> SparkOptions(every="5s").trigger
+        '5000 milliseconds'
+        """
         return "0 seconds" if self.every is None else f"{duration_ms(self.every)} milliseconds"
 
     @property
     def folder(self) -> Path | None:
-        """Where files are written."""
+        """Where files are written.
+
+        >>> from stoatflow.spark import SparkOptions
+        >>> SparkOptions(output="/tmp/results").folder.name
+        'results'
+        """
         return Path(self.output) if isinstance(self.output, str | Path) else None
 
     @staticmethod

@@ -42,7 +42,19 @@ _TABLE_FUNCTIONS = {"range", "generate_series", "unnest", "json_each", "json_tre
 
 
 class SqlResult(Sequence[dict[str, Any]]):
-    """The rows of a query, as dicts; also a stream of Arrow."""
+    """The rows of a query, as dicts; also a stream of Arrow.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         found = app.sql("select value from users where _key = 'u1'")
+    ...         print(found[0], len(found))
+    {'value': 'Ann'} 1
+    """
 
     def __init__(self, table: Any, epoch: int, reads: tuple[StoreRead, ...]) -> None:
         """Made by `sql`."""
@@ -55,23 +67,67 @@ class SqlResult(Sequence[dict[str, Any]]):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
+        """The names of the columns.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     broker.produce("users", "u1", "Ann")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         print(app.sql("select _key, value from users where _key = 'u1'").columns)
+        ['_key', 'value']
+        """
         names: list[str] = self._table.column_names
         return names
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows."""
+        """The rows.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     broker.produce("users", "u1", "Ann")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         print(app.sql("select value from users where _key = 'u1'").rows)
+        [{'value': 'Ann'}]
+        """
         if self._rows is None:
             self._rows = self._table.to_pylist()
         return self._rows
 
     def explain(self) -> str:
-        """Say how each store was read, a line for each."""
+        """Say how each store was read, a line for each.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     broker.produce("users", "u1", "Ann")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         print(app.sql("select value from users where _key = 'u1'").explain())
+        users: by keys, 1 rows read, _key = 'u1'
+        """
         return "\n".join(str(read) for read in self.reads)
 
     def to_arrow(self) -> Any:
-        """Give a `pyarrow.Table`."""
+        """Give a `pyarrow.Table`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     broker.produce("users", "u1", "Ann")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         print(app.sql("select value from users where _key = 'u1'").to_arrow().to_pydict())
+        {'value': ['Ann']}
+        """
         return self._table
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -32,7 +32,19 @@ _LAST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class StoreRead:
-    """How a query read a store."""
+    """How a query read a store.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         (read,) = app.sql("select value from users where _key = 'u1'").reads
+    ...         print(read.store, read.way, read.rows_read)
+    users keys 1
+    """
 
     store: str
     way: str

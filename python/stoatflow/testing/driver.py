@@ -38,7 +38,15 @@ _DEFAULTS = {"application.id": "test", "bootstrap.servers": "embedded:"}
 
 
 class TopologyTestDriver:
-    """Runs a topology record by record: `with TopologyTestDriver(topology) as driver: ...`."""
+    """Runs a topology record by record: `with TopologyTestDriver(topology) as driver: ...`.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("orders", key=str, value=int).filter(sf.value > 25).to("large")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+    ...     print(driver.output("large", str, int).read_key_values_to_list())
+    [('ann', 30)]
+    """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
@@ -119,7 +127,14 @@ class TopologyTestDriver:
         start: Timestamp | None = None,
         advance: Duration | None = None,
     ) -> TestInputTopic[Any, Any]:
-        """Give a topic to write into. Timestamps begin at `start` and grow by `advance` per record."""
+        """Give a topic to write into. Timestamps begin at `start` and grow by `advance` per record.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        [stream]: ann, 30
+        """
 
         def pipe(key_data: bytes | None, value_data: bytes | None, timestamp: int, headers: list[Header]) -> None:
             self._native.pipe(topic, 0, key_data, value_data, timestamp, headers)
@@ -144,6 +159,13 @@ class TopologyTestDriver:
 
         One that the topology doesn't write to is empty; if its name is nearly that of one which it does write to, it
         is taken for a mistake (`TopologyError`).
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     print(driver.output("copy", str, int).read_key_value())
+        ('ann', 30)
         """
         if self._written is not None and topic not in self._written:
             near = get_close_matches(topic, self._written, 1, _NEARLY)
@@ -165,6 +187,13 @@ class TopologyTestDriver:
 
         A `TestStore`; of windows and sessions a `TestWindowStore`, of versions a `TestVersionedStore`, of timers a
         `TestTimerStore`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     print(driver.store("orders").get("ann"))
+        30
         """
         stores = {store["name"]: store for store in json.loads(self._topology.plan.physical_json)["stores"]}
         if name not in stores:
@@ -196,6 +225,13 @@ class TopologyTestDriver:
 
         The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
         values tell them. As `StoatFlow.to_arrow`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...     print(driver.to_arrow("orders").select(["_key", "value"]).to_pydict())
+        {'_key': ['ann', 'bob'], 'value': [30, 20]}
         """
         from stoatflow._runtime.store_batches import table  # only this method needs it
 
@@ -205,37 +241,87 @@ class TopologyTestDriver:
         """Give what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
 
         All batches show one moment, however long they are read. A crash or a restart ends the reader.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...     for batch in driver.arrow_batches("orders", max_rows=1):
+        ...         print(batch["value"].to_pylist())
+        [30]
+        [20]
         """
         from stoatflow._runtime.store_batches import reader
 
         return reader(self._native, store, schema, max_rows)
 
     def parked(self, offload: str) -> list[Parked]:
-        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes."""
+        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("in", key=str, value=str).offload("ask", "answers", response_value=str, name="score").print()
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("in", str, str).pipe("a", "well done")
+        ...     print([parked.value for parked in driver.parked("score")])
+        ['well done']
+        """
         return [Parked(*entry) for entry in self._native.parked(offload)]
 
     def metrics(self) -> dict[str, Any]:
         """Give all metrics, as `StoatFlow.metrics` does: dropped records by node and reason among them.
 
         A restart begins new ones.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     print(driver.metrics()["records_in"])
+        1
         """
         metrics: dict[str, Any] = json.loads(self._native.metrics_json())
         return metrics
 
     @property
     def produced_topics(self) -> list[str]:
-        """Topics that the topology wrote to."""
+        """Topics that the topology wrote to.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     print(driver.produced_topics)
+        ['copy']
+        """
         return self._native.produced_topics()
 
     @property
     def now(self) -> int:
-        """The virtual clock, in milliseconds."""
+        """The virtual clock, in milliseconds.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).print()
+        >>> with TopologyTestDriver(builder.build(), start=1000) as driver:
+        ...     driver.advance("5s")
+        ...     print(driver.now)
+        6000
+        """
         return self._now
 
     def advance(self, by: int | Duration) -> None:
         """Move the virtual clock (milliseconds, `timedelta` or text) and run what falls due.
 
         Between `crash` and `restart` time passes without the engine.
+
+        >>> class Clock(sf.ContextualProcessor[str, int, str, int]):
+        ...     def init(self, context):
+        ...         context.schedule("1m", sf.PunctuationType.WALL_CLOCK_TIME, print)
+        ...     def process(self, record): ...
+        >>> builder = sf.StreamsBuilder()
+        >>> _ = builder.stream("orders", key=str, value=int).process(Clock)
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.advance("1m")
+        60000
         """
         ms = by if isinstance(by, int) and not isinstance(by, bool) else duration_ms(by)  # type: ignore[arg-type]
         if ms < 0:
@@ -244,12 +330,28 @@ class TopologyTestDriver:
         self._now += ms
 
     def advance_watermark(self, to: Timestamp) -> None:
-        """Raise the application's watermark to at least this time, and commit. It stays there."""
+        """Raise the application's watermark to at least this time, and commit. It stays there.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).print()
+        >>> with TopologyTestDriver(builder.build(), {"time.semantics": "watermark"}) as driver:
+        ...     driver.advance_watermark(5000)
+        ...     print(driver.watermark)
+        5000
+        """
         self._native.advance_watermark(timestamp_ms(to))
 
     @property
     def watermark(self) -> int:
-        """The application's watermark of the last commit; -1: none yet."""
+        """The application's watermark of the last commit; -1: none yet.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, watermark=sf.Watermark.bounded("2s")).to("copy")
+        >>> with TopologyTestDriver(builder.build(), {"time.semantics": "watermark"}) as driver:
+        ...     driver.input("orders", str, str).pipe("ann", "tea", timestamp=10_000)
+        ...     print(driver.watermark)
+        8000
+        """
         return self._native.watermark()
 
     @contextmanager
@@ -259,27 +361,75 @@ class TopologyTestDriver:
         They keep their order; neighbours in one topic are processed as one batch. One commit follows at the
         end, and outputs can be read only then. `crash()` inside loses the whole epoch; after `restart()` its
         records are read again.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     copy = driver.output("copy", str, int)
+        ...     with driver.epoch():
+        ...         driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...         print(copy.read_all())
+        ...     print(copy.read_values_to_list())
+        []
+        [30, 20]
         """
         self._native.hold()
         yield
         self._native.release()
 
     def barrier(self) -> None:
-        """Commit now."""
+        """Commit now.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     before = driver.metrics()["commits"]
+        ...     driver.barrier()
+        ...     print(driver.metrics()["commits"] - before)
+        1
+        """
         self._native.barrier()
 
     def crash(self) -> None:
-        """End as by SIGKILL: only what is committed remains. Go on with `restart`."""
+        """End as by SIGKILL: only what is committed remains. Go on with `restart`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     driver.crash()
+        ...     driver.restart()
+        ...     print(driver.store("orders").get("ann"))
+        30
+        """
         self._native.crash()
 
     def restart(self, *, lanes: int | None = None) -> None:
-        """Recover from what is committed, with another number of lanes if you like."""
+        """Recover from what is committed, with another number of lanes if you like.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     driver.crash()
+        ...     driver.restart(lanes=4)
+        ...     print(driver.store("orders").get("ann"))
+        30
+        """
         if lanes is not None:
             self._lanes = _lanes(lanes)
         self._native.restart(self._lanes)
 
     def close(self) -> None:
-        """Stop and remove everything; more than once is allowed."""
+        """Stop and remove everything; more than once is allowed.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).print()
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> driver.input("orders", str, int).pipe("ann", 30)
+        [stream]: ann, 30
+        >>> driver.close()
+        """
         self._native.close()
         self._leave()
 

@@ -37,6 +37,13 @@ def any_lanes(
 
     Keys and values are written with the serdes of the topology's sources. Gives the records of each output topic, as
     bytes.
+
+    >>> from stoatflow.testing import any_lanes
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("orders", key=str, value=str).map_values(str.upper).to("shouted", value=str)
+    >>> outputs = any_lanes(builder.build(), [("orders", "ann", "tea", 0)])
+    >>> outputs["shouted"][0].value
+    b'TEA'
     """
     given = list(inputs)
     first: tuple[int, dict[str, list[_Raw]], dict[str, _Rows]] | None = None

@@ -34,14 +34,28 @@ _CLASSES: dict[str, type] = {
 
 
 class CapturedForward(NamedTuple):
-    """What was forwarded, and to which child; `None`: to all."""
+    """What was forwarded, and to which child; `None`: to all.
+
+    >>> context = MockProcessorContext()
+    >>> context.forward(sf.Record("ann", 30, 1000), child="large")
+    >>> caught = context.forwarded()[0]
+    >>> caught.record.value, caught.child
+    (30, 'large')
+    """
 
     record: Any
     child: str | None = None
 
 
 class CapturedPunctuator:
-    """A schedule: `punctuate(time)` fires it."""
+    """A schedule: `punctuate(time)` fires it.
+
+    >>> context = MockProcessorContext()
+    >>> _ = context.schedule("1m", sf.PunctuationType.STREAM_TIME, print)
+    >>> punctuator = context.scheduled_punctuators[0]
+    >>> punctuator.interval_ms, punctuator.cancelled
+    (60000, False)
+    """
 
     def __init__(self, interval_ms: int, type: PunctuationType, callback: Callable[[int], object]) -> None:  # noqa: A002
         """Made by `MockProcessorContext.schedule`."""
@@ -52,11 +66,23 @@ class CapturedPunctuator:
         self.cancelled: bool = False
 
     def punctuate(self, timestamp: Timestamp) -> None:
-        """Call it, as if this time had come; after `cancel()` it is called all the same."""
+        """Call it, as if this time had come; after `cancel()` it is called all the same.
+
+        >>> context = MockProcessorContext()
+        >>> context.schedule("1m", sf.PunctuationType.STREAM_TIME, print).punctuate(60_000)
+        60000
+        """
         self.callback(timestamp_ms(timestamp))
 
     def cancel(self) -> None:
-        """End the schedule."""
+        """End the schedule.
+
+        >>> context = MockProcessorContext()
+        >>> punctuator = context.schedule("1m", sf.PunctuationType.STREAM_TIME, print)
+        >>> punctuator.cancel()
+        >>> punctuator.cancelled
+        True
+        """
         self.cancelled = True
 
 
@@ -64,6 +90,15 @@ class MockProcessorContext:
     """Stands for the context of a processor, a fixed-key processor or a transformer in a test of it alone.
 
     `stores` are what `Stores` makes. With stores it is a context manager, or wants `close()`.
+
+    >>> class Double(sf.ContextualProcessor[str, int, str, int]):
+    ...     def process(self, record):
+    ...         self.context.forward(record.replace(value=record.value * 2))
+    >>> context = MockProcessorContext()
+    >>> context.init(Double())
+    >>> context.process(sf.Record("ann", 30, 1000))
+    >>> context.forwarded()[0].record.value
+    60
     """
 
     def __init__(self, *stores: StoreBuilder[Any, Any], application_id: str = "test", lane: int = 0) -> None:
@@ -88,7 +123,13 @@ class MockProcessorContext:
     # What processors use -----------------------------------------------------------------------
 
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
-        """Catch a record."""
+        """Catch a record.
+
+        >>> context = MockProcessorContext()
+        >>> context.forward(sf.Record("ann", 30, 1000))
+        >>> context.forwarded()[0].record.value
+        30
+        """
         if not isinstance(record, Record | FixedKeyRecord):
             raise TypeError(
                 f"forward() takes a Record, not {type(record).__qualname__}. Next: give it record.replace(...) or "
@@ -99,7 +140,14 @@ class MockProcessorContext:
         self._forwarded.append(CapturedForward(record, child))
 
     def state_store(self, name: str) -> Any:
-        """Give a store that was added."""
+        """Give a store that was added.
+
+        >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+        ...     totals = context.state_store("totals")
+        ...     totals.put("ann", 30)
+        ...     print(totals.get("ann"))
+        30
+        """
         return self._timers.store(name) or self._room.store(name, self)
 
     def schedule(
@@ -110,7 +158,13 @@ class MockProcessorContext:
         *,
         start: Timestamp | None = None,
     ) -> CapturedPunctuator:
-        """Catch a schedule."""
+        """Catch a schedule.
+
+        >>> context = MockProcessorContext()
+        >>> punctuator = context.schedule("1m", sf.PunctuationType.STREAM_TIME, print)
+        >>> punctuator.interval_ms
+        60000
+        """
         if not isinstance(type, PunctuationType):
             raise TypeError(f"schedule() needs a PunctuationType, not {type!r}")
         check_callback(callback)
@@ -124,7 +178,13 @@ class MockProcessorContext:
 
     @contextmanager
     def locks(self, *what: str | tuple[Any, Any], timeout: Duration | None = None) -> Iterator[None]:
-        """Lock nothing, since nobody else is there; refuse what the engine refuses."""
+        """Lock nothing, since nobody else is there; refuse what the engine refuses.
+
+        >>> context = MockProcessorContext()
+        >>> with context.locks("prices", ("totals", "ann"), timeout="1s"):
+        ...     print("locked")
+        locked
+        """
         if timeout is not None:
             duration_ms(timeout)
         for one in what:
@@ -141,48 +201,109 @@ class MockProcessorContext:
             self._locked = False
 
     def commit(self) -> None:
-        """Note that a commit was asked for."""
+        """Note that a commit was asked for.
+
+        >>> context = MockProcessorContext()
+        >>> context.commit()
+        >>> context.committed
+        True
+        """
         self._committed = True
 
     def advance_watermark(self, timestamp: Timestamp) -> None:
-        """Catch it; `watermark_ms` stays what the test has set."""
+        """Catch it; `watermark_ms` stays what the test has set.
+
+        >>> context = MockProcessorContext()
+        >>> context.advance_watermark(5000)
+        >>> context.advanced_watermarks, context.watermark_ms
+        ([5000], -1)
+        """
         self._advanced.append(timestamp_ms(timestamp))
 
     @property
     def watermark_ms(self) -> int:
-        """What the test has set."""
+        """What the test has set.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_watermark_ms(5000)
+        >>> context.watermark_ms
+        5000
+        """
         return self._watermark
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """What the test has set."""
+        """What the test has set.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_record_metadata("orders", partition=0, offset=7)
+        >>> context.record_metadata.offset
+        7
+        """
         return self._metadata
 
     @property
     def stream_time_ms(self) -> int:
-        """What the test has set."""
+        """What the test has set.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_current_stream_time_ms(5000)
+        >>> context.stream_time_ms
+        5000
+        """
         return self._stream_time
 
     @property
     def system_time_ms(self) -> int:
-        """What the test has set."""
+        """What the test has set.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_current_system_time_ms(5000)
+        >>> context.system_time_ms
+        5000
+        """
         return self._system_time
 
     # What tests use ----------------------------------------------------------------------------
 
     def init(self, processor: Any) -> None:
-        """Call the processor's `init` with this context."""
+        """Call the processor's `init` with this context.
+
+        >>> class Double(sf.ContextualProcessor[str, int, str, int]):
+        ...     def process(self, record):
+        ...         self.context.forward(record.replace(value=record.value * 2))
+        >>> context, processor = MockProcessorContext(), Double()
+        >>> context.init(processor)
+        >>> processor.context is context
+        True
+        """
         self._processor = processor
         processor.init(self)
 
     def process(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any]) -> None:
-        """Call `process` of the processor that `init` was called for, with timers that know the record's key."""
+        """Call `process` of the processor that `init` was called for, with timers that know the record's key.
+
+        >>> class Double(sf.ContextualProcessor[str, int, str, int]):
+        ...     def process(self, record):
+        ...         self.context.forward(record.replace(value=record.value * 2))
+        >>> context = MockProcessorContext()
+        >>> context.init(Double())
+        >>> context.process(sf.Record("ann", 30, 1000))
+        >>> context.forwarded()[0].record.value
+        60
+        """
         with self._timers.at_hand(record.key):
             self._its("process")(record)
 
     @property
     def timers(self) -> list[Timer[Any]]:
-        """All timers that are registered, as they will fire."""
+        """All timers that are registered, as they will fire.
+
+        >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
+        >>> context.state_store("reminders").register(5000, key="ann")
+        >>> [(timer.key, timer.at) for timer in context.timers]
+        [('ann', 5000)]
+        """
         return self._timers.all()
 
     def fire_timers(self, until: Timestamp, *, domain: TimeDomain = "event") -> list[Timer[Any]]:
@@ -190,6 +311,17 @@ class MockProcessorContext:
 
         What they register and cancel counts as in the engine: a later timer of the same key that is due too fires as
         well, any other one with the next call.
+
+        >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
+        ...     def process(self, record):
+        ...         self.context.state_store("reminders").register(record.timestamp + 1000)
+        ...     def on_timer(self, timer):
+        ...         print("remind", timer.key)
+        >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
+        >>> context.init(Reminder())
+        >>> context.process(sf.Record("ann", "tea", 0))
+        >>> fired = context.fire_timers(until=1000)
+        remind ann
         """
         return self._timers.fire(self._its("on_timer"), timestamp_ms(until), domain)
 
@@ -200,57 +332,135 @@ class MockProcessorContext:
         return found
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
-        """Give what was forwarded: all of it, or what a child of this name would get."""
+        """Give what was forwarded: all of it, or what a child of this name would get.
+
+        >>> context = MockProcessorContext()
+        >>> context.forward(sf.Record("ann", 30, 1000), child="large")
+        >>> context.forward(sf.Record("bob", 20, 1000), child="small")
+        >>> [each.record.key for each in context.forwarded("large")]
+        ['ann']
+        """
         return [each for each in self._forwarded if child is None or each.child in (None, child)]
 
     def reset_forwards(self) -> None:
-        """Forget what was forwarded."""
+        """Forget what was forwarded.
+
+        >>> context = MockProcessorContext()
+        >>> context.forward(sf.Record("ann", 30, 1000))
+        >>> context.reset_forwards()
+        >>> context.forwarded()
+        []
+        """
         self._forwarded.clear()
 
     @property
     def scheduled_punctuators(self) -> list[CapturedPunctuator]:
-        """All schedules, in their order, cancelled ones too."""
+        """All schedules, in their order, cancelled ones too.
+
+        >>> context = MockProcessorContext()
+        >>> _ = context.schedule("1m", sf.PunctuationType.STREAM_TIME, print)
+        >>> [punctuator.interval_ms for punctuator in context.scheduled_punctuators]
+        [60000]
+        """
         return list(self._punctuators)
 
     @property
     def committed(self) -> bool:
-        """Was a commit asked for?"""
+        """Was a commit asked for?
+
+        >>> context = MockProcessorContext()
+        >>> context.commit()
+        >>> context.committed
+        True
+        """
         return self._committed
 
     def reset_commit(self) -> None:
-        """Forget that a commit was asked for."""
+        """Forget that a commit was asked for.
+
+        >>> context = MockProcessorContext()
+        >>> context.commit()
+        >>> context.reset_commit()
+        >>> context.committed
+        False
+        """
         self._committed = False
 
     @property
     def advanced_watermarks(self) -> list[int]:
-        """What `advance_watermark` was called with."""
+        """What `advance_watermark` was called with.
+
+        >>> context = MockProcessorContext()
+        >>> context.advance_watermark(5000)
+        >>> context.advanced_watermarks
+        [5000]
+        """
         return list(self._advanced)
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
-        """Say where the record comes from."""
+        """Say where the record comes from.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_record_metadata("orders", partition=0, offset=7)
+        >>> context.record_metadata
+        RecordMetadata(topic='orders', partition=0, offset=7)
+        """
         self._metadata = RecordMetadata(topic, partition, offset)
 
     def set_current_stream_time_ms(self, time: Timestamp) -> None:
-        """Say what `stream_time_ms` is."""
+        """Say what `stream_time_ms` is.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_current_stream_time_ms(5000)
+        >>> context.stream_time_ms
+        5000
+        """
         self._stream_time = timestamp_ms(time)
 
     def set_watermark_ms(self, time: Timestamp) -> None:
-        """Say what `watermark_ms` is."""
+        """Say what `watermark_ms` is.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_watermark_ms(5000)
+        >>> context.watermark_ms
+        5000
+        """
         self._watermark = timestamp_ms(time)
 
     def set_current_system_time_ms(self, time: Timestamp) -> None:
-        """Say what `system_time_ms` is."""
+        """Say what `system_time_ms` is.
+
+        >>> context = MockProcessorContext()
+        >>> context.set_current_system_time_ms(5000)
+        >>> context.system_time_ms
+        5000
+        """
         self._system_time = timestamp_ms(time)
 
     def add_state_store(self, store: StoreBuilder[Any, Any]) -> None:
-        """Add a store, before any store is used."""
+        """Add a store, before any store is used.
+
+        >>> with MockProcessorContext() as context:
+        ...     context.add_state_store(sf.Stores.in_memory_key_value("totals", key=str, value=int))
+        ...     context.state_store("totals").put("ann", 30)
+        ...     print(context.state_store("totals").get("ann"))
+        30
+        """
         if isinstance(store, StoreBuilder) and store.kind.type == "timers":
             self._timers.add(store)
         else:
             self._room.add(store)
 
     def close(self) -> None:
-        """Remove the stores; more than once is allowed."""
+        """Remove the stores; more than once is allowed.
+
+        >>> context = MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int))
+        >>> totals = context.state_store("totals")
+        >>> totals.put("ann", 30)
+        >>> print(totals.get("ann"))
+        30
+        >>> context.close()
+        """
         self._room.close()
 
     def __enter__(self) -> MockProcessorContext:

@@ -30,7 +30,16 @@ class Entry(NamedTuple):
 
 
 class TestStore(Generic[K, V]):
-    """The committed state of one store. Expired windows and sessions are not in it."""
+    """The committed state of one store. Expired windows and sessions are not in it.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> orders = builder.table("orders", key=str, value=int, store="orders")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+    ...     store = driver.store("orders")
+    ...     print(store.all(), "ann" in store, len(store))
+    {'ann': 30, 'bob': 20} True 2
+    """
 
     __test__ = False
 
@@ -43,27 +52,67 @@ class TestStore(Generic[K, V]):
         self._value = value
 
     def get(self, key: K) -> V | None:
-        """Give the value of a key."""
+        """Give the value of a key.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     print(driver.store("orders").get("ann"), driver.store("orders").get("bob"))
+        30 None
+        """
         entry = self.entry(key)
         return None if entry is None else entry.value
 
     def entry(self, key: K) -> Entry | None:
-        """Give key, value and timestamp of a key."""
+        """Give key, value and timestamp of a key.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000)
+        ...     print(driver.store("orders").entry("ann"))
+        Entry(key='ann', value=30, timestamp=1000)
+        """
         data = self._key.serialize(key)
         found = self._entries(data, data, 1)
         return found[0] if found else None
 
     def all(self) -> dict[K, V]:
-        """Give all keys with their values."""
+        """Give all keys with their values.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...     print(driver.store("orders").all())
+        {'ann': 30, 'bob': 20}
+        """
         return {entry.key: entry.value for entry in self.entries()}
 
     def range(self, from_key: K | None = None, to_key: K | None = None) -> dict[K, V]:
-        """Give the keys between two, both included, in the order of their bytes."""
+        """Give the keys between two, both included, in the order of their bytes.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20), ("cyd", 10)])
+        ...     print(driver.store("orders").range("b", "cyd"))
+        {'bob': 20, 'cyd': 10}
+        """
         ends = [None if key is None else self._key.serialize(key) for key in (from_key, to_key)]
         return {entry.key: entry.value for entry in self._entries(ends[0], ends[1], None)}
 
     def entries(self) -> list[Entry]:
-        """Give everything, with timestamps, by key bytes, then window: also for keys that no dict can hold."""
+        """Give everything, with timestamps, by key bytes, then window: also for keys that no dict can hold.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> orders = builder.table("orders", key=str, value=int, store="orders")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000)
+        ...     print(driver.store("orders").entries())
+        [Entry(key='ann', value=30, timestamp=1000)]
+        """
         return [
             Entry(self._shown(key, window), self._value.deserialize(value), timestamp)
             for key, window, value, timestamp in self._rows()
@@ -97,18 +146,54 @@ class TestStore(Generic[K, V]):
 
 
 class TestWindowStore(TestStore[K, V]):
-    """The committed windows or sessions of one store: keys are `Windowed`."""
+    """The committed windows or sessions of one store: keys are `Windowed`.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> grouped = builder.stream("orders", key=str).group_by_key()
+    >>> counts = grouped.windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="counts")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("orders", str, str).pipe_all([("ann", "tea"), ("ann", "milk")], start=0, advance="1m")
+    ...     print(driver.store("counts").fetch("ann"))
+    {Window(start=0, end=60000): 1, Window(start=60000, end=120000): 1}
+    """
 
     def entry(self, key: Any) -> Entry | None:
-        """Give the entry of `Windowed(key, Window(start, end))`."""
+        """Give the entry of `Windowed(key, Window(start, end))`.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> grouped = builder.stream("orders", key=str).group_by_key()
+        >>> counts = grouped.windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, str).pipe("ann", "tea", timestamp=1000)
+        ...     print(driver.store("counts").entry(sf.Windowed("ann", sf.Window(0, 60_000))).value)
+        1
+        """
         return next((entry for entry in self.entries() if entry.key == key), None)
 
     def fetch(self, key: Any) -> dict[Window, V]:
-        """Give the windows of a key."""
+        """Give the windows of a key.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> grouped = builder.stream("orders", key=str).group_by_key()
+        >>> counts = grouped.windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, str).pipe_all([("ann", "tea"), ("ann", "milk")])
+        ...     print(driver.store("counts").fetch("ann"))
+        {Window(start=0, end=60000): 2}
+        """
         return {entry.key.window: entry.value for entry in self.entries() if entry.key.key == key}
 
     def range(self, from_key: Any = None, to_key: Any = None) -> dict[K, V]:
-        """Give the windows of the keys between two, both included, in the order of their bytes."""
+        """Give the windows of the keys between two, both included, in the order of their bytes.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> grouped = builder.stream("orders", key=str).group_by_key()
+        >>> counts = grouped.windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="counts")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, str).pipe_all([("ann", "tea"), ("bob", "milk"), ("cyd", "tea")])
+        ...     print([windowed.key for windowed in driver.store("counts").range("bob", "cyd")])
+        ['bob', 'cyd']
+        """
         lo, hi = (None if key is None else self._key.serialize(key) for key in (from_key, to_key))
         return {
             entry.key: entry.value
@@ -119,7 +204,16 @@ class TestWindowStore(TestStore[K, V]):
 
 
 class TestVersionedStore(TestStore[K, V]):
-    """The committed versions of one store: `entries()` and `all()` give the latest of each key."""
+    """The committed versions of one store: `entries()` and `all()` give the latest of each key.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("prices", str, int).pipe_all([("tea", 3), ("tea", 4)], start=0, advance="1m")
+    ...     store = driver.store("prices")
+    ...     print(store.get("tea").value, store.get("tea", as_of=30_000).value)
+    4 3
+    """
 
     def __init__(self, name: str, scan: Scan, rows: Rows, version: VersionAt, key: Serde[K], value: Serde[V]) -> None:
         """Made by `TopologyTestDriver.store`."""
@@ -127,16 +221,40 @@ class TestVersionedStore(TestStore[K, V]):
         self._version = version
 
     def get(self, key: K, as_of: int | None = None) -> Any:
-        """Give the `VersionedRecord` that holds, or held at a time."""
+        """Give the `VersionedRecord` that holds, or held at a time.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("prices", str, int).pipe_all([("tea", 3), ("tea", 4)], start=0, advance="1m")
+        ...     print(driver.store("prices").get("tea", as_of=30_000))
+        VersionedRecord(value=3, timestamp=0, valid_to=None)
+        """
         found = self._version(self._key.serialize(key), as_of)
         return None if found is None else VersionedRecord(self._value.deserialize(found[0]), found[1], None)
 
     def entry(self, key: K) -> Entry | None:
-        """Give key, value and timestamp of the latest version."""
+        """Give key, value and timestamp of the latest version.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("prices", str, int).pipe_all([("tea", 3), ("tea", 4)], start=0, advance="1m")
+        ...     print(driver.store("prices").entry("tea"))
+        Entry(key='tea', value=4, timestamp=60000)
+        """
         return next((entry for entry in self.entries() if entry.key == key), None)
 
     def range(self, from_key: K | None = None, to_key: K | None = None) -> dict[K, V]:
-        """Give the latest versions of the keys between two, both included, in the order of their bytes."""
+        """Give the latest versions of the keys between two, both included, in the order of their bytes.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("prices", str, int).pipe_all([("milk", 2), ("tea", 3), ("tea", 4)])
+        ...     print(driver.store("prices").range("n", "tea"))
+        {'tea': 4}
+        """
         lo, hi = (None if key is None else self._key.serialize(key) for key in (from_key, to_key))
         return {
             entry.key: entry.value
@@ -147,7 +265,20 @@ class TestVersionedStore(TestStore[K, V]):
 
 
 class TestTimerStore(Generic[K]):
-    """The committed timers of one store: those that are still to fire."""
+    """The committed timers of one store: those that are still to fire.
+
+    >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
+    ...     def process(self, record):
+    ...         self.context.state_store("reminders").register(record.timestamp + 60_000)
+    ...     def on_timer(self, timer): print("remind", timer.key)
+    >>> builder = sf.StreamsBuilder()
+    >>> _ = builder.add_state_store(sf.Stores.timers("reminders", key=str))
+    >>> _ = builder.stream("orders", key=str, value=str).process(Reminder, stores=["reminders"])
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("orders", str, str).pipe("ann", "tea", timestamp=1000)
+    ...     print([(timer.key, timer.at) for timer in driver.store("reminders")])
+    [('ann', 61000)]
+    """
 
     __test__ = False
 
@@ -158,7 +289,20 @@ class TestTimerStore(Generic[K]):
         self._key = key
 
     def all(self, domain: TimeDomain | None = None) -> list[Timer[K]]:
-        """Give all timers (of one clock), as they will fire: those of event time first, by time, then by key bytes."""
+        """Give all timers (of one clock), as they will fire: those of event time first, by time, then by key bytes.
+
+        >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
+        ...     def process(self, record):
+        ...         self.context.state_store("reminders").register(record.timestamp + 60_000)
+        ...     def on_timer(self, timer): print("remind", timer.key)
+        >>> builder = sf.StreamsBuilder()
+        >>> _ = builder.add_state_store(sf.Stores.timers("reminders", key=str))
+        >>> _ = builder.stream("orders", key=str, value=str).process(Reminder, stores=["reminders"])
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, str).pipe_all([("ann", "tea"), ("bob", "milk")])
+        ...     print([timer.key for timer in driver.store("reminders").all()])
+        ['ann', 'bob']
+        """
         rows = [(data.decode(), at, key) for key, _, data, at in self._rows()]
         return [
             Timer(self.name, self._key.deserialize(key), at, "event" if of == "event" else "processing")
@@ -167,7 +311,20 @@ class TestTimerStore(Generic[K]):
         ]
 
     def pending(self, key: K) -> list[Timer[K]]:
-        """Give the timers of a key."""
+        """Give the timers of a key.
+
+        >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
+        ...     def process(self, record):
+        ...         self.context.state_store("reminders").register(record.timestamp + 60_000)
+        ...     def on_timer(self, timer): print("remind", timer.key)
+        >>> builder = sf.StreamsBuilder()
+        >>> _ = builder.add_state_store(sf.Stores.timers("reminders", key=str))
+        >>> _ = builder.stream("orders", key=str, value=str).process(Reminder, stores=["reminders"])
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, str).pipe("ann", "tea")
+        ...     print(driver.store("reminders").pending("ann")[0].at, driver.store("reminders").pending("bob"))
+        60000 []
+        """
         return [timer for timer in self.all() if timer.key == key]
 
     def __len__(self) -> int:

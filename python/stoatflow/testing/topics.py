@@ -22,7 +22,16 @@ _MISSING: Any = object()
 
 
 class TestInputTopic(Generic[K, V]):
-    """Writes records into a topic; each one is processed to its end before the next."""
+    """Writes records into a topic; each one is processed to its end before the next.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("orders", key=str, value=int).map_values(lambda total: total * 2).to("doubled", value=int)
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     orders = driver.input("orders", str, int)
+    ...     orders.pipe("ann", 30)
+    ...     print(driver.output("doubled", str, int).read_value())
+    60
+    """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
@@ -57,7 +66,15 @@ class TestInputTopic(Generic[K, V]):
         timestamp: Timestamp | None = None,
         headers: HeadersLike = (),
     ) -> None:
-        """Write `pipe(value)` or `pipe(key, value)`; without a timestamp, the topic's or the driver's time."""
+        """Write `pipe(value)` or `pipe(key, value)`; without a timestamp, the topic's or the driver's time.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000, headers={"from": "shop"})
+        ...     print(driver.output("copy", str, int).read())
+        Record(key='ann', value=30, timestamp=1000, headers=(('from', b'shop'),))
+        """
         key, value = (None, first) if second is _MISSING else (first, second)
         self._pipe(
             None if key is None else self._key.serialize(key),
@@ -73,7 +90,17 @@ class TestInputTopic(Generic[K, V]):
         start: Timestamp | None = None,
         advance: Duration | None = None,
     ) -> None:
-        """Write many: values, `(key, value)` pairs or `Record`s; `start` and `advance` hold for this call."""
+        """Write many: values, `(key, value)` pairs or `Record`s; `start` and `advance` hold for this call.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)], start=1000, advance="1s")
+        ...     for record in driver.output("copy", str, int):
+        ...         print(record.key, record.value, record.timestamp)
+        ann 30 1000
+        bob 20 2000
+        """
         at = None if start is None else timestamp_ms(start)
         step = 0 if advance is None else duration_ms(advance)
         for item in items:
@@ -85,7 +112,17 @@ class TestInputTopic(Generic[K, V]):
             at = None if at is None else at + step
 
     def advance_time(self, by: Duration) -> None:
-        """Move the topic's time forward."""
+        """Move the topic's time forward.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     orders = driver.input("orders", str, int, start=1000)
+        ...     orders.advance_time("5s")
+        ...     orders.pipe("ann", 30)
+        ...     print(driver.output("copy", str, int).read().timestamp)
+        6000
+        """
         self._next = (self._now() if self._next is None else self._next) + duration_ms(by)
 
     def _time(self) -> int:
@@ -102,7 +139,16 @@ class TestInputTopic(Generic[K, V]):
 
 
 class TestOutputTopic(Generic[K, V]):
-    """Reads the committed records of a topic, each one once."""
+    """Reads the committed records of a topic, each one once.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> builder.stream("orders", key=str, value=int).filter(sf.value > 25).to("large")
+    >>> with TopologyTestDriver(builder.build()) as driver:
+    ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+    ...     large = driver.output("large", str, int)
+    ...     print(large.read_key_value(), large.is_empty)
+    ('ann', 30) True
+    """
 
     __test__ = False
 
@@ -114,7 +160,15 @@ class TestOutputTopic(Generic[K, V]):
         self._value = value
 
     def read(self) -> Record[K, V]:
-        """Give the next record; raise `LookupError` if there is none."""
+        """Give the next record; raise `LookupError` if there is none.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000)
+        ...     print(driver.output("copy", str, int).read())
+        Record(key='ann', value=30, timestamp=1000, headers=())
+        """
         waiting = self._fill()
         if not waiting:
             raise LookupError(f"no record is left in the topic '{self._topic}'. Next: ask .is_empty before reading")
@@ -127,28 +181,76 @@ class TestOutputTopic(Generic[K, V]):
         )
 
     def read_value(self) -> V | None:
-        """Give the next record's value."""
+        """Give the next record's value.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     print(driver.output("copy", str, int).read_value())
+        30
+        """
         return self.read().value
 
     def read_key_value(self) -> tuple[K | None, V | None]:
-        """Give the next record's key and value."""
+        """Give the next record's key and value.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     print(driver.output("copy", str, int).read_key_value())
+        ('ann', 30)
+        """
         record = self.read()
         return record.key, record.value
 
     def read_all(self) -> list[Record[K, V]]:
-        """Give all records that are left."""
+        """Give all records that are left.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...     print([record.key for record in driver.output("copy", str, int).read_all()])
+        ['ann', 'bob']
+        """
         return list(self)
 
     def read_values_to_list(self) -> list[V | None]:
-        """Give the values of all records that are left."""
+        """Give the values of all records that are left.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...     print(driver.output("copy", str, int).read_values_to_list())
+        [30, 20]
+        """
         return [record.value for record in self]
 
     def read_key_values_to_list(self) -> list[tuple[K | None, V | None]]:
-        """Give key and value of all records that are left."""
+        """Give key and value of all records that are left.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...     print(driver.output("copy", str, int).read_key_values_to_list())
+        [('ann', 30), ('bob', 20)]
+        """
         return [(record.key, record.value) for record in self]
 
     def to_dict(self) -> dict[K, V | None]:
-        """Give the last value of each key that is left; raise `ValueError` at a null key."""
+        """Give the last value of each key that is left; raise `ValueError` at a null key.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20), ("ann", 50)])
+        ...     print(driver.output("copy", str, int).to_dict())
+        {'ann': 50, 'bob': 20}
+        """
         last: dict[K, V | None] = {}
         for record in self:
             if record.key is None:
@@ -158,12 +260,30 @@ class TestOutputTopic(Generic[K, V]):
 
     @property
     def is_empty(self) -> bool:
-        """Is no record left?"""
+        """Is no record left?
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30)
+        ...     copy = driver.output("copy", str, int)
+        ...     print(copy.is_empty, copy.read_value(), copy.is_empty)
+        False 30 True
+        """
         return not self._fill()
 
     @property
     def queue_size(self) -> int:
-        """How many records are left."""
+        """How many records are left.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> builder.stream("orders", key=str, value=int).to("copy")
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("bob", 20)])
+        ...     copy = driver.output("copy", str, int)
+        ...     print(copy.queue_size, copy.read_value(), copy.queue_size)
+        2 30 1
+        """
         return len(self._fill())
 
     def __len__(self) -> int:
