@@ -22,7 +22,7 @@ LISTENER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
-	test-console test-recovery test-long sim-long fuzz chaos audit soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
+	test-console test-recovery test-long sim-long fuzz memcheck chaos audit soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
@@ -110,6 +110,11 @@ sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 fuzz: rocksdb ## damaged bytes for all that reads bytes from outside, new ones each time (MINUTES=30, SEED=)
 	@STOATFLOW_TEST_FUZZ_SECONDS=$$(($(MINUTES) * 4)) $(if $(SEED),STOATFLOW_TEST_FUZZ_SEED=$(SEED)) \
 		scripts/cargo.sh test --profile checked --locked -p stoatflow-core -p stoatflow-formats -p stoatflow-log -p stoatflow-engine --lib -- --nocapture fuzz
+
+memcheck: rocksdb ## what has `unsafe` in it, and the border to Python, under Valgrind (ten minutes; needs valgrind)
+	@scripts/setup.sh build dev
+	@scripts/wheel.sh
+	@scripts/memcheck.sh
 
 chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER=)
 	@scripts/setup.sh java maven build dev spark
