@@ -135,6 +135,26 @@ def test_stores_are_browsed(page: Page, app: sf.StoatFlow) -> None:
     page.complaints.clear()  # the 404 of a key that is not there
 
 
+def test_rows_are_found_by_what_is_in_them(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "stores/last-order")
+    page.until("document.querySelectorAll('#rows tr').length === 100")
+    page.type("#rows-ask [name=where]", "_key in ('customer-017', 'customer-018') and price > 0")
+    page.click("#rows-ask button")
+    page.until("document.querySelectorAll('#rows tr').length === 2")
+    assert page.text("#rows-note").endswith(", by key, 2 read")
+    page.type("#rows-ask [name=where]", "price <= 0 or price is null")
+    page.click("#rows-ask button")
+    page.until("document.querySelector('#rows-problem').textContent.includes('all rows would be read')")
+    page.complaints.clear()  # the 400 of a query that would read everything
+    page.click("#rows-ask [name=scan]")
+    page.click("#rows-ask button")
+    page.until("document.querySelector('#rows-note').textContent.includes('by reading all rows')")
+    assert page.text("#rows-note").startswith("0 rows")
+    page.type("#rows-ask [name=key]", "customer-017")
+    page.click("#rows-ask button")
+    page.until("document.querySelector('#rows-problem').textContent.includes('a key or a condition')")
+
+
 def test_windows_have_their_times(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "stores/per-minute")
     page.until("document.querySelectorAll('#rows tr').length > 0")

@@ -66,6 +66,7 @@ function stores(all, name) {
   }));
   if (!all.stores.length) $("store-list").append(el("li", { class: "note" }, "This topology keeps no state."));
   $("rows-ask").hidden = !known?.readable;
+  for (const part of ["rows-where", "rows-scan"]) $(part).hidden = known?.kind !== "key-value";
   if (known?.readable) rows(known);
   else tell(known ? known.why : name ? `There is no store named '${name}'.` : "Choose a store.");
 }
@@ -79,11 +80,19 @@ function tell(problem) {
   $("rows-more").hidden = true;
 }
 async function rows(store, cursor) {
-  const form = $("rows-ask"), wanted = form.key.value.trim(), path = `/stores/${encodeURIComponent(store.name)}`;
-  const ask = new URLSearchParams({ limit: 100, ...(cursor ? { cursor } : form.reverse.checked ? { reverse: true } : {}) });
-  const exact = wanted && !wanted.endsWith("*");
-  if (wanted && !exact && !cursor) ask.set("prefix", wanted.slice(0, -1));
+  const form = $("rows-ask"), path = `/stores/${encodeURIComponent(store.name)}`;
+  const where = store.kind === "key-value" ? form.where.value.trim() : "", wanted = form.key.value.trim();
+  const ask = new URLSearchParams({ limit: 100, ...(cursor && { cursor }) });
+  const exact = wanted && !wanted.endsWith("*"), reverse = form.reverse.checked;
+  if (!cursor) {
+    if (where) ask.set("where", where);
+    if (where && form.scan.checked) ask.set("allow_scan", true);
+    if (where && reverse) ask.set("order_by", "_key desc");
+    if (!where && reverse) ask.set("reverse", true);
+    if (wanted && !exact) ask.set("prefix", wanted.slice(0, -1));
+  }
   shown = { store, cursor: null };
+  if (where && wanted) return tell("Give a key or a condition. A condition may name the key: _key = 'ann'.");
   try {
     // Of one key: a row, or the windows that it has.
     const single = exact && store.kind === "key-value";
@@ -98,7 +107,9 @@ async function rows(store, cursor) {
     else $("rows").replaceChildren(...made);
     shown.cursor = found.cursor ?? null;
     $("rows-more").hidden = !shown.cursor;
-    $("rows-note").textContent = `${plural($("rows").children.length, "row")} of the commit of epoch ${whole(found.epoch)}`;
+    const { way, index, rows_read: read } = found.plan ?? {};
+    const how = way && `, ${index ? `by index ${index}` : way === "scan" ? "by reading all rows" : "by key"}, ${whole(read)} read`;
+    $("rows-note").textContent = `${plural($("rows").children.length, "row")} of the commit of epoch ${whole(found.epoch)}${how ?? ""}`;
   } catch (problem) {
     tell(problem.message);
   }
