@@ -55,6 +55,12 @@ def test_every_expression_crosses() -> None:
     assert builder.build().describe().startswith("Topologies:")
 
 
+def test_what_has_no_line_does_not_send_anybody_to_one() -> None:
+    with pytest.raises(sf.TopologyError, match="reads nothing: begin it with") as refused:
+        sf.StreamsBuilder().build()
+    assert refused.value.next_step == "change the topology as the message says, and build it again"
+
+
 def test_an_invalid_topology_names_the_line() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("a")

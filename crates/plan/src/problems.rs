@@ -8,12 +8,17 @@ use stoatflow_core::{Error, Result};
 
 /// A list of findings.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<String>);
+pub(crate) struct Problems {
+    found: Vec<String>,
+    /// Is one of them about a line of the user's?
+    has_line: bool,
+}
 
 impl Problems {
     /// A finding about a node.
     pub(crate) fn at(&mut self, plan: &LogicalPlan, index: usize, what: impl AsRef<str>) {
-        self.0.push(format!(
+        self.has_line |= plan.nodes[index].line.is_some();
+        self.found.push(format!(
             "{}: {}",
             place(&plan.nodes[index], index),
             what.as_ref()
@@ -22,17 +27,19 @@ impl Problems {
 
     /// A finding about the whole plan.
     pub(crate) fn add(&mut self, what: impl Into<String>) {
-        self.0.push(what.into());
+        self.found.push(what.into());
     }
 
     /// One error of all findings, if there are any.
     pub(crate) fn finish(mut self) -> Result<()> {
-        match self.0.len() {
+        match self.found.len() {
             0 => Ok(()),
-            1 => Err(Error::topology(self.0.remove(0))),
+            1 if self.has_line => Err(Error::topology(self.found.remove(0))),
+            1 => Err(Error::topology(self.found.remove(0))
+                .hint("change the topology as the message says, and build it again")),
             n => Err(Error::topology(format!(
                 "the topology has {n} problems:\n  - {}\n",
-                self.0.join("\n  - ")
+                self.found.join("\n  - ")
             ))
             .hint("fix the topology at the lines that the message lists")),
         }
