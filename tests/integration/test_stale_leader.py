@@ -1,4 +1,4 @@
-"""A broker that has not heard of an election takes itself for the leader: a start doesn't believe the ends it tells."""
+"""A broker that missed an election still acts as the leader: a start doesn't trust the ends of logs that it reports."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_start_asks_a_leader_that_is_none_any_more(
             with make(servers, name, state, processing_guarantee=guarantee) as app:
                 until_running(app)
                 until(lambda: others.committed(name, topic) == others.ends(topic), "all is committed")
-            assert parted.leader_told_by(stale, changelog) == stale, "it has heard of the election"
+            assert parted.leader_told_by(stale, changelog) == stale, "it knows of the election"
         check_every_update(others.read(out), given)
         assert table(others.read(changelog)) == by_hand(given)
     finally:

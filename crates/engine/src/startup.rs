@@ -217,8 +217,8 @@ impl EngineSpec {
         }))
     }
 
-    /// What is committed, and where a changelog ends, must not be asked of a broker that has not heard of an election.
-    /// Once more after the producer is open: the broker that opened it has heard of all before the last commit.
+    /// Committed positions and changelog ends must come from current leaders, not from a broker that missed elections.
+    /// Called again when the producer is open: the broker that opened it knows all elections before the last commit.
     fn learn_leaders(
         &self,
         topics: &BTreeMap<String, TopicInfo>,

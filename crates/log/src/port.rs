@@ -259,9 +259,9 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
-    /// Asks every broker that answers who leads these topics. From then on no answer counts of a broker that has not
-    /// heard of an election (it stood still, or is cut off from the others): where it says a log ends, newer records
-    /// follow. Waits at most `timeout`.
+    /// Asks every reachable broker for the leaders of these topics. Afterwards stale metadata is refused: a broker that
+    /// was paused, or is cut off from the controllers, reports ends of logs that newer records follow. Waits at most
+    /// `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.

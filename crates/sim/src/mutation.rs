@@ -67,7 +67,7 @@ pub enum Mutation {
     OffsetsExpire,
     /// Local state is gone on with however old it is.
     StateAgeless,
-    /// A start asks one broker who leads, and believes it.
+    /// A start trusts the metadata of one broker.
     LeadersUnasked,
 }
 

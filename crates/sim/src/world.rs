@@ -39,7 +39,7 @@ pub(crate) struct World {
     pub forgetting: Forgetting,
     /// Do engines believe that tombstones are kept for good (a mutation)?
     pub ageless: bool,
-    /// Do engines believe a broker that has not heard of an election (a mutation)?
+    /// Do engines trust stale metadata (a mutation)?
     pub credulous: bool,
     /// Where logs ended when the process before was started.
     earlier_ends: Mutex<Ends>,
@@ -126,8 +126,7 @@ impl World {
         Fault::None
     }
 
-    /// Where logs end for a broker that has heard of nothing since the process before was started. Called once by each
-    /// process.
+    /// Where logs ended when the process before was started: what a stale broker reports. Called once by each process.
     pub fn stale_ends(&self) -> Ends {
         std::mem::replace(&mut *self.earlier_ends.lock(), self.broker.ends())
     }

@@ -312,7 +312,7 @@ fn mutation_state_ageless_is_caught() {
     caught(Mutation::StateAgeless, 5_000);
 }
 
-/// The ends that a broker tells which has not heard of an election.
+/// Ends of logs from a broker that missed an election.
 #[test]
 fn mutation_leaders_unasked_is_caught() {
     caught(Mutation::LeadersUnasked, 1_000);

@@ -17,14 +17,14 @@ use stoatflow_log::{
     Range, TopicInfo,
 };
 
-/// How often a process meets a broker that has not heard of an election, in ten thousand.
+/// How often a process meets a broker that missed an election, in ten thousand.
 const STALE: u32 = 500;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct FaultyBroker {
     instance: Arc<Instance>,
-    /// What the broker that answers takes for the ends of logs: it has not heard of an election.
+    /// Where logs end for the broker that answers, which missed an election.
     stale: Mutex<Option<Ends>>,
 }
 

@@ -144,7 +144,7 @@ fn is_keyword(word: &str) -> bool {
         .any(|keyword| word.eq_ignore_ascii_case(keyword))
 }
 
-/// What stands between two marks, of which a double one is one in the text; and how long all of it is.
+/// The text between two quotation marks (a doubled mark stands for one), and the length with the marks.
 fn quoted(text: &str, mark: char) -> Option<(String, usize)> {
     let mut inner = String::new();
     let mut chars = text.char_indices().skip(1).peekable();

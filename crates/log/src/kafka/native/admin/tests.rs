@@ -329,7 +329,7 @@ fn all_brokers_are_waited_for() {
     );
 }
 
-/// It stood still, or is cut off from the others: it takes itself for the leader, and tells an old end.
+/// It was paused, or is cut off from the controllers: it still acts as the leader, and reports an old end.
 #[test]
 fn a_broker_that_has_not_heard_of_an_election_is_not_believed() {
     let (cluster, admin) = with_topic(NEW);
@@ -343,24 +343,28 @@ fn a_broker_that_has_not_heard_of_an_election_is_not_believed() {
         offsets.map(|(node, ..)| node).collect::<BTreeSet<_>>()
     };
     admin.high_watermarks(&parts(&[0, 1, 2]), WAIT).unwrap();
-    assert_eq!(leaders(), BTreeSet::from([1]), "nobody has told otherwise");
+    assert_eq!(
+        leaders(),
+        BTreeSet::from([1]),
+        "no broker has told of the election yet"
+    );
     admin.learn_leaders(&["t"], WAIT).unwrap();
     admin.high_watermarks(&parts(&[0, 1, 2]), WAIT).unwrap();
     assert_eq!(leaders(), BTreeSet::from([CONTROLLER]));
-    // A client that has only the address of the one that is behind hears of the others from it.
+    // A client that knows only the stale broker finds the others in its metadata.
     let another = NativeAdmin::new(admin.config.clone());
     another.high_watermarks(&parts(&[0, 1, 2]), WAIT).unwrap();
     assert_eq!(leaders(), BTreeSet::from([CONTROLLER]));
-    // Where nobody else answers, this is no answer.
+    // A stale answer is refused even if no other broker answers.
     cluster.kept.lock().alone = true;
     let error = admin
         .high_watermarks(&parts(&[0]), Duration::from_millis(500))
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(
-        error
-            .to_string()
-            .contains("has not heard of the newest leader of t-0"),
+        error.to_string().contains(
+            "metadata of this broker is stale: it does not know the newest leader of t-0"
+        ),
         "{error}"
     );
 }

@@ -170,7 +170,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Hears of all elections that any broker knows of: who asks for the end of a log afterwards asks its leader.
+    /// Collects the newest leader epochs from all brokers: later requests go to the current leaders.
     pub(super) fn learn_leaders(&mut self, names: &[&str]) -> Result<()> {
         self.metadata_of_each(names).map(drop)
     }
@@ -199,7 +199,7 @@ impl Call<'_> {
                 }
             }
         }
-        // Twice: a broker may be behind one that was asked after it.
+        // Twice: a broker may be behind one that answered after it.
         for (node, answer) in told.iter().chain(&told) {
             let _is_behind = self.cluster.leader_epochs().learn(answer, Some(*node));
         }

@@ -187,7 +187,8 @@ impl Cluster {
         }
     }
 
-    /// Asks whoever answers: a broker that is connected, one that is known, one of the list. Gives the version too.
+    /// Sends a request to the first broker that answers: connected ones first, then known ones, then the bootstrap
+    /// list. Returns the version of the request as well.
     pub(in crate::kafka::native) fn ask_anyone<R: Request>(
         &mut self,
         most_version: i16,
@@ -201,7 +202,7 @@ impl Cluster {
         answered.map(|(answer, version, _)| (answer, version))
     }
 
-    /// The same, with who has answered: `None` is the present address of the list.
+    /// As `ask_anyone`, and which broker answered: `None` for a bootstrap address.
     fn answered<R: Request>(
         &mut self,
         most_version: i16,
@@ -219,7 +220,7 @@ impl Cluster {
         };
         let mut last = ConnectionError::lost("no broker is known");
         let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
-        // One that has not heard of an election may not know the right coordinator either.
+        // A broker with stale metadata may name the wrong coordinator, too.
         nodes.sort_by_cached_key(|node| {
             let is_behind = self.context.leader_epochs.is_behind(*node);
             (is_behind, !self.is_connected(*node))
@@ -310,12 +311,12 @@ impl Cluster {
         if !answer.brokers.is_empty() {
             self.learn(&answer);
         }
-        // If it is behind, another one is asked first next time: it still knows where they are.
+        // A stale answer still lists the other brokers; they are asked first next time.
         let epochs = &self.context.leader_epochs;
         let learnt = epochs.learn(&answer, from);
         learnt.map_err(|partition| {
             ConnectionError::lost(format!(
-                "the broker that answers has not heard of the newest leader of {partition}"
+                "the metadata of this broker is stale: it does not know the newest leader of {partition}"
             ))
         })?;
         Ok(answer)

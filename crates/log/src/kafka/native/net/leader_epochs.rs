@@ -1,10 +1,10 @@
-//! The newest leader of each partition that any broker has told of.
+//! The newest leader epoch of each partition, over the metadata of all brokers.
 //!
-//! A broker that stood still, or is cut off from the others, has not heard of an election: it still takes itself for
-//! the leader, and where it says a log ends, newer records follow.
+//! A broker that was paused, or is cut off from the controllers, misses elections: it still acts as the leader, and
+//! reports an end of the log that newer records follow.
 //!
-//! Takes metadata; says whether an answer is behind what is known, and which brokers gave such an answer. Shared by all
-//! clients of an application. Never asks.
+//! Takes metadata; says whether it is stale, and which brokers gave stale metadata. Shared by all clients of an
+//! application. Sends no requests.
 
 use kafka_protocol::messages::MetadataResponse;
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
@@ -21,20 +21,20 @@ pub(in crate::kafka) struct LeaderEpochs(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     topics: BTreeMap<String, Topic>,
-    /// Brokers whose last answer was behind.
+    /// Brokers whose last metadata was stale.
     behind: BTreeSet<i32>,
 }
 
 #[derive(Debug, Default)]
 struct Topic {
-    /// A topic that is made anew under its name counts from 0 again.
+    /// A recreated topic has another id, and its leader epochs start at 0.
     id: u128,
     epochs: BTreeMap<i32, i32>,
 }
 
 impl LeaderEpochs {
-    /// Takes over what is newer. If the answer is behind, nothing: gives a partition whose newer leader is known.
-    /// `from` is the broker that answered, where that is known.
+    /// Takes over newer epochs. Stale metadata changes nothing; the error names a partition with an older epoch.
+    /// `from` is the broker that answered, if known.
     pub(in crate::kafka) fn learn(
         &self,
         answer: &MetadataResponse,
@@ -52,7 +52,7 @@ impl LeaderEpochs {
         outcome
     }
 
-    /// Was its last answer behind what others had told?
+    /// Was the last metadata of this broker stale?
     pub(in crate::kafka) fn is_behind(&self, node: i32) -> bool {
         self.0.lock().behind.contains(&node)
     }
@@ -61,7 +61,7 @@ impl LeaderEpochs {
 impl Known {
     fn learn(&mut self, answer: &MetadataResponse) -> Result<(), String> {
         let told = || {
-            // A broker that doesn't know a topic, or has nobody who leads it, knows no epoch either.
+            // A topic with an error has no leader epochs.
             let known = (answer.topics.iter()).filter(|topic| topic.error_code == 0);
             known.filter_map(|topic| Some((&topic.name.as_ref()?.0, topic)))
         };

@@ -99,7 +99,7 @@ pub(super) struct Kept {
     pub codes: BTreeMap<i16, VecDeque<i16>>,
     /// So many answers lack their last partition.
     pub left_out: usize,
-    /// The second broker was elected for all partitions, and the first has not heard of it.
+    /// The second broker leads all partitions; the first missed that election.
     pub behind: bool,
     /// The second broker closes a connection instead of an answer.
     pub alone: bool,
