@@ -127,8 +127,8 @@ impl Reading<'_> {
             Walk::Timed(span) => self.timed(span, last, &mut text),
             Walk::Found(query) => {
                 // What is wrong with a query is told before its rows are read.
-                self.reader.explain(query).map_err(refused)?;
-                let found = self.found(query, last, &mut text);
+                let sorted = self.reader.explain(query).map_err(refused)?.sorted;
+                let found = self.found(query, sorted, last, &mut text);
                 found.map(|(last, explained)| {
                     plan = Some(Box::new(explained));
                     last
@@ -177,13 +177,13 @@ impl Reading<'_> {
     fn found(
         &self,
         query: &FindSpec,
+        sorted: bool,
         last: Option<&Bytes>,
         text: &mut Vec<u8>,
     ) -> Result<(Option<Bytes>, Value)> {
         let (mut last, mut count, mut read, mut unreadable) = (last.cloned(), 0, 0, 0);
+        let most = if sorted { SORTED } else { AT_A_TIME };
         loop {
-            let sorted = self.reader.explain(query)?.sorted;
-            let most = if sorted { SORTED } else { AT_A_TIME };
             let query = FindSpec {
                 limit: Some(most.min(self.asked.limit - count)),
                 ..query.clone()
