@@ -244,6 +244,28 @@ def test_the_coordinator_of_the_group_is_gone(stand: Stand, name: str, tmp_path:
     check_every_update(stand.kafka.read(f"{name}-out"), given)
 
 
+def test_the_steps_of_a_commit_share_its_timeout(stand: Stand, name: str, tmp_path: Path) -> None:
+    """Each step alone would be in time. Of six seconds three are kept for the end of the transaction."""
+    prepared(stand, name)
+    given = lines(14, 40)
+    stand.kafka.write(f"{name}-in", given)
+    app = make(stand.proxy.address, name, tmp_path, **{"commit.timeout.ms": 6000})
+    with app:
+        until_consumed(app)
+        before = app.metrics()["restarts"]
+        slow = [
+            stand.proxy.inject(api, "delay", probability=1.0, delay_s=delay_s)
+            for api, delay_s in ((Api.PRODUCE, 0.6), (Api.TXN_OFFSET_COMMIT, 2.7))
+        ]
+        given += (more := lines(15, 40))
+        stand.kafka.write(f"{name}-in", more)
+        until(lambda: app.metrics()["restarts"] > before, "the commit is aborted")
+        assert all(rule.struck for rule in slow)
+        stand.proxy.clear()
+        until_consumed(app)
+    check_every_update(stand.kafka.read(f"{name}-out"), given)
+
+
 @pytest.mark.parametrize("api", [Api.FETCH, Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN])
 def test_a_request_that_is_swallowed_costs_its_timeout(stand: Stand, name: str, tmp_path: Path, api: Api) -> None:
     prepared(stand, name)

@@ -109,7 +109,7 @@ pub struct Settings {
     pub commit_interval: Duration,
     /// `commit.min.interval.ms`: lower bound between barriers.
     pub commit_min_interval: Duration,
-    /// `commit.timeout.ms`: a commit that takes longer is fatal.
+    /// `commit.timeout.ms`: a commit that takes longer is aborted.
     pub commit_timeout: Duration,
     /// `lanes.count`.
     pub lanes: u32,

@@ -6,6 +6,7 @@
 
 mod changelog;
 pub mod commit_failure;
+mod deadline;
 mod ending;
 pub mod guard;
 pub mod offsets_topic;
@@ -13,6 +14,7 @@ pub mod outbox;
 mod refetch;
 
 use crate::admin::status::CommitStatus;
+use crate::commit::deadline::Deadline;
 use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::OffsetsTopic;
 use crate::commit::outbox::OutboxItem;
@@ -80,7 +82,7 @@ pub struct CommitParts {
     pub group: String,
     /// `processing.guarantee`.
     pub guarantee: Guarantee,
-    /// How long a commit may take.
+    /// `commit.timeout.ms`.
     pub timeout: Duration,
     /// How many lanes must seal.
     pub lanes: u32,
@@ -120,6 +122,8 @@ pub struct CommitRoom {
     sealed: Writes,
     seals: u32,
     outputs: u64,
+    /// Of the commit under way.
+    deadline: Option<Deadline>,
     /// Bytes of the in-flight budget held by records that aren't acknowledged.
     unacknowledged: i64,
     /// The broker's time at which local stores were last marked as current.
@@ -151,6 +155,7 @@ impl CommitRoom {
             sealed: Writes::default(),
             seals: 0,
             outputs: 0,
+            deadline: None,
             unacknowledged: 0,
             current_at: None,
             rollovers: 0,
@@ -281,7 +286,7 @@ impl CommitRoom {
         let Some(standing) = self.parts.guard.as_ref().and_then(|g| g.renewal(asked)) else {
             return Ok(());
         };
-        self.commit_only(&standing, self.parts.timeout)?;
+        self.commit_only(&standing, self.deadline())?;
         if let Some(guard) = &mut self.parts.guard {
             guard.committed(asked);
         }
@@ -289,13 +294,15 @@ impl CommitRoom {
     }
 
     /// Commits offsets outside of an epoch.
-    fn commit_only(&mut self, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+    fn commit_only(&mut self, cut: &[CutEntry], deadline: Deadline) -> Result<()> {
         self.begin()?;
-        let added = self.parts.producer.offsets(&self.parts.group, cut, timeout);
+        let left = deadline.before_end(self.now());
+        let added = self.parts.producer.offsets(&self.parts.group, cut, left);
         // Once fenced, not even an abort may be sent; after a commit there is nothing to abort.
         self.begun = added.as_ref().is_err_and(|e| e.kind() != ErrorKind::Fenced);
         added?;
-        match self.parts.producer.commit(timeout)? {
+        let left = deadline.for_end(self.now());
+        match self.parts.producer.commit(left)? {
             CommitOutcome::Committed => Ok(()),
             CommitOutcome::Aborted => Err(Error::unavailable(
                 "the broker aborted the transaction that proves that this is the only instance",
@@ -307,9 +314,24 @@ impl CommitRoom {
         if self.outputs > 0 {
             self.prove_sole_instance()?;
         }
-        self.parts.producer.flush(self.parts.timeout)?;
+        let left = self.left_before_end();
+        self.parts.producer.flush(left)?;
         self.release_beyond(0);
         Ok(())
+    }
+
+    fn now(&self) -> Duration {
+        self.parts.shared.clock.monotonic()
+    }
+
+    /// Of the commit under way; between commits: of one that begins now.
+    fn deadline(&self) -> Deadline {
+        let begins = || Deadline::new(self.now(), self.parts.timeout);
+        self.deadline.unwrap_or_else(begins)
+    }
+
+    fn left_before_end(&self) -> Duration {
+        self.deadline().before_end(self.now())
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -325,6 +347,7 @@ impl CommitRoom {
         let cut = self.cut.take().unwrap_or_default();
         let sealed = std::mem::take(&mut self.sealed);
         let began = clock.monotonic();
+        self.deadline = Some(Deadline::new(began, self.parts.timeout));
         let mut status = CommitStatus {
             epoch: self.open.0,
             records: cut.records,
@@ -367,7 +390,6 @@ impl CommitRoom {
     }
 
     fn execute(&mut self, step: Step, cut: &Cut, sealed: &Writes) -> Result<()> {
-        let timeout = self.parts.timeout;
         self.parts.shared.failpoints.reach(place_before(step))?;
         match step {
             Step::Changelog => {
@@ -384,22 +406,25 @@ impl CommitRoom {
                     // On their way while the group's coordinator answers.
                     self.send_ends()?;
                 }
+                let left = self.left_before_end();
                 let cut = match &mut self.parts.guard {
                     Some(guard) => guard.begin_commit(&cut.entries),
                     None => &cut.entries,
                 };
-                self.parts
-                    .producer
-                    .offsets(&self.parts.group, cut, timeout)?;
+                self.parts.producer.offsets(&self.parts.group, cut, left)?;
                 match self.parts.guarantee {
-                    Guarantee::ExactlyOnceV2 => self.parts.producer.flush(timeout),
+                    Guarantee::ExactlyOnceV2 => {
+                        let left = self.left_before_end();
+                        self.parts.producer.flush(left)
+                    }
                     Guarantee::AtLeastOnce => Ok(()),
                 }
             }
             Step::Commit => {
                 self.begun = false;
-                let asked = self.parts.shared.clock.monotonic();
-                match self.parts.producer.commit(timeout)? {
+                let asked = self.now();
+                let left = self.deadline().for_end(asked);
+                match self.parts.producer.commit(left)? {
                     CommitOutcome::Committed => {
                         if let Some(guard) = &mut self.parts.guard {
                             guard.committed(asked);
@@ -499,6 +524,7 @@ impl CommitRoom {
             b.committed = Some(epoch.0);
         });
         self.open = epoch.next();
+        self.deadline = None;
         self.seals = 0;
         self.outputs = 0;
         shared.set_committed(epoch);

@@ -2,9 +2,10 @@
 
 use super::{CommitRoom, Cut};
 use crate::commit::commit_failure::{CommitFailure, FailedStep};
+use crate::commit::deadline::Deadline;
 use crate::commit::guard::InstanceGuard;
 use std::time::Duration;
-use stoatflow_core::{Error, Guarantee};
+use stoatflow_core::{Error, ErrorKind, Guarantee};
 use stoatflow_protocol::{Decision, Step, Verdict};
 
 /// How long recording a clean end may take.
@@ -23,6 +24,7 @@ impl CommitRoom {
 
     pub(super) fn commit_failed(&mut self, step: Step, error: Error, cut: &Cut) -> Error {
         let epoch = self.open;
+        let error = self.explain_timeout(error);
         let (error, lost) = self.lost_records(error);
         let decision = self.machine.failed(error.kind());
         let shared = &self.parts.shared;
@@ -52,6 +54,21 @@ impl CommitRoom {
         }
     }
 
+    /// Names `commit.timeout.ms` if it is over.
+    fn explain_timeout(&mut self, error: Error) -> Error {
+        let deadline = self.deadline.take();
+        let is_over = deadline.is_some_and(|at| at.before_end(self.now()).is_zero());
+        if !is_over || error.kind() != ErrorKind::Unavailable {
+            return error;
+        }
+        let hint = format!(
+            "{}; if the broker is only slow, raise commit.timeout.ms ({} now)",
+            error.next_step(),
+            self.parts.timeout.as_millis()
+        );
+        error.hint(hint)
+    }
+
     /// Records a clean end once everything is committed, so that the next start need not wait. Best
     /// effort.
     pub fn close(&mut self) {
@@ -70,7 +87,8 @@ impl CommitRoom {
         let Some(cut) = self.parts.guard.as_ref().and_then(InstanceGuard::clean_end) else {
             return;
         };
-        if let Err(error) = self.commit_only(&cut, CLEAN_END_TIMEOUT.min(self.parts.timeout)) {
+        let deadline = Deadline::new(self.now(), CLEAN_END_TIMEOUT.min(self.parts.timeout));
+        if let Err(error) = self.commit_only(&cut, deadline) {
             tracing::warn!(%error, "the clean end was not recorded; the next start waits a moment");
         }
     }
