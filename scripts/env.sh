@@ -1,7 +1,8 @@
 # What every script agrees on: where things are kept, and how to speak.
 #
-# Takes: VENV, PYTHON, XDG_CACHE_HOME, LIBCLANG_PATH of the caller. Gives: paths, the variables of the native build,
-# say, fail. Sourced, never run. All Rust builds get the same variables, so that cargo never builds anything twice.
+# Takes: VENV, PYTHON, XDG_CACHE_HOME, LIBCLANG_PATH of the caller. Gives: paths, the variables of
+# the native build, say, fail. Sourced, never run. All Rust builds get the same variables, so that
+# cargo never builds anything twice.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$ROOT"
@@ -33,8 +34,8 @@ ROCKSDB_VERSION=$(rocksdb_version)
 [ -n "$ROCKSDB_VERSION" ] || fail "Cargo.lock names no librocksdb-sys; get the file back: git checkout Cargo.lock"
 ROCKSDB_HOME=$CACHE/rocksdb-$ROCKSDB_VERSION
 
-# bindgen reads C headers with libclang: the machine's own, else the one that setup.sh puts into the environment.
-# libclang-cpp, which LLVM's tools bring without it, is another library.
+# bindgen reads C headers with libclang: the machine's own, else the one that setup.sh puts into the
+# environment. libclang-cpp, which LLVM's tools bring without it, is another library.
 find_libclang() {
     [ -z "${LIBCLANG_PATH:-}" ] || return 0
     local folder found

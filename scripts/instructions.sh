@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Counts the instructions of the rooms on the hot path, with valgrind, and fails if one takes more than its limit.
+# Counts the instructions of the rooms on the hot path, with valgrind, and fails if one takes more
+# than its limit.
 #
 # The limits stand in crates/benches/benches/instructions.rs. Its runner is installed into the cache, once.
 set -euo pipefail

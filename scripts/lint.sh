@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that looks at the text of the code.
 #
-#   scripts/lint.sh rust     rustfmt, clippy with warnings denied, the arrows between crates and the rules of files
-#   scripts/lint.sh python   ruff (rules and format), mypy --strict, the stub of the native module against the module
+#   scripts/lint.sh rust rustfmt, clippy with warnings denied, the arrows between crates and the
+#   rules of files scripts/lint.sh python ruff (rules and format), mypy --strict, the stub of the
+#   native module against the module
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 

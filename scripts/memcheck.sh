@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs what has `unsafe` in it under Valgrind, which sees each access to memory: what is lent to foreign objects, stores
-# that lanes share, calls of librdkafka, and the border to Python. Fails for an access to memory that is not there, and
-# in Rust also for a decision by a value that was never written. Python itself takes such decisions, so they are not
-# looked for there, and only errors with our library in the stack count.
+# Runs what has `unsafe` in it under Valgrind, which sees each access to memory: what is lent to
+# foreign objects, stores that lanes share, calls of librdkafka, and the border to Python. Fails for
+# an access to memory that is not there, and in Rust also for a decision by a value that was never
+# written. Python itself takes such decisions, so they are not looked for there, and only errors
+# with our library in the stack count.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 use_built_rocksdb

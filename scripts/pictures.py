@@ -40,7 +40,8 @@ def seconds(milliseconds: int) -> float:
     return max(0, milliseconds) / SECOND
 
 
-# ---- one topic ahead of another ---------------------------------------------------------------------------------
+# ---- one topic ahead of another
+# ---------------------------------------------------------------------------------
 
 ARRIVALS = [
     ("web", 3), ("tills", 1), ("web", 8), ("web", 12), ("tills", 6), ("web", 17),
@@ -110,7 +111,8 @@ def two_clocks_picture() -> str:
     return drawing.svg()
 
 
-# ---- one topic falls silent -------------------------------------------------------------------------------------
+# ---- one topic falls silent
+# -------------------------------------------------------------------------------------
 
 
 def night(tills: sf.Watermark) -> tuple[list[tuple[float, float]], list[float]]:
@@ -151,7 +153,8 @@ def idle_picture() -> str:
     return drawing.svg()
 
 
-# ---- policies for late records ----------------------------------------------------------------------------------
+# ---- policies for late records
+# ----------------------------------------------------------------------------------
 
 RECORDS = [3, 12, 8, 16, 9, 13, 21, 11]
 
@@ -224,7 +227,8 @@ MARKS: dict[str, Callable[[Drawing, Point], None]] = {
 }
 
 
-# ---- what they share --------------------------------------------------------------------------------------------
+# ---- what they share
+# --------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compiles RocksDB once, into a cache outside the clone; everything else links what it finds there.
 #
-# It is most of a first build (some 340 C++ files). Skipped when the result is there. Remove the folder that it names
-# to build again.
+# It is most of a first build (some 340 C++ files). Skipped when the result is there. Remove the
+# folder that it names to build again.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 

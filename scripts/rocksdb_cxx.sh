@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The C++ compiler while RocksDB is built, which reads its common headers once and not with each of 340 files: they are
-# most of the work. GCC only (rocksdb.sh sees to that). A file that does not compile this way is compiled the usual way.
+# The C++ compiler while RocksDB is built, which reads its common headers once and not with each of
+# 340 files: they are most of the work. GCC only (rocksdb.sh sees to that). A file that does not
+# compile this way is compiled the usual way.
 #
 # Takes: STOATFLOW_CXX, the compiler, and STOATFLOW_HEADERS, a folder to keep the headers in.
 set -euo pipefail

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Checks the machine, makes the virtual environment and installs what the named extras need.
 #
-#   scripts/setup.sh [build] [test] [spark] [sail] [dev] [examples] [docs] [typing] [java] [maven] [prometheus]
+#   scripts/setup.sh [build] [test] [spark] [sail] [dev] [examples] [docs] [typing] [java] [maven]
+#   [prometheus]
 #       [chromium]
 #
-# `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine has them.
-# `prometheus` fetches it into the cache, once and without root, where the machine has none.
-# PYTHON= chooses the interpreter, VENV= the place (default .venv). A second run finds its stamps and does nothing.
+# `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine
+# has them. `prometheus` fetches it into the cache, once and without root, where the machine has
+# none. PYTHON= chooses the interpreter, VENV= the place (default .venv). A second run finds its
+# stamps and does nothing.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 

@@ -19,8 +19,9 @@ pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
 
 step_lint_rust() { scripts/lint.sh rust; }
 
-# The whole engine without a Python interpreter (law 8): unit tests, contract suites, simulation seeds.
-# With assertions and overflow checks on. Tests of the client mostly wait, so there are more of them than cores.
+# The whole engine without a Python interpreter (law 8): unit tests, contract suites, simulation
+# seeds. With assertions and overflow checks on. Tests of the client mostly wait, so there are more
+# of them than cores.
 step_rust() { RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} "${CARGO_TEST[@]}"; }
 
 step_wheel() { scripts/wheel.sh; }
@@ -31,18 +32,19 @@ step_python() {
     scripts/setup.sh examples bench docs typing
     # Most of these wait: for time-outs, kills and children.
     pytest -n 4 tests/python
-    # A process of its own: the benchmarks are scripts beside each other, which find each other by their folder. Those
-    # that need a broker are in the step `integration`.
+    # A process of its own: the benchmarks are scripts beside each other, which find each other by
+    # their folder. Those that need a broker are in the step `integration`.
     pytest -n 2 -m "not broker and not slow" benches/versus benches/scaling
-    # Each of them once with few records, untimed: they run for `make bench-border` only, and must not rot meanwhile.
+    # Each of them once with few records, untimed: they run for `make bench-border` only, and must
+    # not rot meanwhile.
     pytest --benchmark-disable benches/border
 }
 
 # Of the ports of other libraries' programs only what needs none of these libraries.
 step_conformance() { pytest -n 2 tests/conformance tests/semantics tests/ports/test_ported.py; }
 
-# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours runs too. Then it runs
-# on a broker, over partitions whose times differ.
+# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours
+# runs too. Then it runs on a broker, over partitions whose times differ.
 step_oracle() {
     pytest -n 2 tests/oracle
     pytest tests/skew
@@ -54,11 +56,12 @@ step_recovery() {
     STOATFLOW_TEST_RANDOM_EXAMPLES=${STOATFLOW_TEST_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py tests/oracle
 }
 
-# Faust, Quix Streams and Bytewax, each in an environment of its own in the cache: their programs again, on a real
-# broker where they need one, beside what was recorded of them.
+# Faust, Quix Streams and Bytewax, each in an environment of its own in the cache: their programs
+# again, on a real broker where they need one, beside what was recorded of them.
 step_ports() { pytest tests/ports; }
 
-# The Rust side against a real broker. The broker ends when its standard input closes, also if this script dies.
+# The Rust side against a real broker. The broker ends when its standard input closes, also if this
+# script dies.
 step_kafka() {
     local folder broker bootstrap code=0
     folder=$(mktemp -d)
@@ -79,8 +82,9 @@ step_kafka() {
     wait "$broker" || true
     rm -rf "$folder"
     ((code == 0)) || return "$code"
-    # The contract again, by both clients, while requests are lost, late and refused. librdkafka's producer fails after
-    # an end of a transaction without an answer, which an application restarts after, and the contract doesn't.
+    # The contract again, by both clients, while requests are lost, late and refused. librdkafka's
+    # producer fails after an end of a transaction without an answer, which an application restarts
+    # after, and the contract doesn't.
     "$PY" tests/integration/broker/through_proxy.py 7 \
         "${CARGO_TEST[@]}" --test kafka contract_on_kafka
     "$PY" tests/integration/broker/through_proxy.py 7 --spare END_TXN \
@@ -90,8 +94,9 @@ step_kafka() {
         "${CARGO_TEST[@]}" --test kafka contract_on_kafka
 }
 
-# Four at a time with the runs of kills, each with a broker of its own: they mostly wait. With more two cores starve,
-# and time-outs fail. What the kills say comes at the end. Those that assert how fast something is come last and alone.
+# Four at a time with the runs of kills, each with a broker of its own: they mostly wait. With more
+# two cores starve, and time-outs fail. What the kills say comes at the end. Those that assert how
+# fast something is come last and alone.
 step_integration() {
     local code=0
     # Not local: the trap outlives the function. Each step is a shell of its own.
@@ -99,7 +104,8 @@ step_integration() {
     # Not the function: what is to be stopped with this script is Python, not a shell around it.
     "$PY" -m pytest -q -p no:cacheprovider tests/integration/chaos >"$said" 2>&1 &
     chaos=$!
-    # `wait` fails with what chaos was stopped by, and `set -e` would end the trap before it shows what was said.
+    # `wait` fails with what chaos was stopped by, and `set -e` would end the trap before it shows
+    # what was said.
     trap '{ kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; } || true; cat "$said"; rm -f "$said"' EXIT
     # Those in a group share a cluster of several brokers, so one process takes them all.
     pytest -n 3 --dist loadgroup --durations=60 -m "not alone and not long" tests/integration \
@@ -144,7 +150,8 @@ if runs integration; then
     scripts/setup.sh prometheus
 fi
 
-# What tests leave behind goes with this folder, also what a process that was killed has left: RocksDB allocates ahead.
+# What tests leave behind goes with this folder, also what a process that was killed has left:
+# RocksDB allocates ahead.
 TMPDIR=$(mktemp -d)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT

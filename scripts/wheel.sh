@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the release wheel and installs it into the virtual environment. Skipped when no input is newer than the last.
+# Builds the release wheel and installs it into the virtual environment. Skipped when no input is
+# newer than the last.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 

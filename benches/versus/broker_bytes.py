@@ -12,8 +12,9 @@ import contextlib
 from collections.abc import Collection
 from pathlib import Path
 
-# Kafka Streams deletes what it has read of its repartition topics, segment by segment. A deleted segment is renamed,
-# and removed after this delay: beyond any run, so that what was sent is still there to be counted.
+# Kafka Streams deletes what it has read of its repartition topics, segment by segment. A deleted
+# segment is renamed, and removed after this delay: beyond any run, so that what was sent is still
+# there to be counted.
 KEEP_DELETED = {"log.segment.delete.delay.ms": str(7 * 24 * 3600 * 1000)}
 OUTPUT, CHANGELOG, REPARTITION, OTHER = KINDS = ("output", "changelog", "repartition", "other")
 

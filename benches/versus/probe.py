@@ -55,8 +55,8 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 0,
-            # A request per record would keep the broker busy with the sender alone: what becomes due while one is
-            # under way goes with the next.
+            # A request per record would keep the broker busy with the sender alone: what becomes
+            # due while one is under way goes with the next.
             "max.in.flight.requests.per.connection": 1,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 500_000,
@@ -71,7 +71,8 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
     for number, (row, at) in enumerate(zip(probes.rows, probes.inputs, strict=True)):
         due = began + int(number * gap)
         while (ahead := due - time.monotonic_ns()) > 0:
-            # poll() waits whole milliseconds: for what is left of one it would come back at once, again and again.
+            # poll() waits whole milliseconds: for what is left of one it would come back at once,
+            # again and again.
             time.sleep(min(ahead / 1e9, 0.001))
         behind = max(behind, -ahead / 1e6)
         where = {} if row.partition is None else {"partition": row.partition}

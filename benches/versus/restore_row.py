@@ -16,8 +16,8 @@ from peers import PEERS
 from report import Metric, Results
 from restore import Task
 
-# `cold` is with an empty state directory, `warm` after SIGKILL in the middle of work. Marginal CPU has no meaning here:
-# all of it is start.
+# `cold` is with an empty state directory, `warm` after SIGKILL in the middle of work. Marginal CPU
+# has no meaning here: all of it is start.
 METRICS: tuple[tuple[str, str, Metric], ...] = (
     (
         "cpu_per_million",

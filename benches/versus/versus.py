@@ -44,7 +44,8 @@ from workloads.workload import Load, Workload  # noqa: E402
 TITLES = {one.name: one.title for one in WORKLOADS.values()} | {restore_row.WORKLOAD.name: restore_row.WORKLOAD.title}
 ALL = sorted(TITLES)
 LENGTHS = ("short", "full")
-# Event time of the inputs begins so long ago: nothing lies in the future, nothing is old enough to be deleted.
+# Event time of the inputs begins so long ago: nothing lies in the future, nothing is old enough to
+# be deleted.
 AGO_MS = 6 * 3600 * 1000
 
 

@@ -269,7 +269,8 @@ class Topology:
         hand.stores.add(node)
         return self
 
-    # A store that is kept from its topic is complete before anything else here: the stronger promise of the two.
+    # A store that is kept from its topic is complete before anything else here: the stronger
+    # promise of the two.
     add_read_only_store = add_global_store
 
     @property

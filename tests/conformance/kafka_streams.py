@@ -50,7 +50,8 @@ class Oracle:
         found = class_path()
         where = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
         self._folder = tempfile.TemporaryDirectory(prefix="stoatflow-oracle-", dir=where)
-        # The JVM starts and stops stores all the time, and computes little: few threads, and none that compile long.
+        # The JVM starts and stops stores all the time, and computes little: few threads, and none
+        # that compile long.
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         self._java = subprocess.Popen(
             [str(find_java()), *options, "-cp", found, MAIN_CLASS, self._folder.name],

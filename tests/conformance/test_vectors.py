@@ -22,11 +22,13 @@ WITH_NATIVE = [
 ]
 DESCRIBED = [case for case in HAND if (runner.HERE / "describe" / f"{case.topology_name}.txt").exists()]
 
-# What a crash takes with it: the processor counts firings in an attribute, and the wall clock's grid begins anew.
+# What a crash takes with it: the processor counts firings in an attribute, and the wall clock's
+# grid begins anew.
 KEPT_IN_MEMORY = {"processor/proc_punct_trace"}
-# With several lanes, what is closed or let go is so at the barrier, whatever came between: there is no order of all
-# keys that a limit of records, or a pass that waits for the wall clock, could go by.
-# And a window that closes there is given even where one lane's store has let go of it before (as Kafka Streams does).
+# With several lanes, what is closed or let go is so at the barrier, whatever came between: there is
+# no order of all keys that a limit of records, or a pass that waits for the wall clock, could go
+# by. And a window that closes there is given even where one lane's store has let go of it before
+# (as Kafka Streams does).
 ORDER_OF_ALL_KEYS = {
     "join_ss/ss_left_throttled",
     "suppress/suppress_max_records",

@@ -18,8 +18,8 @@ from topics import KafkaTopics
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 8
-# What a call takes, in seconds, while there are kills to come: all the work together takes far longer than the test may
-# be held up for. Then the rest is to be done soon.
+# What a call takes, in seconds, while there are kills to come: all the work together takes far
+# longer than the test may be held up for. Then the rest is to be done soon.
 SLOW, FAST = 1.0, 0.05
 _64 = (1 << 64) - 1
 

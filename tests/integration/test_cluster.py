@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-# Tests are imported without their folder on the path (`--import-mode=importlib`); the harness is a package in it.
+# Tests are imported without their folder on the path (`--import-mode=importlib`); the harness is a
+# package in it.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from broker import wire

@@ -60,7 +60,8 @@ def write(kafka: KafkaTopics, name: str, count: int, *, begin: int = 0) -> None:
         writer.begin()
         writer.send(letters[at : at + 130])
         assert writer.commit()
-    # The last commit is acknowledged before its markers stand: until then nobody sees its letters, a replay neither.
+    # The last commit is acknowledged before its markers stand: until then nobody sees its letters,
+    # a replay neither.
     assert kafka.count(f"{name}-bad") >= count
 
 

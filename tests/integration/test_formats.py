@@ -195,7 +195,8 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
     newer = {**given, "id": 2**40, "contact": None, "paid": None, "tags": [], "customer": {"name": "bob", "home": None}}
     confluents.write(kafka, visits, [("k", one) for one in older], registry.writes_avro(shopping.AVRO_OLD_VISIT))
     confluents.write(kafka, visits, [("k", newer)], registry.writes_avro(shopping.AVRO_VISIT))
-    # Registered later than the application has asked: whoever decides about what can't be read gets it as it came.
+    # Registered later than the application has asked: whoever decides about what can't be read gets
+    # it as it came.
     later = {**shopping.AVRO_VISIT, "fields": shopping.AVRO_VISIT["fields"][:3]}
     strange = confluents.write(
         kafka, visits, [("k", {**newer, "id": number}) for number in (8, 9)], registry.writes_avro(later)

@@ -33,7 +33,8 @@ CLIENTS = {
     "native": {},
     "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50},
 }
-# More than a busy machine takes for a transaction: none is to be lost but the one of the process that stands still.
+# More than a busy machine takes for a transaction: none is to be lost but the one of the process
+# that stands still.
 TIMEOUT_S = 4.0
 # Less than five seconds, after which an idle application commits.
 EXPIRY_S = 4.0
@@ -310,8 +311,8 @@ def test_the_version_of_transactions_changes_under_a_running_application(
         assert not running.metrics()["restarts"], "nothing of it ends a transaction"
     feed.check()
     if client == "native":
-        # Each transaction has an epoch of its own in the second version only. In the first one, each of the two ids
-        # takes another epoch after an end that was cut off.
+        # Each transaction has an epoch of its own in the second version only. In the first one,
+        # each of the two ids takes another epoch after an end that was cut off.
         assert len(set(used[1])) <= 4, used
         assert len(set(used[2])) >= 6, used
 

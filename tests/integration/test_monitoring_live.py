@@ -46,7 +46,8 @@ IN_TROUBLE = {
     "StoatFlowRecordsDropped",
     "StoatFlowWatermarkHeldBack",
 }
-# Names that came before the ones with the base unit, or quantiles that came before the histogram: names only ever come.
+# Names that came before the ones with the base unit, or quantiles that came before the histogram:
+# names only ever come.
 OLDER_NAMES = {
     "stoatflow_commit_duration_quantile_seconds",
     "stoatflow_parked_oldest_ms",

@@ -174,7 +174,8 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
     for _ in range(LIVES - 1):
         if "no connection" not in said:
             break
-        # A process that was held up for the last moments of a token is too late; who renews too late is so each time.
+        # A process that was held up for the last moments of a token is too late; who renews too
+        # late is so each time.
         said = live()
     assert [row.value for row in kafka.read(f"{name}-out")] == [value.encode() for value in given]
     assert "no connection" not in said, said

@@ -24,8 +24,8 @@ from topics import KafkaTopics
 
 from stoatflow import EmbeddedBroker, FencedError, StoatFlow, StreamsBuilder
 
-# The older one hears of it with its next commit, which an idle engine makes every 5 s, and a busy one all the time. The
-# rest is for a machine that is held up.
+# The older one hears of it with its next commit, which an idle engine makes every 5 s, and a busy
+# one all the time. The rest is for a machine that is held up.
 NOTICE_S, BUSY_NOTICE_S = 60.0, 20.0
 # What a newcomer waits for one that has not ended cleanly.
 WAIT_S = 2.0
@@ -122,9 +122,11 @@ def test_on_the_same_directory_the_newcomer_waits_for_it(
         older.start()
         until_consumed(older)
         newer.start()
-        # It has opened the producer (which fences the older one) and may not touch the directory before that ended.
+        # It has opened the producer (which fences the older one) and may not touch the directory
+        # before that ended.
         until_running(newer)
-        # Said once, or not at all: where the newcomer was held up on its way, the older one has ended before it looks.
+        # Said once, or not at all: where the newcomer was held up on its way, the older one has
+        # ended before it looks.
         assert capfd.readouterr().err.count("to release the state directory") <= 1
         # It releases the directory first, and then says that it has ended.
         until(lambda: str(older.state) == "ERROR", "the older one has ended")

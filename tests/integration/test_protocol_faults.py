@@ -86,8 +86,9 @@ def test_each_fault_alone(stand: Stand, name: str, tmp_path: Path, client: str) 
                 stand.kafka.write(f"{name}-in", more)
                 until(lambda rule=rule: rule.struck > 0, f"{api.name} gets {code}")  # type: ignore[misc]
                 until_consumed(app)
-                # A client that can't read an answer closes the connection. librdkafka also reconnects to a coordinator
-                # that has moved, and the engine replaces it after an EndTxn whose outcome is unknown.
+                # A client that can't read an answer closes the connection. librdkafka also
+                # reconnects to a coordinator that has moved, and the engine replaces it after an
+                # EndTxn whose outcome is unknown.
                 may_reconnect = code == NOT_COORDINATOR or (client == "librdkafka" and api is Api.END_TXN)
                 assert may_reconnect or stand.proxy.connections == connections, (api, code)
     check_every_update(stand.kafka.read(f"{name}-out"), given)

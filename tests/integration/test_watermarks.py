@@ -65,7 +65,8 @@ def test_windows_close_once_and_whole_over_kills(kafka: KafkaTopics, name: str, 
                 producer.produce(f"{name}-in", b"x", b"last", partition, timestamp=START + 3_600_000)
         assert producer.flush(PATIENCE_S) == 0
         read = f"{name}-in"
-        # Asked before it starts: one that is quick has committed all there is before it is asked for a second time.
+        # Asked before it starts: one that is quick has committed all there is before it is asked
+        # for a second time.
         before = kafka.committed(name, read, "read_uncommitted")
         with Process(["-c", APPLICATION, kafka.address, name, tmp_path / "state", 1 + kill % 4]) as child:
             ends = kafka.ends(read)

@@ -93,8 +93,8 @@ class KafkaTopics:
         while True:
             found = self._admin.list_topics(topic, PATIENCE_S).topics[topic].partitions
             led = len(found) == partitions and all(p.leader >= 0 for p in found.values())
-            # After a delete and a create, a broker lists the new topic before it has closed the old log. Records
-            # written until then go into the old log, and are deleted with it.
+            # After a delete and a create, a broker lists the new topic before it has closed the old
+            # log. Records written until then go into the old log, and are deleted with it.
             if led and not (topic in self._deleted and any(self.ends(topic).values())):
                 return
             assert time.monotonic() < deadline, f"{topic} has no leaders"
@@ -205,7 +205,8 @@ class KafkaTopics:
                         waiting.add(partition)
                 if waiting and time.monotonic() > settled:
                     visible = self.ends(topic, isolation)
-                    # What stands there belongs to an open transaction. Else a new leader doesn't know the end yet.
+                    # What stands there belongs to an open transaction. Else a new leader doesn't
+                    # know the end yet.
                     open_partitions -= {p for p in waiting if visible[p] < ends[p]}
                     settled = time.monotonic() + 1.0
             return sorted(rows, key=lambda row: (row.partition, row.offset))
@@ -317,7 +318,8 @@ def _known_end(consumer: Consumer, place: TopicPartition) -> int | None:
     try:
         return consumer.get_watermark_offsets(place, PATIENCE_S)[1]
     except KafkaException as failed:
-        # Just made, on the move to another broker, or led by one that was held up and is no leader for a moment.
+        # Just made, on the move to another broker, or led by one that was held up and is no leader
+        # for a moment.
         if failed.args[0].code() in (
             KafkaError._UNKNOWN_PARTITION,
             KafkaError._TRANSPORT,

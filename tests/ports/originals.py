@@ -49,7 +49,8 @@ def run(case: Case, kafka: KafkaTopics | None) -> tuple[str, Outputs]:
     with topics(case, kafka) as name:
         write(case, kafka)
         version = process(case, kafka, name)
-        # A worker of Faust gives its results the time at which it writes them: they are other ones in each run.
+        # A worker of Faust gives its results the time at which it writes them: they are other ones
+        # in each run.
         return version, written(case, kafka, name, timestamps=case.library == "quix")
 
 

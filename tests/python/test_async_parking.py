@@ -327,7 +327,8 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
             fill(broker, second)
             time.sleep(2.5)
             assert app.lag() == 20
-            # Before it closes: lanes end one by one, and what the first gives up may be the turn of another's call.
+            # Before it closes: lanes end one by one, and what the first gives up may be the turn of
+            # another's call.
             assert len(begun) == 1
             asked = time.monotonic()
             # Less than a shutdown may take.

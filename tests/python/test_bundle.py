@@ -166,7 +166,8 @@ def test_rates_are_of_the_time_between(broker: EmbeddedBroker, make: Make, tmp_p
         writer.start()
         try:
             until(lambda: app.metrics()["records_committed"] > 0)
-            # A thousand in a second, unless the machine is slow: then few come, or those of some seconds at once.
+            # A thousand in a second, unless the machine is slow: then few come, or those of some
+            # seconds at once.
             for _ in range(10):
                 made = bundle(tmp_path, app.admin_url, interval="1")
                 (rate,) = re.findall(r"records read ([\d.]+)/s", made.summary)

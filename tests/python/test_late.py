@@ -42,7 +42,8 @@ def said(record: Any) -> dict[str, str]:
 MIXED = (("a", 5), ("b", 10), ("late", 9), ("c", 10), ("later", 3), ("d", 12))
 
 
-# ---- what may be said ---------------------------------------------------------------------------------------
+# ---- what may be said
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,8 @@ def test_two_streams_of_a_topic_agree() -> None:
         builder.build()
 
 
-# ---- what becomes of them -----------------------------------------------------------------------------------
+# ---- what becomes of them
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("late", [None, "grace"])
@@ -254,7 +256,8 @@ def test_each_topic_has_its_own_policy_and_all_share_the_watermark() -> None:
         assert values(driver, "from-lenient") == ["c", "f"]
 
 
-# ---- with windows, crashes, an application --------------------------------------------------------------------
+# ---- with windows, crashes, an application
+# --------------------------------------------------------------------
 
 
 def windowed(late: Any, grace: str = "5s") -> sf.Topology:

@@ -270,7 +270,8 @@ def test_an_error_stops_the_application_unless_somebody_says_otherwise() -> None
             desk.answer(desk.asked()[0], None, error="ValueError: boom")
         assert failed.value.coordinates["node"] == "score"
         assert failed.value.coordinates["topic"] == "in"
-        # Nothing of that was committed: the answer is read again, until somebody says what becomes of such records.
+        # Nothing of that was committed: the answer is read again, until somebody says what becomes
+        # of such records.
         with pytest.raises(sf.ProcessingError, match="ValueError: boom"):
             desk.driver.restart()
 

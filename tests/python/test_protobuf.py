@@ -122,7 +122,8 @@ def test_both_libraries_take_the_same_bytes(noise: bytes, members: dict[str, Any
         except sf.SerdeError as error:
             if "64 bits" in error.message:
                 continue  # the other one takes numbers of more than 64 bits, and drops the rest
-            # Without its part in C it takes broken bytes, too: numbers that no field has, groups without an end.
+            # Without its part in C it takes broken bytes, too: numbers that no field has, groups
+            # without an end.
             assert IN_PYTHON or not taken, data
         else:
             assert taken, data

@@ -326,7 +326,8 @@ def test_a_reader_that_is_held_keeps_nobody_from_beginning_anew(
                 assert commits < 600, "the failpoint was never met"
                 broker.produce("in", b"late", b"x", timestamp=20)
                 time.sleep(0.05)
-            # The lag is measured from the end that was seen last: it says nothing of what was produced just now.
+            # The lag is measured from the end that was seen last: it says nothing of what was
+            # produced just now.
             expected = {**{f"k{n}": 1 for n in range(9)}, "late": commits}
             until(lambda: app.state is State.ERROR or (app.state is State.RUNNING and counted(app) == expected))
             # Else it would have waited for the lock of its own state, and given up.

@@ -5,7 +5,8 @@ engine must refuse. Written from Python's own operators and methods and from `do
 the Rust.
 """
 
-# ruff: noqa: C901, PLR0911, TRY301  # one line per function of the table is what can be compared with the reference
+# ruff: noqa: C901, PLR0911, TRY301 # one line per function of the table is what can be compared
+# with the reference
 
 from __future__ import annotations
 

@@ -161,8 +161,8 @@ class FilteredTable(DerivedTable):
         super().__init__(parent, store)
         self.predicate = predicate
         self.matching = matching
-        # It asks for old values itself, but never for a store: a source table without one has none to send. Then
-        # not even a filter with a store of its own knows what was there.
+        # It asks for old values itself, but never for a store: a source table without one has none
+        # to send. Then not even a filter with a store of its own knows what was there.
         self.send_old = parent.enable_old(force=False)
 
     def compute(self, key: Any, value: Any) -> Any:
@@ -170,7 +170,8 @@ class FilteredTable(DerivedTable):
         return value if kept else None
 
     def is_idle(self, new: Any, old: Any) -> bool:
-        # Over a versioned table it never knows: the old value of an out-of-order update is not what was there then.
+        # Over a versioned table it never knows: the old value of an out-of-order update is not what
+        # was there then.
         return self.send_old and not self.parent.versioned and new is None and old is None
 
 

@@ -68,7 +68,8 @@ AT_ONCE = {
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": -1,
     "__emit.interval.ms.kstreams.windowed.aggregation__": -1,
 }
-# A global table is read as it is when a lane comes to a record; who scans keys sees what other lanes have done so far.
+# A global table is read as it is when a lane comes to a record; who scans keys sees what other
+# lanes have done so far.
 RACES = frozenset({"join_global_table", "global_table", "punctuate"})
 
 

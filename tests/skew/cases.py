@@ -139,7 +139,8 @@ def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
         topics=topics,
         partitions=partitions,
         exchanged=exchanged,
-        # What comes through a repartition topic comes later: only who waits for it takes records by their time.
+        # What comes through a repartition topic comes later: only who waits for it takes records by
+        # their time.
         idle_ms=2_000 if exchanged and len(topics) > 1 and not live else 0,
         native=dice.random() < 0.5,
         backlog=backlog,

@@ -31,8 +31,8 @@ from skew.streams import KafkaStreams, StreamsApplication
 from skew.topologies import Step
 
 LANES = {"lanes-1": 1, "lanes-4": 4, "lanes-16": 16}
-# The second one has two threads, which take records one by one: what depends on how tasks take turns comes out
-# otherwise then. What does not is the same in both.
+# The second one has two threads, which take records one by one: what depends on how tasks take
+# turns comes out otherwise then. What does not is the same in both.
 STREAMS = {
     "streams-1": {"threads": 1, "max_poll_records": 500},
     "streams-2": {"threads": 2, "max_poll_records": 1},

@@ -57,7 +57,8 @@ def aggregation(window: Step, function: str, comes: str, *, exchanged: bool) -> 
     more: Step = {}
     if comes == "on_close":
         at = made.add("emit_strategy", **{"from": at}, strategy="on_window_close")
-        # With less, Kafka Streams loses windows that the record which closes them has pushed out of the store.
+        # With less, Kafka Streams loses windows that the record which closes them has pushed out of
+        # the store.
         more = {"retention_ms": _DAY_MS}
     value = "long" if function == "count" else "string"
     functions: dict[str, Step] = {

@@ -6,9 +6,10 @@
 //! negative one is read far outside of its array (confluentinc/librdkafka#5280, open). Here each row is that
 //! of no partition until it is filled in.
 //!
-//! The linker has the fetcher call `__wrap_…` instead of the function, and gives us the function as `__real_…`: so it
-//! works where the link is told to (`crates/python/build.rs`, on Linux), and nothing else may use this crate.
-//! To be taken out with the first version that has the mend: with any other version than this one it does not compile.
+//! The linker has the fetcher call `__wrap_…` instead of the function, and gives us the function as
+//! `__real_…`: so it works where the link is told to (`crates/python/build.rs`, on Linux), and
+//! nothing else may use this crate. To be taken out with the first version that has the mend: with
+//! any other version than this one it does not compile.
 
 #![cfg(target_os = "linux")]
 
@@ -65,8 +66,9 @@ pub unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_topic(
         isr_cnt: 0,
         isrs: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are handed on as they came. Afterwards the topic of this number has room for so many rows,
-    // which nobody else knows of yet. The public part of the metadata is its first.
+    // SAFETY: the arguments are handed on as they came. Afterwards the topic of this number has
+    // room for so many rows, which nobody else knows of yet. The public part of the metadata is its
+    // first.
     unsafe {
         __real_rd_kafkap_leader_discovery_set_topic(room, metadata, at, id, name, partitions);
         let (Ok(at), Ok(count)) = (usize::try_from(at), usize::try_from(partitions)) else {

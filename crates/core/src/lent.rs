@@ -1,7 +1,9 @@
-//! A mutable borrow that is lent to code which can't hold one: an object of another language, while it is called.
+//! A mutable borrow that is lent to code which can't hold one: an object of another language, while
+//! it is called.
 //!
-//! [`Lent::open`] takes a pointer for the length of a call. During the call, [`Lent::with`] gives its host to one
-//! caller at a time, on the thread of the call; other callers get [`Refused`]. Knows nothing of what it lends.
+//! [`Lent::open`] takes a pointer for the length of a call. During the call, [`Lent::with`] gives
+//! its host to one caller at a time, on the thread of the call; other callers get [`Refused`].
+//! Knows nothing of what it lends.
 
 #[cfg(test)]
 mod tests;
@@ -76,7 +78,8 @@ impl<H: ?Sized, M> Lent<H, M> {
     /// Lends the host for one call.
     ///
     /// # Safety
-    /// The pointer must be valid until the guard is dropped, and the host must be used through this guard only.
+    /// The pointer must be valid until the guard is dropped, and the host must be used through this
+    /// guard only.
     #[must_use]
     pub unsafe fn open(&self, host: *mut H, moment: M) -> LentCall<'_, H, M> {
         self.put(host, moment);
@@ -106,8 +109,8 @@ impl<H: ?Sized, M> Lent<H, M> {
     /// If it isn't lent, or not here.
     pub fn with<T>(&self, act: impl FnOnce(&mut H, &M) -> T) -> Result<T, Refused> {
         let Open { host, moment, .. } = self.take()?;
-        // SAFETY: the call still runs (its guard shuts this), on this thread, and the pointer was taken out: nothing
-        // else follows it until it is put back.
+        // SAFETY: the call still runs (its guard shuts this), on this thread, and the pointer was
+        // taken out: nothing else follows it until it is put back.
         let result = act(unsafe { &mut *host }, &moment);
         self.put(host, moment);
         Ok(result)
@@ -126,8 +129,8 @@ impl<H: ?Sized, M> Lent<H, M> {
     {
         let Open { host, moment, .. } = self.take()?;
         let mut calls = LentCalls { lent: self, moment };
-        // SAFETY: as in `with`. While such code runs, a pointer is lent that was made from this reference, and it is
-        // given back before the reference is used again.
+        // SAFETY: as in `with`. While such code runs, a pointer is lent that was made from this
+        // reference, and it is given back before the reference is used again.
         let result = act(unsafe { &mut *host }, &mut calls);
         self.put(host, calls.moment);
         Ok(result)

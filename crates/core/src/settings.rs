@@ -235,8 +235,8 @@ impl ClientRole {
     }
 }
 
-/// Every setting with its value in force and whether it was given (milliseconds and bytes as numbers), then the
-/// properties of the clients. Not masked.
+/// Every setting with its value in force and whether it was given (milliseconds and bytes as
+/// numbers), then the properties of the clients. Not masked.
 #[must_use]
 pub fn in_force(pairs: &[(String, serde_json::Value)]) -> Vec<(String, serde_json::Value, bool)> {
     parse::in_force(pairs)

@@ -222,8 +222,8 @@ pub struct AdminAddress {
 /// Binds and serves on the given runtime until `stop` resolves; returns the bound address.
 ///
 /// # Errors
-/// `Config` if the address can't be bound, or if everybody could use it; the message names `admin.listen`, or the
-/// setting or file that is wrong.
+/// `Config` if the address can't be bound, or if everybody could use it; the message names
+/// `admin.listen`, or the setting or file that is wrong.
 pub fn serve(
     runtime: &tokio::runtime::Handle,
     options: AdminOptions,

@@ -222,8 +222,8 @@ impl StoreReaders {
         question.of(plan, foreign, |stores| Ok(self.take(stores, false)?.open))
     }
 
-    /// One committed epoch of a store, or of all of them. That of a store is shared with other readers if it is
-    /// kept on disk.
+    /// One committed epoch of a store, or of all of them. That of a store is shared with other
+    /// readers if it is kept on disk.
     ///
     /// # Errors
     /// `Config` if nothing runs, or if there is no such store.

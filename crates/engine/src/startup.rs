@@ -166,8 +166,8 @@ impl EngineSpec {
     }
 
     /// Opens the producer, which fences an older instance, and waits for that one's transactions.
-    /// Only after that are committed offsets and changelog ends final. Members of the group are not fenced by it,
-    /// so there must be none. `None` if a stop was requested.
+    /// Only after that are committed offsets and changelog ends final. Members of the group are not
+    /// fenced by it, so there must be none. `None` if a stop was requested.
     fn take_over(
         &self,
         shared: &Shared,
@@ -217,8 +217,9 @@ impl EngineSpec {
         }))
     }
 
-    /// Committed positions and changelog ends must come from current leaders, not from a broker that missed elections.
-    /// Called again when the producer is open: the broker that opened it knows all elections before the last commit.
+    /// Committed positions and changelog ends must come from current leaders, not from a broker
+    /// that missed elections. Called again when the producer is open: the broker that opened it
+    /// knows all elections before the last commit.
     fn learn_leaders(
         &self,
         topics: &BTreeMap<String, TopicInfo>,
@@ -396,8 +397,8 @@ impl EngineSpec {
     /// The offsets topic, if the broker expires committed offsets.
     ///
     /// # Errors
-    /// `Incompatible` if a topic was deleted and created again, or a changelog has lost records, or rows of another
-    /// format.
+    /// `Incompatible` if a topic was deleted and created again, or a changelog has lost records, or
+    /// rows of another format.
     fn offsets(
         &self,
         rows: &OffsetRows,

@@ -31,7 +31,8 @@ pub(crate) fn unlatin(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// The number of which these are the digits, if no `i64` holds it. JSON has such numbers, and they come as text.
+/// The number of which these are the digits, if no `i64` holds it. JSON has such numbers, and they
+/// come as text.
 pub(crate) fn large(text: &str) -> Option<u64> {
     let number = text.parse::<u64>().ok()?;
     i64::try_from(number).is_err().then_some(number)

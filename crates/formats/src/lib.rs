@@ -1,8 +1,8 @@
 //! Formats with a schema: Avro and Protobuf, which are binary, and JSON that a schema checks.
 //!
-//! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again. Fields
-//! that are not read are not decoded; a value that is not changed keeps its bytes. Asks a schema registry through a
-//! port. Never touches a topic.
+//! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again.
+//! Fields that are not read are not decoded; a value that is not changed keeps its bytes. Asks a
+//! schema registry through a port. Never touches a topic.
 
 /// Fuzzing looks at what is asked of it.
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Damaged bytes for whatever reads bytes from outside: a tool of tests, on stable Rust.
 //!
-//! Takes valid inputs of a reader, damages them, and has the reader read them. Fails if it panics, or if it
-//! asks for much memory at once because the input says so. Short by default, with the same inputs every time;
-//! `STOATFLOW_TEST_FUZZ_SECONDS` makes each target run for so long, from `STOATFLOW_TEST_FUZZ_SEED` or another seed
-//! each time.
+//! Takes valid inputs of a reader, damages them, and has the reader read them. Fails if it panics,
+//! or if it asks for much memory at once because the input says so. Short by default, with the same
+//! inputs every time; `STOATFLOW_TEST_FUZZ_SECONDS` makes each target run for so long, from
+//! `STOATFLOW_TEST_FUZZ_SEED` or another seed each time.
 //!
 //! Memory is only watched in a test binary that has [`Watched`] for its allocator:
 //! `#[global_allocator] static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;`

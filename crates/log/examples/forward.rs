@@ -2,9 +2,9 @@
 //!
 //! `make bench-floor` starts a broker and runs it; by hand,
 //! `STOATFLOW_TEST_BOOTSTRAP=host:port scripts/cargo.sh run --release -p stoatflow-log --example forward [records] [rounds]`.
-//! Each way forwards the same records into a topic of its own, all ways in turn in each round; how many have
-//! arrived is counted before a figure is printed. CPU is that of this process, all threads. Bounded: the
-//! records are there before, and a loop ends with the last of them.
+//! Each way forwards the same records into a topic of its own, all ways in turn in each round; how
+//! many have arrived is counted before a figure is printed. CPU is that of this process, all
+//! threads. Bounded: the records are there before, and a loop ends with the last of them.
 
 use bytes::Bytes;
 use rdkafka::config::ClientConfig;

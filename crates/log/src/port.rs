@@ -67,8 +67,8 @@ pub struct TopicInfo {
     pub name: Arc<str>,
     /// How many partitions it has.
     pub partitions: i32,
-    /// The id that the cluster gave it (KIP-516): a topic that was deleted and made anew has another one. `None`
-    /// where topics have none.
+    /// The id that the cluster gave it (KIP-516): a topic that was deleted and made anew has
+    /// another one. `None` where topics have none.
     pub id: Option<Arc<str>>,
 }
 
@@ -77,8 +77,8 @@ pub struct TopicInfo {
 pub enum Forgetting {
     /// Nothing: committed offsets and deletions in a topic stay.
     Nothing,
-    /// As Kafka: offsets of a group without members expire (`offsets.retention.minutes`), and compaction removes
-    /// tombstones (`delete.retention.ms`).
+    /// As Kafka: offsets of a group without members expire (`offsets.retention.minutes`), and
+    /// compaction removes tombstones (`delete.retention.ms`).
     Expires,
 }
 
@@ -241,8 +241,8 @@ pub trait Broker: Send + Sync + Debug {
     }
     /// Does it forget committed offsets and deletions after a while?
     fn forgetting(&self) -> Forgetting;
-    /// How long each topic keeps a tombstone once compaction has passed it (`delete.retention.ms`); `None` for a
-    /// topic that is not compacted. In the order asked. Waits at most `timeout`.
+    /// How long each topic keeps a tombstone once compaction has passed it (`delete.retention.ms`);
+    /// `None` for a topic that is not compacted. In the order asked. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`, `Unauthorized`.
@@ -259,9 +259,9 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
-    /// Asks every reachable broker for the leaders of these topics. Afterwards stale metadata is refused: a broker that
-    /// was paused, or is cut off from the controllers, reports ends of logs that newer records follow. Waits at most
-    /// `timeout`.
+    /// Asks every reachable broker for the leaders of these topics. Afterwards stale metadata is
+    /// refused: a broker that was paused, or is cut off from the controllers, reports ends of logs
+    /// that newer records follow. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
@@ -304,8 +304,9 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
-    /// One past the last record of each partition, in a transaction that is open too (the high watermark), in the order
-    /// asked. Behind [`Range::stable_end`] stands what no `read_committed` reader sees yet.
+    /// One past the last record of each partition, in a transaction that is open too (the high
+    /// watermark), in the order asked. Behind [`Range::stable_end`] stands what no `read_committed`
+    /// reader sees yet.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
@@ -317,8 +318,8 @@ pub trait Broker: Send + Sync + Debug {
         let ranges = self.ranges(partitions, timeout)?;
         Ok(ranges.into_iter().map(|range| range.stable_end).collect())
     }
-    /// The transaction that holds each partition's stable end back, in the order asked; `None` where none is open or
-    /// the broker doesn't tell.
+    /// The transaction that holds each partition's stable end back, in the order asked; `None`
+    /// where none is open or the broker doesn't tell.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -342,9 +343,9 @@ pub trait Broker: Send + Sync + Debug {
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>>;
-    /// Where the records end that were written under this leader epoch or an earlier one (KIP-320), by what each
-    /// partition's leader has, in the order asked. A position that is behind it stands on records that are gone.
-    /// `None` where nothing is known of epochs. Waits at most `timeout`.
+    /// Where the records end that were written under this leader epoch or an earlier one (KIP-320),
+    /// by what each partition's leader has, in the order asked. A position that is behind it stands
+    /// on records that are gone. `None` where nothing is known of epochs. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`, `Unauthorized`.
@@ -356,14 +357,14 @@ pub trait Broker: Send + Sync + Debug {
         let _ = timeout;
         Ok(vec![None; asked.len()])
     }
-    /// Opens a reader that sees committed records only. `group` names it for lag tools; it never joins. What it
-    /// fetches ahead is divided among about so many partitions.
+    /// Opens a reader that sees committed records only. `group` names it for lag tools; it never
+    /// joins. What it fetches ahead is divided among about so many partitions.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config`.
     fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>>;
-    /// As `consumer`, for reading much at once and nothing beside it: it may fetch further ahead, and need not
-    /// be able to pause.
+    /// As `consumer`, for reading much at once and nothing beside it: it may fetch further ahead,
+    /// and need not be able to pause.
     ///
     /// # Errors
     /// As `consumer`.
@@ -417,13 +418,13 @@ pub trait Consumer: Send {
     /// The next offset that `poll` would give for each slot: past control records and aborted ones
     /// too, so that a reader can tell that it has reached a stable end.
     fn positions(&self) -> Vec<Offset>;
-    /// Under which leader the last record before this offset was written, of what the reader has fetched (the leader
-    /// epoch of KIP-320). `None` if it has fetched none, or doesn't know.
+    /// Under which leader the last record before this offset was written, of what the reader has
+    /// fetched (the leader epoch of KIP-320). `None` if it has fetched none, or doesn't know.
     fn leader_epoch(&self, _slot: u32, _before: Offset) -> Option<i32> {
         None
     }
-    /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody: it is of the
-    /// last answer that came, and false as long as none has.
+    /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody:
+    /// it is of the last answer that came, and false as long as none has.
     fn caught_up(&self, slot: u32) -> bool;
     /// With a time, nothing need come before it is over, and then all that is there: a reader may leave the
     /// broker in peace until then. Holds until it is said anew. A hint, and one that a reader may know
@@ -433,7 +434,8 @@ pub trait Consumer: Send {
     fn has_asked(&self) -> bool {
         false
     }
-    /// How long records usually take to come once they are asked for, of the slowest broker. Zero if it doesn't know.
+    /// How long records usually take to come once they are asked for, of the slowest broker. Zero
+    /// if it doesn't know.
     fn usual_answer(&self) -> Duration {
         Duration::ZERO
     }
@@ -457,16 +459,16 @@ pub enum CommitOutcome {
 
 /// A writer. Order of calls: (`begin`, `send`*, `flush`, `offsets`, `commit` | `abort`)*.
 pub trait Producer: Send {
-    /// Does the broker refuse the records, not only the commit, of this producer once a newer one has opened its
-    /// id? If not, the engine keeps instances apart by time.
+    /// Does the broker refuse the records, not only the commit, of this producer once a newer one
+    /// has opened its id? If not, the engine keeps instances apart by time.
     fn sends_are_fenced(&self) -> bool;
     /// Opens a transaction.
     ///
     /// # Errors
     /// `Fenced`, `Internal`.
     fn begin(&mut self) -> Result<()>;
-    /// Hands records over; drains `records`. Waits only when the client's own buffer is full. A producer may keep
-    /// them back until those before are acknowledged.
+    /// Hands records over; drains `records`. Waits only when the client's own buffer is full. A
+    /// producer may keep them back until those before are acknowledged.
     ///
     /// # Errors
     /// `Fenced`, `Unavailable`, `MissingTopic`, `Unauthorized`, `Serde` (record too large).
@@ -502,8 +504,8 @@ pub trait Producer: Send {
     /// For the given topic: per partition one past the highest offset acknowledged so far by this
     /// producer (since it was opened); partitions that got nothing are absent. Valid after `flush`.
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)>;
-    /// The broker's clock at the last acknowledged record of a topic with `message.timestamp.type=LogAppendTime`, if
-    /// there was one. Valid after `flush`.
+    /// The broker's clock at the last acknowledged record of a topic with
+    /// `message.timestamp.type=LogAppendTime`, if there was one. Valid after `flush`.
     fn append_time(&self) -> Option<Timestamp> {
         None
     }
@@ -514,7 +516,8 @@ pub trait Producer: Send {
     /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has
     /// nothing to do.
     fn remember(&mut self, _topics: &[Arc<str>]) {}
-    /// Tells the producer where a remembered partition ends, to which nobody else writes. One that can tell fails with
-    /// `Incompatible` when the next record gets an offset before it: the broker has lost records.
+    /// Tells the producer where a remembered partition ends, to which nobody else writes. One that
+    /// can tell fails with `Incompatible` when the next record gets an offset before it: the broker
+    /// has lost records.
     fn note_end(&mut self, _topic: &str, _partition: Partition, _end: Offset) {}
 }

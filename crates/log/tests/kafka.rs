@@ -214,7 +214,8 @@ fn records_that_are_small_enough_are_taken_however_many() {
     }
 }
 
-/// The broker ends a transaction that takes too long, and gives it a newer epoch. That is no newer writer: it goes on.
+/// The broker ends a transaction that takes too long, and gives it a newer epoch. That is no newer
+/// writer: it goes on.
 #[test]
 fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
     let broker = broker();

@@ -263,8 +263,8 @@ impl PhysicalPlan {
         }
     }
 
-    /// By node: does it get only records of scheduled sources, or answers to an offload of such? They tell nothing of
-    /// event time. Children have higher numbers than parents.
+    /// By node: does it get only records of scheduled sources, or answers to an offload of such?
+    /// They tell nothing of event time. Children have higher numbers than parents.
     #[must_use]
     pub fn by_clock(&self) -> Vec<bool> {
         let mut fed: Vec<Option<bool>> = vec![None; self.nodes.len()];

@@ -3,7 +3,8 @@
 //! Takes the checked plan, gives [`Serdes`] by Kafka Streams' rules: serdes flow down from sources,
 //! groupings and materializations, an operation that changes a side forgets its serde, and what is
 //! still unknown where bytes are needed is the plan's default or a finding. Native expressions keep
-//! what is certain of their result. What a callable returns is what its annotation says, unless there is a default.
+//! what is certain of their result. What a callable returns is what its annotation says, unless
+//! there is a default.
 
 mod annotated;
 mod as_read;

@@ -128,7 +128,8 @@ pub struct Move {
 /// Decides for each partition.
 ///
 /// # Errors
-/// `Config` if the request names a topic that is not read, or a group without an offset in any topic that is asked for.
+/// `Config` if the request names a topic that is not read, or a group without an offset in any
+/// topic that is asked for.
 pub fn decide(request: &Request, facts: &[Facts]) -> Result<Vec<Move>> {
     check_topics(&request.topics, facts)?;
     check_group(request, facts)?;

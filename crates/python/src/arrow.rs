@@ -50,7 +50,8 @@ impl ArrowBatch {
 static RECORD_BATCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static ROW_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Calls a function with a batch, and takes the columns that it gives. `raised` makes an error of its exception.
+/// Calls a function with a batch, and takes the columns that it gives. `raised` makes an error of
+/// its exception.
 pub fn call(
     callable: &Bound<'_, PyAny>,
     batch: RecordBatch,

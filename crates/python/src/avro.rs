@@ -30,7 +30,8 @@ impl AvroFormat {
         spec.make().map(Self).map_err(to_py_err)
     }
 
-    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no topic is known.
+    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no
+    /// topic is known.
     #[pyo3(signature = (schemas, topic=None, is_key=false))]
     fn registered(&self, schemas: Py<PyAny>, topic: Option<&str>, is_key: bool) -> Self {
         let place = SchemaPlace::of(topic, is_key);

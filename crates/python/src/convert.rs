@@ -1,8 +1,9 @@
 //! Conversions between datums and Python objects.
 //!
-//! Scalars are converted (a copy of a few bytes). JSON text and values with a schema are shown as a view
-//! ([`crate::lazy`]), and an unchanged view is its own bytes again on the way back. Every other object stays a
-//! Python object inside a [`Datum::Opaque`] until a store or a sink needs bytes.
+//! Scalars are converted (a copy of a few bytes). JSON text and values with a schema are shown as a
+//! view ([`crate::lazy`]), and an unchanged view is its own bytes again on the way back. Every
+//! other object stays a Python object inside a [`Datum::Opaque`] until a store or a sink needs
+//! bytes.
 
 pub mod json;
 mod message;

@@ -122,7 +122,8 @@ impl Engine {
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
         let timeout = timeout_s.map(seconds);
         py.detach(|| self.engine.wait(timeout)).map_err(|error| {
-            // One exception for all who wait. Making it runs Python, so no lock of ours may be held meanwhile.
+            // One exception for all who wait. Making it runs Python, so no lock of ours may be held
+            // meanwhile.
             let exception = self.error.get_or_init(py, || as_py_err(&error));
             exception.clone_ref(py)
         })
@@ -209,8 +210,8 @@ impl Engine {
         Ok(StateSnapshot::new(self.engine.clone(), taken))
     }
 
-    /// Follows a store; `at_least` is positions and seconds, `given` whether it begins with a snapshot and how many
-    /// bytes may wait.
+    /// Follows a store; `at_least` is positions and seconds, `given` whether it begins with a
+    /// snapshot and how many bytes may wait.
     fn follow(
         &self,
         py: Python<'_>,
@@ -347,8 +348,8 @@ impl Engine {
         Ok(behind.sum())
     }
 
-    /// Topic, partition, committed (or the beginning), and the end of what is committed there. Stores show what is
-    /// committed here.
+    /// Topic, partition, committed (or the beginning), and the end of what is committed there.
+    /// Stores show what is committed here.
     fn source_positions(&self) -> Result<Vec<(String, i32, i64, i64)>> {
         let topics = self.engine.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
@@ -382,8 +383,8 @@ fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-/// The settings as the admin port shows them: all values in force and where each comes from. Secrets are named,
-/// not shown.
+/// The settings as the admin port shows them: all values in force and where each comes from.
+/// Secrets are named, not shown.
 fn view(values: &[(String, Value)], origins: &[(String, String)]) -> Value {
     let dotted = |name: &str| name.trim().trim_matches('_').replace('_', ".");
     let mut shown = Map::new();
@@ -423,7 +424,8 @@ fn hear(listener: Py<PyAny>) -> Listener {
     })
 }
 
-/// Called with the exception, gives `REPLACE_THREAD` or what ends the application. One that fails ends it too.
+/// Called with the exception, gives `REPLACE_THREAD` or what ends the application. One that fails
+/// ends it too.
 fn ask(uncaught: Py<PyAny>) -> Uncaught {
     Arc::new(move |error| {
         Python::attach(|py| {

@@ -96,8 +96,8 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(exception)
 }
 
-/// The error for an exception of the user's code. One that is no `Exception` (`SystemExit`, `KeyboardInterrupt`)
-/// means the application, not a record: no handler is asked about it.
+/// The error for an exception of the user's code. One that is no `Exception` (`SystemExit`,
+/// `KeyboardInterrupt`) means the application, not a record: no handler is asked about it.
 pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> Error {
     let kind = exception
         .get_type(py)

@@ -1,8 +1,9 @@
 //! Async functions behind the engine's port for them.
 //!
-//! Takes calls from lanes, hands a batch of them to the event loop's thread with one attach, and takes results
-//! there: the loop itself, its limits and retries are Python's (`stoatflow._runtime.event_loop`). A result is turned
-//! into datums where it arises, so that a lane never needs the interpreter for it.
+//! Takes calls from lanes, hands a batch of them to the event loop's thread with one attach, and
+//! takes results there: the loop itself, its limits and retries are Python's
+//! (`stoatflow._runtime.event_loop`). A result is turned into datums where it arises, so that a
+//! lane never needs the interpreter for it.
 
 mod call;
 mod tally;

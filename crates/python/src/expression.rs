@@ -1,7 +1,8 @@
 //! An expression tried out on one record, without a topology.
 //!
-//! Takes an expression as data and a record's parts, gives what the engine makes of them, as plain Python objects. The
-//! evaluation is the engine's own, so what is seen here is what will run. Never used on the way of records.
+//! Takes an expression as data and a record's parts, gives what the engine makes of them, as plain
+//! Python objects. The evaluation is the engine's own, so what is seen here is what will run. Never
+//! used on the way of records.
 
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;

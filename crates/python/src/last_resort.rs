@@ -1,9 +1,9 @@
-//! The end of a process whose interpreter doesn't answer: a function that never lets go of it keeps every signal
-//! handler and every thread of Python waiting.
+//! The end of a process whose interpreter doesn't answer: a function that never lets go of it keeps
+//! every signal handler and every thread of Python waiting.
 //!
-//! Takes the numbers of signals from a pipe, which Python's own handler in C fills without the interpreter, and an
-//! engine; ends the process where Python should have done it and did not. Owns two threads that never enter the
-//! interpreter. Never acts before Python has had its time.
+//! Takes the numbers of signals from a pipe, which Python's own handler in C fills without the
+//! interpreter, and an engine; ends the process where Python should have done it and did not. Owns
+//! two threads that never enter the interpreter. Never acts before Python has had its time.
 
 use crate::engine::Engine;
 use parking_lot::{Condvar, Mutex};
@@ -94,7 +94,8 @@ fn watch_signals(mut signals: PipeReader, engine: &Engines, closed: &Closed) {
             continue;
         }
         heard += 1;
-        // Then its own handler does it; or the signal was none of ours: a child that was just forked writes here too.
+        // Then its own handler does it; or the signal was none of ours: a child that was just
+        // forked writes here too.
         if answers() {
             continue;
         }

@@ -159,8 +159,8 @@ pub fn is_json(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// The members or elements of a view that a function changed or that is of its making, for a format with a schema.
-/// `None`: it is none, or its plain form says all of it.
+/// The members or elements of a view that a function changed or that is of its making, for a format
+/// with a schema. `None`: it is none, or its plain form says all of it.
 pub fn parts(object: &Bound<'_, PyAny>, depth: usize) -> Option<stoatflow_core::Result<Datum>> {
     let py = object.py();
     if let Ok(object) = object.cast_exact::<JsonObject>() {
@@ -209,7 +209,8 @@ pub fn own<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(object)
 }
 
-/// Gives plain dicts and lists for views, also within dicts, lists and tuples. Everything else stays as it is.
+/// Gives plain dicts and lists for views, also within dicts, lists and tuples. Everything else
+/// stays as it is.
 #[pyfunction]
 pub fn to_python<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();

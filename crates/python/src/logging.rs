@@ -1,10 +1,10 @@
-//! Where the engine's own log lines go: to standard error, for people on a terminal, as JSON elsewhere; or to Python's
-//! `logging`, once it is asked for.
+//! Where the engine's own log lines go: to standard error, for people on a terminal, as JSON
+//! elsewhere; or to Python's `logging`, once it is asked for.
 //!
-//! Warnings and errors by default, hints about functions, and off a terminal how a restore goes on (on one there is a
-//! bar), without the Kafka client's own (what matters of them comes back as an error, and an outage makes hundreds);
-//! `RUST_LOG` (`warn`, `stoatflow_engine=debug`) says otherwise. An application that has set up logging in this process
-//! before keeps its own.
+//! Warnings and errors by default, hints about functions, and off a terminal how a restore goes on
+//! (on one there is a bar), without the Kafka client's own (what matters of them comes back as an
+//! error, and an outage makes hundreds); `RUST_LOG` (`warn`, `stoatflow_engine=debug`) says
+//! otherwise. An application that has set up logging in this process before keeps its own.
 
 mod lines;
 
@@ -57,8 +57,9 @@ pub fn init() {
     }
 }
 
-/// From now on lines that these directives let through (as those of `RUST_LOG`) go to Python, which takes them
-/// with `take_log_lines`; or, with `to_python=False`, to standard error again. `RUST_LOG` goes before them.
+/// From now on lines that these directives let through (as those of `RUST_LOG`) go to Python, which
+/// takes them with `take_log_lines`; or, with `to_python=False`, to standard error again.
+/// `RUST_LOG` goes before them.
 #[pyfunction]
 #[pyo3(signature = (directives, to_python))]
 pub fn log_to(directives: &str, to_python: bool) -> PyResult<()> {

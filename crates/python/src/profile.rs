@@ -1,10 +1,10 @@
 //! What calls into Python cost: how many, how long inside, how long until the interpreter was free.
 //!
-//! Wraps every attach, except those of the event loop, which tells what its calls took. A batch costs three looks
-//! at the clock. Calls that come one by one (aggregators, within a scope that holds the interpreter for a batch)
-//! are measured each if they are long; of short ones every eighth is, and stands for those before it. Owns relaxed
-//! counters that all lanes share. Never blocks. Ends one process: the copy of this one that a function forked and
-//! came back from.
+//! Wraps every attach, except those of the event loop, which tells what its calls took. A batch
+//! costs three looks at the clock. Calls that come one by one (aggregators, within a scope that
+//! holds the interpreter for a batch) are measured each if they are long; of short ones every
+//! eighth is, and stands for those before it. Owns relaxed counters that all lanes share. Never
+//! blocks. Ends one process: the copy of this one that a function forked and came back from.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -47,8 +47,8 @@ pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register.call((), Some(&when)).map(drop)
 }
 
-/// The lanes, the broker and the stores belong to the process that was forked: its copy must not touch them, nor
-/// run what is registered for the end of it.
+/// The lanes, the broker and the stores belong to the process that was forked: its copy must not
+/// touch them, nor run what is registered for the end of it.
 #[cold]
 fn leave(py: Python<'_>) {
     const SOFTWARE: i32 = 70;

@@ -1,5 +1,5 @@
-//! Protobuf for the test driver and the DSL: `ProtobufFormat` finds the descriptors of what the user gave, and reads
-//! and writes messages as the engine does.
+//! Protobuf for the test driver and the DSL: `ProtobufFormat` finds the descriptors of what the
+//! user gave, and reads and writes messages as the engine does.
 
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
@@ -76,7 +76,8 @@ impl ProtobufFormat {
         Ok(PyBytes::new(py, &descriptors))
     }
 
-    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no topic is known.
+    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no
+    /// topic is known.
     #[pyo3(signature = (schemas, topic=None, is_key=false))]
     fn registered(&self, schemas: Py<PyAny>, topic: Option<&str>, is_key: bool) -> Self {
         let place = SchemaPlace::of(topic, is_key);

@@ -1,7 +1,7 @@
 //! Committed state for Python: snapshots and the readers of their stores.
 //!
-//! Takes Python keys and times, gives Python values. Reading waits with the interpreter detached, so any thread
-//! may ask, while the application and other readers go on.
+//! Takes Python keys and times, gives Python values. Reading waits with the interpreter detached,
+//! so any thread may ask, while the application and other readers go on.
 
 pub mod changes;
 mod find;

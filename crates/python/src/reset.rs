@@ -1,6 +1,7 @@
 //! The border of `stoatflow reset`: a request in, what is done out, as JSON.
 //!
-//! Everything that waits runs with the interpreter detached; `agree` is called in between, before anything is changed.
+//! Everything that waits runs with the interpreter detached; `agree` is called in between, before
+//! anything is changed.
 
 use crate::embedded::EmbeddedBroker;
 use crate::engine::PreparedRun;

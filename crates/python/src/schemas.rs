@@ -1,8 +1,8 @@
 //! Schema registries, which are asked in Python: only ids that nobody has seen come here.
 //!
-//! Takes the object `schemas` of a serde (`schema(id)`, `id(place, name, is_key)`), gives the port that formats
-//! ask. Exceptions of this package come back as the errors that they are; whatever else is raised means that
-//! nothing is known of a record, so no handler is asked about it.
+//! Takes the object `schemas` of a serde (`schema(id)`, `id(place, name, is_key)`), gives the port
+//! that formats ask. Exceptions of this package come back as the errors that they are; whatever
+//! else is raised means that nothing is known of a record, so no handler is asked about it.
 
 use crate::errors::PyCause;
 use pyo3::prelude::*;

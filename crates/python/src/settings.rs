@@ -12,8 +12,8 @@ use stoatflow_core::{Error, Settings};
 /// Settings as Python gives them.
 pub type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
 
-/// The plain data of pairs, without the function that makes tokens. What isn't a scalar is shown to the checker as
-/// its text.
+/// The plain data of pairs, without the function that makes tokens. What isn't a scalar is shown to
+/// the checker as its text.
 pub fn to_values(pairs: &Pairs<'_>) -> PyResult<Vec<(String, Value)>> {
     pairs
         .iter()
@@ -43,8 +43,8 @@ pub fn checked(values: &[(String, Value)]) -> Result<Settings, Error> {
     Settings::from_pairs(values)
 }
 
-/// What sources and stores get that don't say their serdes or their time: the words of the settings that were given.
-/// A serde of the user's code is `custom`.
+/// What sources and stores get that don't say their serdes or their time: the words of the settings
+/// that were given. A serde of the user's code is `custom`.
 #[pyfunction]
 pub fn source_defaults(pairs: Pairs<'_>) -> PyResult<[Option<&'static str>; 3]> {
     const NAMES: [&str; 3] = [

@@ -1,7 +1,8 @@
 //! Tokens that a Python function makes (`oauth_cb`), for SASL/OAUTHBEARER.
 //!
-//! Takes the caller of `stoatflow._runtime.oauth_calls`, gives a provider of tokens. The function runs in a thread of
-//! Python's: the client waits on a channel, without the interpreter, and no longer than it wants. Keeps no token.
+//! Takes the caller of `stoatflow._runtime.oauth_calls`, gives a provider of tokens. The function
+//! runs in a thread of Python's: the client waits on a channel, without the interpreter, and no
+//! longer than it wants. Keeps no token.
 
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -1,8 +1,9 @@
 //! Topics as the command line reads and writes them: by position, and in transactions.
 //!
-//! Takes settings, gives what is asked of a broker, readers of a range of a partition, and a writer. Goes through
-//! the engine's own client, so that TLS and SASL are those of the application. Never decides anything: that is
-//! Python's (`stoatflow.dlq`). Whatever waits does so with the interpreter detached.
+//! Takes settings, gives what is asked of a broker, readers of a range of a partition, and a
+//! writer. Goes through the engine's own client, so that TLS and SASL are those of the application.
+//! Never decides anything: that is Python's (`stoatflow.dlq`). Whatever waits does so with the
+//! interpreter detached.
 
 use crate::embedded::EmbeddedBroker;
 use crate::engine::PreparedRun;
@@ -84,7 +85,8 @@ impl TopicsClient {
         Ok(info.map(|info| (info.partitions, info.id.map(|id| id.to_string()))))
     }
 
-    /// The first offset and the end of each partition; a `read_committed` reader sees nothing from the end on.
+    /// The first offset and the end of each partition; a `read_committed` reader sees nothing from
+    /// the end on.
     fn ranges(&self, py: Python<'_>, topic: &str, partitions: i32) -> PyResult<Vec<(i64, i64)>> {
         let all = partitions_of(topic, partitions);
         let found = py

@@ -83,8 +83,8 @@ impl PyUdf {
         }
     }
 
-    /// An aggregate as the serde of its store shows it, wherever it comes from: what a function made before, or the
-    /// first value of a key, which a reduction takes as it is.
+    /// An aggregate as the serde of its store shows it, wherever it comes from: what a function
+    /// made before, or the first value of a key, which a reduction takes as it is.
     fn seen<'py>(&self, aggregate: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match self.role {
             ResultRole::Value | ResultRole::Key => Ok(aggregate),
@@ -296,7 +296,8 @@ impl Udf for PyUdf {
                     // Of a reduction: the aggregate and the value.
                     [a, b] => call(callable, [self.seen(to_py(py, a)?)?, to_py(py, b)?]),
                     [a, b, c] => {
-                        // Of an aggregation: key, value and the aggregate, which an expression may have begun.
+                        // Of an aggregation: key, value and the aggregate, which an expression may
+                        // have begun.
                         let c = decoded::seen(self.decoded.as_ref(), to_py(py, c)?)?;
                         call(callable, [to_py(py, a)?, to_py(py, b)?, c])
                     }

@@ -59,13 +59,15 @@ fn with<'py, const N: usize>(
     arguments: &[Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
     const { assert!(N <= MOST, "there is room for so many arguments") };
-    // One place before the arguments is the callee's: a bound method puts its object there instead of copying all.
+    // One place before the arguments is the callee's: a bound method puts its object there instead
+    // of copying all.
     let mut places = [std::ptr::null_mut(); MOST + 1];
     for (place, argument) in places[1..].iter_mut().zip(arguments) {
         *place = argument.as_ptr();
     }
-    // SAFETY: the interpreter is attached, and the callable and its arguments are held for the time of the call; they
-    // begin behind a place that may be written, as the flag says. It gives a new reference, or null and an exception.
+    // SAFETY: the interpreter is attached, and the callable and its arguments are held for the time
+    // of the call; they begin behind a place that may be written, as the flag says. It gives a new
+    // reference, or null and an exception.
     unsafe {
         let given = places.as_mut_ptr().add(1);
         let result = vectorcall(

@@ -1,8 +1,8 @@
 //! The topics of a worker: requests come, answers go, and what is answered is committed.
 //!
-//! Takes answers and offsets, gives requests, all in batches. Owns a reader of its share of the partitions, and a
-//! writer whose answers are visible once they are acknowledged; positions are committed behind them. Never calls a
-//! function: that is Python's (`stoatflow.worker`).
+//! Takes answers and offsets, gives requests, all in batches. Owns a reader of its share of the
+//! partitions, and a writer whose answers are visible once they are acknowledged; positions are
+//! committed behind them. Never calls a function: that is Python's (`stoatflow.worker`).
 
 use crate::embedded::EmbeddedBroker;
 use crate::engine::PreparedRun;
@@ -239,7 +239,8 @@ fn open(
         .hint("run fewer workers, or give the topic more partitions"));
     }
     let group = settings.application_id.clone();
-    // The one before it, of the same topic and share, is told that it is not needed any more. No topic has a slash.
+    // The one before it, of the same topic and share, is told that it is not needed any more. No
+    // topic has a slash.
     let id = format!(
         "{group}-worker/{requests}/{}-of-{}",
         share.own + 1,

@@ -30,7 +30,8 @@ const LONG_PAUSE: Duration = Duration::from_secs(2 * 86_400);
 /// In this many rounds of all rooms, and in some more per record, a healed system must be done and an
 /// old instance must have noticed that it is fenced.
 const HEALED_ROUNDS: usize = 3_000;
-/// The smallest budgets let a record or two through at a time, and what is asked again waits for 200 ms each time.
+/// The smallest budgets let a record or two through at a time, and what is asked again waits for
+/// 200 ms each time.
 const ROUNDS_PER_RECORD: usize = 30;
 
 /// A run that kept all promises.

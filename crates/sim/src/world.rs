@@ -126,7 +126,8 @@ impl World {
         Fault::None
     }
 
-    /// Where logs ended when the process before was started: what a stale broker reports. Called once by each process.
+    /// Where logs ended when the process before was started: what a stale broker reports. Called
+    /// once by each process.
     pub fn stale_ends(&self) -> Ends {
         std::mem::replace(&mut *self.earlier_ends.lock(), self.broker.ends())
     }

@@ -1,6 +1,7 @@
 //! Seeds: the engine under trouble, one run twice, and the engine broken on purpose.
 //!
-//! `STOATFLOW_TEST_SIM_SEEDS=n` runs so many seeds, `STOATFLOW_TEST_SIM_SEED=n` repeats one and tells its story.
+//! `STOATFLOW_TEST_SIM_SEEDS=n` runs so many seeds, `STOATFLOW_TEST_SIM_SEED=n` repeats one and
+//! tells its story.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};

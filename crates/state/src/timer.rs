@@ -16,8 +16,8 @@ mod tests;
 const HEAD: usize = 9;
 /// Rows per page when a whole store is read.
 const PAGE: usize = 4_096;
-/// The value of a row begins with this. Behind it the task of the record that registered the timer, if there are
-/// several.
+/// The value of a row begins with this. Behind it the task of the record that registered the timer,
+/// if there are several.
 const ROW: u8 = 1;
 
 /// The clock by which a timer is due.

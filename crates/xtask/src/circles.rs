@@ -1,7 +1,8 @@
 //! No circle of imports of more than two files within a crate.
 //!
-//! Takes the sources, gives each circle with its files. A file may use the modules that it is inside of: a module and
-//! the files below it are one thing. `tidy.toml` lists the circles that are known, which may only become smaller.
+//! Takes the sources, gives each circle with its files. A file may use the modules that it is
+//! inside of: a module and the files below it are one thing. `tidy.toml` lists the circles that are
+//! known, which may only become smaller.
 
 use crate::Finding;
 use crate::exceptions::{Exceptions, LIST};

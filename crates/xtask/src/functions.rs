@@ -101,8 +101,8 @@ fn body_end(code: &str) -> Option<usize> {
     None
 }
 
-/// From `def` to the last line that is indented deeper. A text whose lines are not ends none early: its lines are
-/// the function's as long as code follows that is.
+/// From `def` to the last line that is indented deeper. A text whose lines are not ends none early:
+/// its lines are the function's as long as code follows that is.
 fn of_python(text: &str) -> Vec<Function<'_>> {
     let lines: Vec<&str> = text.lines().collect();
     let mut functions = Vec::new();

@@ -1,7 +1,8 @@
 //! What a Rust file imports, and in which file of its crate that is.
 //!
-//! Takes code without comments and literals. Reads `use` declarations and the paths within code; a name that another
-//! file only passes on is looked for where that file has it from. Macros that make paths are not seen.
+//! Takes code without comments and literals. Reads `use` declarations and the paths within code; a
+//! name that another file only passes on is looked for where that file has it from. Macros that
+//! make paths are not seen.
 
 use crate::rust::RustFile;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! A public type has a name of its own in the whole workspace, so that a search finds one thing.
 //!
-//! Takes the sources, gives every name that two files give to a public type. `tidy.toml` lists the exceptions.
+//! Takes the sources, gives every name that two files give to a public type. `tidy.toml` lists the
+//! exceptions.
 
 use crate::Finding;
 use crate::exceptions::{Exceptions, LIST};

@@ -29,7 +29,8 @@ class Life:
 
     def __init__(self) -> None:
         """Nothing runs yet."""
-        # Done when it is to end; cancelled, at once and before any call is, when something else ends the loop.
+        # Done when it is to end; cancelled, at once and before any call is, when something else
+        # ends the loop.
         self.closing: asyncio.Future[None] | None = None
         # The calls that threads wait for, and where they do.
         self.calls: set[asyncio.Task[Any]] = set()

@@ -75,7 +75,8 @@ def call(given: argparse.Namespace) -> int:
         print(error.text, end="", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # `stoatflow ... | head`: it has read enough. Nothing more may be written, at the end of the process either.
+        # `stoatflow ... | head`: it has read enough. Nothing more may be written, at the end of the
+        # process either.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for the rest of the process
         return 0
     except KeyboardInterrupt:

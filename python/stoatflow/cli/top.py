@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from stoatflow.cli.admin_port import AdminPort
 
-# The terminal's other screen, which leaves the lines above as they were; the cursor hidden, as nothing is typed.
+# The terminal's other screen, which leaves the lines above as they were; the cursor hidden, as
+# nothing is typed.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _WORDS = ("in", "node")
 _HOME, _CLEAR_BELOW, _CLEAR_LINE = "\x1b[H", "\x1b[J", "\x1b[K"

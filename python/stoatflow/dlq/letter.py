@@ -109,7 +109,8 @@ def read(
     if last is None:
         return None
     family = OURS if last.startswith(OURS) else STREAMS
-    # A record that was a dead letter itself, read and failed again, has the headers of both: the last ones count.
+    # A record that was a dead letter itself, read and failed again, has the headers of both: the
+    # last ones count.
     starts = [at for at, (name, _) in enumerate(headers) if name == family + _FIRST[family]]
     start = starts[-1] if starts else next(at for at, (name, _) in enumerate(headers) if name.startswith(family))
     own, told = list(headers[:start]), dict[str, str]()

@@ -191,7 +191,8 @@ class Replay:
                 writer.send(records)
                 writer.flush()
             except BaseException:
-                # It is the first error that counts. An abort that fails too is made up for by the next replay.
+                # It is the first error that counts. An abort that fails too is made up for by the
+                # next replay.
                 with contextlib.suppress(StoatFlowError):
                     writer.abort()
                 raise

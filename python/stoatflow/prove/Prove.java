@@ -61,11 +61,12 @@ import org.apache.kafka.streams.test.TestRecord;
 /**
  * Runs a topology of the class path in Kafka Streams' TopologyTestDriver, as often as it is asked to.
  *
- * <p>Takes: a file of properties, a folder for state, a folder at the front of the class path. Then from
- * standard input {@code topology CLASS METHOD}, and runs, each of lines with tabs between: {@code run START},
- * inputs ({@code r TOPIC TIME KEY VALUE [NAME VALUE]...}, {@code w MILLISECONDS}, {@code s} for one that is none
- * of ours), {@code end}. Bytes are Base64, {@code -} stands for null. Gives: JSON, one object a line,
- * {@code done} at the end of each answer. What the topology prints goes to standard error. Java 11 runs it.
+ * <p>Takes: a file of properties, a folder for state, a folder at the front of the class path. Then
+ * from standard input {@code topology CLASS METHOD}, and runs, each of lines with tabs between:
+ * {@code run START}, inputs ({@code r TOPIC TIME KEY VALUE [NAME VALUE]...}, {@code w
+ * MILLISECONDS}, {@code s} for one that is none of ours), {@code end}. Bytes are Base64, {@code -}
+ * stands for null. Gives: JSON, one object a line, {@code done} at the end of each answer. What the
+ * topology prints goes to standard error. Java 11 runs it.
  */
 public final class Prove {
     private static final String NULL = "-";

@@ -47,7 +47,8 @@ def _run_once(get: Get, query: str, allow_scan: bool) -> SqlResult:
     except (ReadOnlyError, ScanRefusedError):
         raise
     except SqlError:
-        # The rows that were read may lack a column. A look at others leaves a cursor open, so it isn't the first try.
+        # The rows that were read may lack a column. A look at others leaves a cursor open, so it
+        # isn't the first try.
         return run(PortStores(get, looks=True), query, allow_scan=allow_scan)
 
 

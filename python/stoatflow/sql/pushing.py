@@ -139,7 +139,8 @@ class _Select:
             "RIGHT": (left, right),
         }.get(kind, ([], []))
         self._rules.append(_Rule(parts, named, within))
-        # Rows that only match rows which are left out can be left out too, also of the side that may be absent.
+        # Rows that only match rows which are left out can be left out too, also of the side that
+        # may be absent.
         sources, targets = (right, left) if kind == "RIGHT" else (left, right)
         if behind:
             for part in parts:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from stoatflow.serdes import Serde
 
-# As in Kafka Streams: windows and sessions are kept in segments of half their retention, and of a minute at least.
+# As in Kafka Streams: windows and sessions are kept in segments of half their retention, and of a
+# minute at least.
 _SHORTEST_SEGMENT_MS = 60_000
 _LAYOUTS = {
     "key_value": "key-value",

@@ -103,8 +103,9 @@ class FaultProxy:
 
         async def end() -> None:
             self._server.close()
-            # A connection that was just accepted has no transport yet: cancelled now, its socket would stay open. On a
-            # busy machine a pause may be over within one turn of the loop, so turns are counted.
+            # A connection that was just accepted has no transport yet: cancelled now, its socket
+            # would stay open. On a busy machine a pause may be over within one turn of the loop, so
+            # turns are counted.
             await _turns()
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
@@ -120,8 +121,8 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-        # On a starved machine asyncio leaves the socket of a connection that was just being accepted to the collector,
-        # which would tell whichever test runs then.
+        # On a starved machine asyncio leaves the socket of a connection that was just being
+        # accepted to the collector, which would tell whichever test runs then.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()

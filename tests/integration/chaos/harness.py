@@ -112,7 +112,8 @@ class Chaos:
         self.kafka, self.name, self.broker = kafka, name, broker
         self.seed, self.guarantee = seed, guarantee
         self._rng, self._state, self._say = random.Random(seed), state, say
-        # How the application comes to the broker, if not as the harness does: it reads its settings from variables.
+        # How the application comes to the broker, if not as the harness does: it reads its settings
+        # from variables.
         self._address = kafka.address if client is None else client["bootstrap.servers"]
         self._client = {
             f"STOATFLOW_{key.replace('.', '_').upper()}": value
@@ -265,8 +266,8 @@ class Chaos:
         if stop:
             self._until_running(child)
             time.sleep(self._rng.random() * 0.4)
-            # It may have caught up: then there would be nothing to put a barrier behind. What comes first after a
-            # silence is committed at once, what follows waits for that commit.
+            # It may have caught up: then there would be nothing to put a barrier behind. What comes
+            # first after a silence is committed at once, what follows waits for that commit.
             self.feed_a_little()
             self.feed_a_little()
             time.sleep(self._rng.random() * 0.01)

@@ -222,7 +222,8 @@ class Recompute:
         both, alone = _outer(clicks, views, app.MEET_MS, end - app.MEET_MS - app.MEET_GRACE_MS)
         met = self.read("meetings", value="text").select(*pair)
         lonely = f.col("value").startswith("None|") | f.col("value").endswith("|None")
-        # A record that comes after its window is alone at once, though a partner may still come: allowed, once each.
+        # A record that comes after its window is alone at once, though a partner may still come:
+        # allowed, once each.
         extra = met.where(lonely).distinct().join(alone, pair, "left_anti")
         visits = self.read("visits", value="text").select("key", f.split("value", r"\|").getItem(0).alias("value"))
         wanted = clicks.select("key", f.col("text").alias("value"))

@@ -1,8 +1,9 @@
 //! Who may ask the admin port, and for what.
 //!
-//! Takes the settings and what is known of a connection; gives yes, or a [`Problem`]. `/health/*` stays open for
-//! probes, which then learn no more than the state. Without a token only loopback is served, and only names of
-//! this machine: a page of the web must not reach the port through a name that it has pointed at 127.0.0.1.
+//! Takes the settings and what is known of a connection; gives yes, or a [`Problem`]. `/health/*`
+//! stays open for probes, which then learn no more than the state. Without a token only loopback is
+//! served, and only names of this machine: a page of the web must not reach the port through a name
+//! that it has pointed at 127.0.0.1.
 
 use super::Shared;
 use super::problem::Problem;

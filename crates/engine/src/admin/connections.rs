@@ -1,7 +1,8 @@
 //! The connections of the admin port: accepted, encrypted, limited in number and in time.
 //!
-//! A client that sends nothing, sends slowly or doesn't read what it asked for loses its connection; one too many
-//! is told so at once. So however clients behave, others find the port open.
+//! A client that sends nothing, sends slowly or doesn't read what it asked for loses its
+//! connection; one too many is told so at once. So however clients behave, others find the port
+//! open.
 
 use super::access::Peer;
 use axum::Router;

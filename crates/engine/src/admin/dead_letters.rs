@@ -1,8 +1,9 @@
 //! `/dead-letters`: the last dead letters that this process has written, the newest first.
 //!
-//! Takes what commit sends to topics of dead letters; gives those whose epoch was committed, so that one which comes
-//! again after a failure is shown once. Of a payload only the beginning is kept. Never reads a topic: an application
-//! may write its dead letters without being allowed to read them. `stoatflow dlq` reads the topics.
+//! Takes what commit sends to topics of dead letters; gives those whose epoch was committed, so
+//! that one which comes again after a failure is shown once. Of a payload only the beginning is
+//! kept. Never reads a topic: an application may write its dead letters without being allowed to
+//! read them. `stoatflow dlq` reads the topics.
 
 mod excerpt;
 mod letter;

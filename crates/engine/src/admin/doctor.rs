@@ -1,8 +1,8 @@
 //! `/doctor`: what is wrong with the running application, the most serious first, each with what to do.
 //!
-//! Takes counters, samples of them, and what threads are doing; gives findings. Asks no broker, runs nothing of the
-//! user's, and keeps nothing: what is over is no longer found. Where an alert of deploy/monitoring means the same, the
-//! finding names its section of the guide.
+//! Takes counters, samples of them, and what threads are doing; gives findings. Asks no broker,
+//! runs nothing of the user's, and keeps nothing: what is over is no longer found. Where an alert
+//! of deploy/monitoring means the same, the finding names its section of the guide.
 
 mod finding;
 mod progress;

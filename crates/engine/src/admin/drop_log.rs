@@ -1,8 +1,9 @@
 //! How often the log says that records are left out.
 //!
-//! Takes each time that records were left out, by cause. Gives how many a line is to speak of, if one is due: the first
-//! of a cause at once, then at most one in ten seconds, and so many for all causes together. What no line has told yet
-//! is told later, by a line of its own. Counts in metrics are not its matter.
+//! Takes each time that records were left out, by cause. Gives how many a line is to speak of, if
+//! one is due: the first of a cause at once, then at most one in ten seconds, and so many for all
+//! causes together. What no line has told yet is told later, by a line of its own. Counts in
+//! metrics are not its matter.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! The last errors, each cause once: what failed, how often, since when, and at which record.
 //!
-//! Takes errors of records that were left out, and those that end a run. What differs from record to record
-//! (numbers, quoted values) doesn't make another cause. The traceback is that of the first one: later ones cost a
-//! lookup.
+//! Takes errors of records that were left out, and those that end a run. What differs from record
+//! to record (numbers, quoted values) doesn't make another cause. The traceback is that of the
+//! first one: later ones cost a lookup.
 
 mod file;
 #[cfg(test)]

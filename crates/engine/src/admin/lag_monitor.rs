@@ -1,7 +1,8 @@
 //! Asks the broker for end offsets: for lag, to detect an outage, and to find new partitions.
 //!
-//! Ends the run if there are new partitions to read ([`Shared::restart_for_new_partitions`]), and fails it if its group
-//! has got members. Has its own thread and client, so that nothing waits for it.
+//! Ends the run if there are new partitions to read ([`Shared::restart_for_new_partitions`]), and
+//! fails it if its group has got members. Has its own thread and client, so that nothing waits for
+//! it.
 
 use crate::admin::open_transactions::{HeldBack, OpenTransactionWatch, owner};
 use crate::admin::status::PartitionStatus;

@@ -1,7 +1,7 @@
 //! Counters and states of a running engine: written by its parts, read by the admin port.
 //!
-//! Relaxed atomics, or short locks. No part decides by what stands here (but for `announced`), and reading never
-//! waits for a lane, the interpreter or a broker.
+//! Relaxed atomics, or short locks. No part decides by what stands here (but for `announced`), and
+//! reading never waits for a lane, the interpreter or a broker.
 
 mod drops;
 pub mod duration_buckets;

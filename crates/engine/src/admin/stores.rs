@@ -1,8 +1,9 @@
 //! `/stores`: committed state over HTTP.
 //!
-//! Takes paths and parameters, gives JSON. A read takes a snapshot on a thread for reading, so that neither lanes
-//! nor other requests wait for the disk; never runs code of the user, so values of a serde in Python are shown as
-//! their bytes. Every answer knows the epoch and the input that it stands for.
+//! Takes paths and parameters, gives JSON. A read takes a snapshot on a thread for reading, so that
+//! neither lanes nor other requests wait for the disk; never runs code of the user, so values of a
+//! serde in Python are shown as their bytes. Every answer knows the epoch and the input that it
+//! stands for.
 
 mod asked;
 mod changes;

@@ -1,7 +1,7 @@
 //! TLS of the admin port, by rustls.
 //!
-//! Takes PEM files, gives what shakes hands. A client's certificate is asked for if `admin.ssl.ca` is set, and is
-//! never a must: probes of health have none.
+//! Takes PEM files, gives what shakes hands. A client's certificate is asked for if `admin.ssl.ca`
+//! is set, and is never a must: probes of health have none.
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;

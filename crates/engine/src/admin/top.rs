@@ -1,7 +1,7 @@
 //! `/top`: what keeps the application busy, ranked, over the last minute.
 //!
-//! Made from samples of the counters in [`Status`], one every few seconds, and from what lanes have seen of keys.
-//! Never touches a lane.
+//! Made from samples of the counters in [`Status`], one every few seconds, and from what lanes have
+//! seen of keys. Never touches a lane.
 
 mod ranking;
 mod samples;

@@ -60,8 +60,9 @@ impl CommitRoom {
         self.send_rows(rows)
     }
 
-    /// Sends where the changelogs end. Call when the epoch's records are acknowledged. It takes no round trip of its
-    /// own if an answer is awaited after it, and `send_positions` has brought the topic into the transaction.
+    /// Sends where the changelogs end. Call when the epoch's records are acknowledged. It takes no
+    /// round trip of its own if an answer is awaited after it, and `send_positions` has brought the
+    /// topic into the transaction.
     pub(super) fn send_ends(&mut self) -> Result<()> {
         let now = self.parts.shared.clock.now();
         let Some(offsets) = &mut self.parts.offsets else {
@@ -79,8 +80,8 @@ impl CommitRoom {
         self.send_rows(rows)
     }
 
-    /// The changelog partition that has lost records, if the error says so. Of one that was deleted and created again,
-    /// the error says that instead: the new one begins at offset 0.
+    /// The changelog partition that has lost records, if the error says so. Of one that was deleted
+    /// and created again, the error says that instead: the new one begins at offset 0.
     pub(super) fn lost_records(&self, error: Error) -> (Error, Option<TopicPartition>) {
         let at = error.coordinates();
         let mut changelogs = self
@@ -111,8 +112,9 @@ impl CommitRoom {
         (now != then).then(|| changelog_recreated(&self.parts.group, topic))
     }
 
-    /// Notes that this changelog partition has lost records: what was appended since takes their offsets, and where it
-    /// ends tells nothing any more. Other partitions may turn out to have lost records meanwhile.
+    /// Notes that this changelog partition has lost records: what was appended since takes their
+    /// offsets, and where it ends tells nothing any more. Other partitions may turn out to have
+    /// lost records meanwhile.
     pub(super) fn note_lost_records(&mut self, partition: TopicPartition) {
         let mut next = Some(partition);
         while let Some(partition) = next.take() {

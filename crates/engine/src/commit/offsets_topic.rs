@@ -8,7 +8,7 @@
 //! | key | value |
 //! |---|---|
 //! | `["position","orders",3]` | `{"offset":12,"metadata":"st=1732646400000"}` |
-//! | `["topic","orders"]` | `{"id":"N0fP..."}`: id of a source or changelog topic, to detect that it was recreated |
+//! | `["topic","orders"]` | `{"id":"N0fP..."}`: of a source or changelog: to detect a recreated topic |
 //! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4],"partitions":4}`: to detect lost records |
 //! | `["format","app-counts-changelog"]` | `{"format":"key-value:string:int64"}`: of its rows |
 //! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
@@ -253,8 +253,9 @@ impl OffsetRows {
         }
     }
 
-    /// Refuses a changelog that has another number of partitions than when its rows were written: newer rows of a key
-    /// may be in another partition than its older ones, which a restore can't tell apart.
+    /// Refuses a changelog that has another number of partitions than when its rows were written:
+    /// newer rows of a key may be in another partition than its older ones, which a restore can't
+    /// tell apart.
     ///
     /// # Errors
     /// `Incompatible`, with the topic and the next step.

@@ -1,9 +1,9 @@
 //! Builds indexes from the rows of their stores.
 //!
-//! A chunk of rows is read and its entries are written while no epoch is applied, so no row changes in between;
-//! epochs in turn change the entries of their own rows. So after each chunk, the index has all of the rows up to
-//! its cursor, and of the others only what is true. Before anything runs, larger chunks are loaded as a restore
-//! loads them.
+//! A chunk of rows is read and its entries are written while no epoch is applied, so no row changes
+//! in between; epochs in turn change the entries of their own rows. So after each chunk, the index
+//! has all of the rows up to its cursor, and of the others only what is true. Before anything runs,
+//! larger chunks are loaded as a restore loads them.
 
 use super::state::{IndexState, STATE_KEY};
 use super::{Index, StoreIndexes, entry_key};
@@ -41,8 +41,8 @@ impl Unbuilt {
         self.which.iter().any(|at| self.of.indexes[*at].spec.unique)
     }
 
-    /// Are they to be built before the application runs: those of a store that was just restored, as a part of
-    /// that, and where it is done in no time?
+    /// Are they to be built before the application runs: those of a store that was just restored,
+    /// as a part of that, and where it is done in no time?
     #[must_use]
     pub fn is_urgent(&self, backend: &dyn Backend) -> bool {
         self.is_unique()

@@ -1,7 +1,7 @@
 //! What a restore does to indexes.
 //!
-//! A few changelog records are taken into an index as an epoch's rows are; behind many, or where an index lacks
-//! rows anyway, it is emptied and built again from the rows, which is quicker.
+//! A few changelog records are taken into an index as an epoch's rows are; behind many, or where an
+//! index lacks rows anyway, it is emptied and built again from the rows, which is quicker.
 
 use super::StoreIndexes;
 use super::state::IndexState;

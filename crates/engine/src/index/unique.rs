@@ -1,8 +1,9 @@
 //! Keeps the values of unique indexes apart.
 //!
-//! Looks at each write before it is made. What is committed is asked of the index; what isn't yet, is noted here:
-//! who has claimed a value, and who has let one go, by epoch. A lane that is still in an epoch can't take what
-//! only the next one lets go: the commit of its epoch would have two rows with it.
+//! Looks at each write before it is made. What is committed is asked of the index; what isn't yet,
+//! is noted here: who has claimed a value, and who has let one go, by epoch. A lane that is still
+//! in an epoch can't take what only the next one lets go: the commit of its epoch would have two
+//! rows with it.
 
 use super::{StoreIndexes, entry_key};
 use bytes::Bytes;

@@ -200,7 +200,8 @@ impl LaneRoom {
             }
             return;
         }
-        // Before all operators are open, what waits in another task than before the start is not known to them.
+        // Before all operators are open, what waits in another task than before the start is not
+        // known to them.
         if self.opened == Opened::All {
             merge_times(&mut self.known, view);
             self.request_watermark();

@@ -216,8 +216,8 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// Logs a record that an error policy has left out: the first of its cause with its traceback, then at a bounded
-    /// rate.
+    /// Logs a record that an error policy has left out: the first of its cause with its traceback,
+    /// then at a bounded rate.
     fn log_left_out(
         &self,
         (node, reason, dead_letter): (&str, &'static str, Option<&str>),
@@ -239,8 +239,8 @@ impl LaneRoom {
         }
     }
 
-    /// Sends dead letters, if there are any. All of them together: one with its body must not overtake one that waits
-    /// for its own.
+    /// Sends dead letters, if there are any. All of them together: one with its body must not
+    /// overtake one that waits for its own.
     pub(super) fn send_dead_letters(
         &self,
         stage: StageId,

@@ -1,8 +1,9 @@
 //! The keys that most records of a lane have, estimated from a sample.
 //!
-//! Takes batches as they enter an operator chain, gives counts by entry and key. Space-Saving (Metwally, Agrawal and
-//! El Abbadi, 2005): a fixed number of counters; a new key takes over the smallest one. Counts cover the last 30 to 60
-//! seconds. One record in 32 is sampled; a batch without a sampled record costs one subtraction.
+//! Takes batches as they enter an operator chain, gives counts by entry and key. Space-Saving
+//! (Metwally, Agrawal and El Abbadi, 2005): a fixed number of counters; a new key takes over the
+//! smallest one. Counts cover the last 30 to 60 seconds. One record in 32 is sampled; a batch
+//! without a sampled record costs one subtraction.
 
 #[cfg(test)]
 mod tests;

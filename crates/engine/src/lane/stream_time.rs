@@ -188,9 +188,10 @@ impl Timing {
         }
     }
 
-    /// Under at-least-once the rows of times are written after the offsets, so a crash may lose the last ones.
-    /// Processors that read a source directly then continue from the committed stream times of its
-    /// partitions; their timers would otherwise wait for the next record. Call when tasks are fixed.
+    /// Under at-least-once the rows of times are written after the offsets, so a crash may lose the
+    /// last ones. Processors that read a source directly then continue from the committed stream
+    /// times of its partitions; their timers would otherwise wait for the next record. Call when
+    /// tasks are fixed.
     pub fn catch_up(&mut self, slots: &SourcePartitions, guarantee: Guarantee) {
         if self.by_watermark || guarantee != Guarantee::AtLeastOnce {
             return;

@@ -1,7 +1,7 @@
 //! The headers that Kafka Streams gives its dead letters (KIP-1034), for tools that read these.
 //!
-//! Takes the headers of a dead letter of ours, gives the same in the words of Kafka Streams' `ExceptionHandlerUtils`.
-//! What isn't known has no header.
+//! Takes the headers of a dead letter of ours, gives the same in the words of Kafka Streams'
+//! `ExceptionHandlerUtils`. What isn't known has no header.
 
 #[cfg(test)]
 mod tests;

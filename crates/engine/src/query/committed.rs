@@ -101,8 +101,8 @@ impl SnapshotLock {
         Ok((take()?, Arc::clone(&at)))
     }
 
-    /// The snapshot of these stores that another reader has shared. Doesn't wait: while an epoch is applied, it is
-    /// that of the epoch before.
+    /// The snapshot of these stores that another reader has shared. Doesn't wait: while an epoch is
+    /// applied, it is that of the epoch before.
     #[must_use]
     pub fn shared(&self, stores: &[StoreId]) -> Option<Snapshot> {
         let shared = self.shared.lock();
@@ -110,8 +110,8 @@ impl SnapshotLock {
         found.map(|(_, (open, cut))| (Arc::clone(open), Arc::clone(cut)))
     }
 
-    /// Takes a snapshot of these stores, or the one that is shared, while no epoch is applied, and shares it until the
-    /// next epoch is applied.
+    /// Takes a snapshot of these stores, or the one that is shared, while no epoch is applied, and
+    /// shares it until the next epoch is applied.
     ///
     /// # Errors
     /// Those of `take`.

@@ -1,8 +1,8 @@
 //! Reads a store as of one commit, then what later ones change, commit by commit.
 //!
-//! Takes a snapshot and a place that were taken at the same commit, gives batches of rows. Never waits by itself. With
-//! a condition, a row that no longer meets it comes as a deletion, once: for that the keys of the rows that do are
-//! kept, here and not in the commit.
+//! Takes a snapshot and a place that were taken at the same commit, gives batches of rows. Never
+//! waits by itself. With a condition, a row that no longer meets it comes as a deletion, once: for
+//! that the keys of the rows that do are kept, here and not in the commit.
 
 use super::CommittedSnapshot;
 use super::committed::CommittedCut;
@@ -148,7 +148,8 @@ impl Follower {
     /// The next rows, about a page of them; `None`: there is nothing now, or [no more](Self::is_over).
     ///
     /// # Errors
-    /// `ChangesLost` if changes are missing from here on; those of the state and the serdes. It stays where it is.
+    /// `ChangesLost` if changes are missing from here on; those of the state and the serdes. It
+    /// stays where it is.
     pub fn next(&self, size: Page) -> Result<Option<ChangeBatch>> {
         let mut reading = self.reading.lock();
         match self.place.end() {

@@ -1,12 +1,12 @@
 //! Who follows the stores of a run: the changes of each commit that wait for their readers.
 //!
-//! A follower takes its place under the lock under which snapshots are taken and epochs are applied, together with
-//! its snapshot. Which followers an epoch is for is decided under the same lock. So a follower gets every epoch behind
-//! its snapshot, and none that the snapshot has.
+//! A follower takes its place under the lock under which snapshots are taken and epochs are
+//! applied, together with its snapshot. Which followers an epoch is for is decided under the same
+//! lock. So a follower gets every epoch behind its snapshot, and none that the snapshot has.
 //!
-//! A commit never waits for a reader. What waits for one is bounded: a reader that leaves more unread loses its place,
-//! and is told so. Rows are shared between followers, and with a store in memory; only who asks for other keys has
-//! a list of its own.
+//! A commit never waits for a reader. What waits for one is bounded: a reader that leaves more
+//! unread loses its place, and is told so. Rows are shared between followers, and with a store in
+//! memory; only who asks for other keys has a list of its own.
 
 #[cfg(test)]
 mod tests;

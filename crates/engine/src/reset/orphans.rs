@@ -1,11 +1,12 @@
-//! Removes what stores that the topology no longer has have left: their changelog topics and their rows on this disk.
+//! Removes what stores that the topology no longer has have left: their changelog topics and their
+//! rows on this disk.
 //!
-//! A changelog is the application's if its offsets topic or its local state knows the store. A topic that is only
-//! named alike may belong to an application whose id begins with this one's, so it is deleted only if its name is
-//! given. Committed offsets stay as they are.
+//! A changelog is the application's if its offsets topic or its local state knows the store. A
+//! topic that is only named alike may belong to an application whose id begins with this one's, so
+//! it is deleted only if its name is given. Committed offsets stay as they are.
 //!
-//! May be interrupted anywhere: what is left is found again. Positions on the disk and rows of the offsets topic go
-//! with what they are about, so a store that returns begins empty.
+//! May be interrupted anywhere: what is left is found again. Positions on the disk and rows of the
+//! offsets topic go with what they are about, so a store that returns begins empty.
 
 use super::ResetFacts;
 use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic};
@@ -44,11 +45,12 @@ pub fn preview(spec: &EngineSpec, named: &[String]) -> Result<Orphans> {
     Found::of(&facts, &rows, named).map(|found| found.orphans)
 }
 
-/// Removes it; `agree` sees what and may refuse. A running instance is stopped before: it may be an older release,
-/// which still writes these topics.
+/// Removes it; `agree` sees what and may refuse. A running instance is stopped before: it may be an
+/// older release, which still writes these topics.
 ///
 /// # Errors
-/// As [`preview`]; `Fenced` if an instance was started meanwhile, `StateLocked` if one doesn't let go of the disk.
+/// As [`preview`]; `Fenced` if an instance was started meanwhile, `StateLocked` if one doesn't let
+/// go of the disk.
 pub fn remove(
     spec: &EngineSpec,
     named: &[String],

@@ -57,8 +57,8 @@ pub struct Shared {
     pub run: Arc<RunCoordinator>,
     /// Armed failpoints; none outside of crash tests.
     pub failpoints: Failpoints,
-    /// The times of the lanes but lane 0, as they have passed their barriers. Nothing of the next epoch is among them
-    /// until this one is committed.
+    /// The times of the lanes but lane 0, as they have passed their barriers. Nothing of the next
+    /// epoch is among them until this one is committed.
     pub passed_times: Mutex<Times>,
     /// How long the last commit took, microseconds.
     pub last_commit_us: AtomicU64,

@@ -1,8 +1,9 @@
-//! What the rows of a changelog are: one that a store of another kind, serde or window size has written is refused.
+//! What the rows of a changelog are: one that a store of another kind, serde or window size has
+//! written is refused.
 //!
-//! The local state says what its rows are, too. But that may be on another disk, or in memory, and then rows would be
-//! restored with serdes that did not write them. A changelog that was off lacks what its store did meanwhile: it is
-//! refused as well.
+//! The local state says what its rows are, too. But that may be on another disk, or in memory, and
+//! then rows would be restored with serdes that did not write them. A changelog that was off lacks
+//! what its store did meanwhile: it is refused as well.
 
 #[cfg(test)]
 mod tests;
@@ -21,15 +22,15 @@ const OFF: &str = "off";
 /// Of one in memory, which begins empty: only the rows of an older changelog are wrong.
 const OFF_IN_MEMORY: &str = "off, in memory";
 
-/// The format of a store's changelog. What is only a matter of the disk (retention, the length of a history) is not
-/// part of it: the rows are the same.
+/// The format of a store's changelog. What is only a matter of the disk (retention, the length of a
+/// history) is not part of it: the rows are the same.
 fn format(store: &Store, key: &str, value: &str) -> String {
     let kind = match store.kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Versioned { .. } => {
             "key-value".to_owned()
         }
-        // Rows have the start of their window only, so with another size they would be other windows. The buffers of
-        // a join have the times of records.
+        // Rows have the start of their window only, so with another size they would be other
+        // windows. The buffers of a join have the times of records.
         StoreKind::Window {
             size_ms,
             duplicates: false,
@@ -88,7 +89,8 @@ pub(super) fn refuse_other_formats(
         let mut of_topic = ends
             .iter()
             .filter(|(partition, _)| partition.topic == *topic);
-        // Nothing was ever written: any format will do. But rows on a disk are not in an empty changelog either.
+        // Nothing was ever written: any format will do. But rows on a disk are not in an empty
+        // changelog either.
         if written != OFF && of_topic.all(|(_, end)| end.0 == 0) {
             continue;
         }

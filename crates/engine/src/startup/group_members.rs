@@ -1,8 +1,9 @@
 //! Refuses to run beside members of the group `application.id`, such as Kafka Streams.
 //!
-//! An engine joins no group: it commits the offsets of one in its transactions. Brokers let that through when the group
-//! has members, so both would process all input, and each would go on from what the other has committed. The broker
-//! fences neither, so the engine ends when it finds a member.
+//! An engine joins no group: it commits the offsets of one in its transactions. Brokers let that
+//! through when the group has members, so both would process all input, and each would go on from
+//! what the other has committed. The broker fences neither, so the engine ends when it finds a
+//! member.
 
 use super::EngineSpec;
 use crate::runtime::shared::Shared;

@@ -84,8 +84,8 @@ impl EngineSpec {
         }
     }
 
-    /// How many bytes of input records a lane keeps for dead letters; 0 where all of them are written from the batch
-    /// that the record came in.
+    /// How many bytes of input records a lane keeps for dead letters; 0 where all of them are
+    /// written from the batch that the record came in.
     pub(super) fn kept_for_dead_letters(&self) -> usize {
         /// Of all lanes.
         const MOST: usize = 16 << 20;

@@ -1,12 +1,12 @@
 //! Detects partitions that lost records while the application was away.
 //!
-//! With an unclean leader election a partition goes on without its last records, and new ones take their
-//! offsets. Of a source, a committed offset then exists and points behind records that were never read. Each commit
-//! notes under which leader the last record was written. A start asks the present leaders where the records of that
-//! one end.
+//! With an unclean leader election a partition goes on without its last records, and new ones take
+//! their offsets. Of a source, a committed offset then exists and points behind records that were
+//! never read. Each commit notes under which leader the last record was written. A start asks the
+//! present leaders where the records of that one end.
 //!
-//! A changelog has records of this application only. Each commit notes where they end, and a changelog that ends
-//! earlier would restore an older state.
+//! A changelog has records of this application only. Each commit notes where they end, and a
+//! changelog that ends earlier would restore an older state.
 
 use super::{CommittedOffsets, EngineSpec};
 use crate::commit::offsets_topic::{OffsetRows, topic_name};
@@ -55,8 +55,8 @@ impl EngineSpec {
         }
     }
 
-    /// Refuses changelogs that end before the last commit; gives their ends. What the topology doesn't log any more is
-    /// not asked for.
+    /// Refuses changelogs that end before the last commit; gives their ends. What the topology
+    /// doesn't log any more is not asked for.
     ///
     /// # Errors
     /// `Incompatible`, with the partition and the next steps; what the broker fails with.

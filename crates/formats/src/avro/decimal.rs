@@ -1,6 +1,7 @@
 //! Decimals and UUIDs between bytes and texts.
 //!
-//! Takes the bytes of an unscaled number, gives its digits with a point, and back, to the last digit. Never rounds.
+//! Takes the bytes of an unscaled number, gives its digits with a point, and back, to the last
+//! digit. Never rounds.
 
 use num_bigint::BigInt;
 

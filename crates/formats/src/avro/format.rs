@@ -62,7 +62,8 @@ impl Format {
             let same = writer.form() == schema.form();
             known.insert(*id, (!same).then(|| Arc::new(writer)));
         }
-        // State that was kept with another schema can't be read with this one, unless its records say their schema.
+        // State that was kept with another schema can't be read with this one, unless its records
+        // say their schema.
         let name = match id {
             None => format!("avro({}, {:08x})", schema.title(), schema.form() >> 32),
             Some(_) => format!("avro({})", schema.title()),

@@ -1,6 +1,7 @@
 //! A value as JSON text: what functions of objects and the JSON serde make of it.
 //!
-//! Takes bytes, gives text. Bytes become text as in Avro's own JSON: one character for each byte. Never reads JSON.
+//! Takes bytes, gives text. Bytes become text as in Avro's own JSON: one character for each byte.
+//! Never reads JSON.
 
 use super::decimal;
 use super::scan::Cursor;

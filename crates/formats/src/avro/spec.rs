@@ -1,6 +1,7 @@
 //! A format as the plan carries it: texts and numbers.
 //!
-//! Takes the JSON `{"schema": "...", "schema_id": 7, "writer_schemas": {"3": "..."}, "registry": 0, "decode": "dict"}`,
+//! Takes the JSON
+//! `{"schema": "...", "schema_id": 7, "writer_schemas": {"3": "..."}, "registry": 0, "decode": "dict"}`,
 //! gives a [`Format`] that is built once and shared.
 
 use super::format::Format;

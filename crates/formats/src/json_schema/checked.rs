@@ -1,8 +1,8 @@
 //! The serde: a schema, and what stands before the text of a record.
 //!
-//! Takes datums, gives text that fits the schema; takes bytes, gives JSON. Plain, or behind Confluent's header: a
-//! zero and the id of the writer's schema. Who wrote a record is of no matter for its value: it must fit this
-//! schema. What a store gives back was checked when it was written.
+//! Takes datums, gives text that fits the schema; takes bytes, gives JSON. Plain, or behind
+//! Confluent's header: a zero and the id of the writer's schema. Who wrote a record is of no matter
+//! for its value: it must fit this schema. What a store gives back was checked when it was written.
 
 use crate::avro::Decode;
 use crate::framing;
@@ -175,8 +175,8 @@ fn parse(schema: &str) -> Result<Value> {
     })
 }
 
-/// Draft 7 where the schema doesn't say another one, and without looking at `format` and what is encoded within
-/// texts: as Confluent's serializers do.
+/// Draft 7 where the schema doesn't say another one, and without looking at `format` and what is
+/// encoded within texts: as Confluent's serializers do.
 fn validator(schema: &Value, references: &BTreeMap<String, String>) -> Result<Validator> {
     let refused = |e: &dyn std::fmt::Display| {
         Error::topology(format!("this is no JSON Schema that can be used: {e}")).hint(

@@ -1,7 +1,8 @@
 //! A schema as the plan carries it.
 //!
-//! Takes the JSON `{"schema": "...", "references": {"a.json": "..."}, "schema_id": 7, "schema_ids": [3], "registry": 0,
-//! "validate": false, "decode": "dict"}`, gives a [`Checked`] that is built once and shared.
+//! Takes the JSON
+//! `{"schema": "...", "references": {"a.json": "..."}, "schema_id": 7, "schema_ids": [3], "registry": 0, "validate": false, "decode": "dict"}`,
+//! gives a [`Checked`] that is built once and shared.
 
 use super::checked::Checked;
 use crate::avro::Decode;

@@ -34,7 +34,8 @@ pub(super) fn compile(descriptors: &[u8], message: &str) -> Result<Compiled> {
     let mut compiler = Compiler::default();
     let root = compiler.message(&found)?;
     compiler.forms();
-    // A path names kind and place, one after the other; messages, and messages within them, are the kinds here.
+    // A path names kind and place, one after the other; messages, and messages within them, are the
+    // kinds here.
     let indexes = found.path().iter().skip(1).step_by(2).copied().collect();
     Ok(Compiled {
         nodes: compiler.nodes,
@@ -259,7 +260,8 @@ impl Compiler {
         xxh3_128(text.as_bytes())
     }
 
-    /// Writes what decides the bytes of a node, and gives the message that it holds, which is written elsewhere.
+    /// Writes what decides the bytes of a node, and gives the message that it holds, which is
+    /// written elsewhere.
     fn shape(&self, id: NodeId, text: &mut String) -> Option<NodeId> {
         match &self.nodes[id.0 as usize] {
             Node::Scalar(scalar) => text.push_str(scalar.word()),

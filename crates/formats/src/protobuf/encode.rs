@@ -1,9 +1,10 @@
 //! Values as a message type says.
 //!
-//! Takes a datum of any origin, gives bytes: what was read with the same type is copied, with all that the type doesn't
-//! know; everything else is written field by field, by number. A field that is null, or missing, is not written, and
-//! neither is the default of one that knows no difference (proto3). A member that the message doesn't have is an error,
-//! because nothing is dropped silently. Never rounds, and never makes a number of a text or a text of a number.
+//! Takes a datum of any origin, gives bytes: what was read with the same type is copied, with all
+//! that the type doesn't know; everything else is written field by field, by number. A field that
+//! is null, or missing, is not written, and neither is the default of one that knows no difference
+//! (proto3). A member that the message doesn't have is an error, because nothing is dropped
+//! silently. Never rounds, and never makes a number of a text or a text of a number.
 
 use super::scalar::Scalar;
 use super::scan::{self, Cursor, DEEPEST};
@@ -166,7 +167,8 @@ impl<'s> Encoder<'s> {
         Ok(())
     }
 
-    /// Refuses members that the message doesn't have, and those that exclude each other; gives the oneofs that are set.
+    /// Refuses members that the message doesn't have, and those that exclude each other; gives the
+    /// oneofs that are set.
     fn known(message: &Message, members: &[(Text, Datum)]) -> Put<Vec<bool>> {
         let mut chosen: Vec<Option<&str>> = vec![None; message.oneofs.len()];
         for (name, value) in members {

@@ -21,7 +21,8 @@ pub(super) enum Slot<'a> {
     Raw(Raw<'a>),
     /// What a wrapper holds, if that isn't its default.
     Wrapped(Option<Raw<'a>>),
-    /// The bytes of a message. Those of several pieces stand one after the other, which is what merging them means.
+    /// The bytes of a message. Those of several pieces stand one after the other, which is what
+    /// merging them means.
     Message(Cow<'a, [u8]>),
     /// From the first to the last of a repeated field.
     Many(&'a [u8]),

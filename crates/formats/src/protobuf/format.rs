@@ -1,10 +1,11 @@
 //! The serde: a message type, and what stands before the bytes of a record.
 //!
-//! Takes descriptors, gives datums of bytes and bytes of datums. Plain Protobuf, or behind Confluent's
-//! header: a zero, the id of the writer's schema, and where in its file the message stands. Protobuf tells
-//! fields by their numbers, so what another known id wrote needs no resolving. A value that was read with
-//! this type is written as the bytes it came in. Ids are given, or a registry knows them ([`Registered`]): then
-//! the writer's file says which message a record is.
+//! Takes descriptors, gives datums of bytes and bytes of datums. Plain Protobuf, or behind
+//! Confluent's header: a zero, the id of the writer's schema, and where in its file the message
+//! stands. Protobuf tells fields by their numbers, so what another known id wrote needs no
+//! resolving. A value that was read with this type is written as the bytes it came in. Ids are
+//! given, or a registry knows them ([`Registered`]): then the writer's file says which message a
+//! record is.
 
 use super::encode;
 use super::places::Places;

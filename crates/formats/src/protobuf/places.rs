@@ -1,8 +1,9 @@
 //! Which messages a registered file has, and where in it: what the numbers behind a schema id mean.
 //!
-//! Takes the text of a .proto file or its descriptor in base64, gives the places of one message. The file alone
-//! will do: nothing that it imports is looked at. Entries of maps are messages within messages to protoc, and so to
-//! Confluent's serializers for Python, Go and .NET; the one for Java counts without them. Either is right here.
+//! Takes the text of a .proto file or its descriptor in base64, gives the places of one message.
+//! The file alone will do: nothing that it imports is looked at. Entries of maps are messages
+//! within messages to protoc, and so to Confluent's serializers for Python, Go and .NET; the one
+//! for Java counts without them. Either is right here.
 
 use super::sources::parsed;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};

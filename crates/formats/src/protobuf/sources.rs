@@ -1,4 +1,5 @@
-//! Descriptors of what the user gave: .proto files and texts, and sets of descriptors that hold more than is needed.
+//! Descriptors of what the user gave: .proto files and texts, and sets of descriptors that hold
+//! more than is needed.
 //!
 //! Gives the bytes of a `FileDescriptorSet`. Reads files once, when a serde is made; never runs protoc.
 
@@ -143,7 +144,8 @@ fn refused(error: &protox::Error, folders: &[PathBuf]) -> Error {
     refused.hint("correct the .proto file there")
 }
 
-/// The files that a message needs, without comments; and its name, which may be left out if there is one only.
+/// The files that a message needs, without comments; and its name, which may be left out if there
+/// is one only.
 ///
 /// # Errors
 /// `Topology` for what are no descriptors, and where it isn't clear which message is meant.

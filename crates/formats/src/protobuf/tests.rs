@@ -371,7 +371,8 @@ fn a_name_tells_state_of_another_type_apart() {
 #[test]
 fn a_changed_message_keeps_what_nobody_changed() {
     let format = order();
-    // An unknown field, an order that is not ours, elements in two pieces, an inner message with an unknown field.
+    // An unknown field, an order that is not ours, elements in two pieces, an inner message with an
+    // unknown field.
     let odd = b"\xf8\x3f\x07\x22\x01a\x19\0\0\0\0\0\0\xf0\x3f\x0a\x01x\x22\x01b\x12\x03\xf8\x3f\x07\x58\x05";
     let value = format.decode(&Bytes::from_static(odd)).unwrap();
     let changed = |changes: Vec<(&str, Datum)>| {

@@ -133,7 +133,8 @@ pub fn keys_choose_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Much without keys is spread evenly, once the leaders are known: before, a client may prefer those that it knows.
+/// Much without keys is spread evenly, once the leaders are known: before, a client may prefer
+/// those that it knows.
 pub fn keyless_records_spread_when_they_are_many(broker: &dyn Broker, tag: &str) -> Result<()> {
     const COUNT: usize = 3000;
     let stage = Stage::new(broker, tag, "keyless");

@@ -131,8 +131,9 @@ pub fn pause_at_the_end_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<
     Ok(())
 }
 
-/// A reader has caught up with what it knows of when it has given the last of it, and not before: neither while it
-/// knows nothing, nor in the middle of a backlog. What transactions leave behind their records is nothing to wait for.
+/// A reader has caught up with what it knows of when it has given the last of it, and not before:
+/// neither while it knows nothing, nor in the middle of a backlog. What transactions leave behind
+/// their records is nothing to wait for.
 pub fn a_reader_knows_whether_it_has_caught_up(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "caughtup");
     let topic = stage.topic("t", 4)?;
@@ -191,8 +192,8 @@ pub fn a_reader_knows_whether_it_has_caught_up(broker: &dyn Broker, tag: &str) -
     Ok(())
 }
 
-/// Acknowledged offsets are one past the last record of each partition, as a reader finds it. What is kept of topics
-/// that nobody asked for is up to the producer.
+/// Acknowledged offsets are one past the last record of each partition, as a reader finds it. What
+/// is kept of topics that nobody asked for is up to the producer.
 pub fn acknowledged_offsets_are_the_logs(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "acked");
     let (kept, other) = (stage.topic("kept", 3)?, stage.topic("other", 1)?);

@@ -39,7 +39,8 @@ pub fn topics_are_made_once(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// A deleted topic is missing, one that does not exist is fine, one made again is empty; others are untouched.
+/// A deleted topic is missing, one that does not exist is fine, one made again is empty; others are
+/// untouched.
 pub fn topics_are_deleted(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "delete");
     let (gone, kept) = (stage.topic("gone", 2)?, stage.topic("kept", 1)?);

@@ -96,7 +96,8 @@ pub(super) fn retention_of(policy: Option<&str>, retention: Option<&str>) -> Opt
     compacts.then(|| retention.map_or(DEFAULT_TOMBSTONE_RETENTION, Duration::from_millis))
 }
 
-/// Who may not describe a topic's settings gets Kafka's default, which a caution that is built on it can live with.
+/// Who may not describe a topic's settings gets Kafka's default, which a caution that is built on
+/// it can live with.
 pub(super) fn default_retention(
     refused: &stoatflow_core::Error,
     topics: usize,

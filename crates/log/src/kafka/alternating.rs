@@ -1,12 +1,13 @@
-//! Two transactional clients in turn: one transaction is on its way while the broker still ends the one before.
+//! Two transactional clients in turn: one transaction is on its way while the broker still ends the
+//! one before.
 //!
 //! Takes what a [`Producer`] takes; gives each transaction to the client that did not commit the last one.
 //! Owns both clients and whose turn it is. Never begins a transaction before the broker has said that the
 //! last one is committed, so their order is that of one client.
 //!
-//! After a commit the broker writes markers into every partition of the transaction, and refuses what the same
-//! transactional id wants to add meanwhile. Of another id it knows no such wait. What a newcomer must fence are both
-//! ids, whichever way it commits itself.
+//! After a commit the broker writes markers into every partition of the transaction, and refuses
+//! what the same transactional id wants to add meanwhile. Of another id it knows no such wait. What
+//! a newcomer must fence are both ids, whichever way it commits itself.
 
 use super::native::{self, NativeConfig};
 use super::properties::Properties;
@@ -27,14 +28,15 @@ const SECOND: &str = "~2";
 #[derive(Debug)]
 struct AlternatingProducer<S> {
     sides: [S; 2],
-    /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and goes on to say why.
+    /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and
+    /// goes on to say why.
     turn: usize,
     /// Topics whose ends both must know.
     remembered: Vec<Arc<str>>,
 }
 
-/// Takes both ids over, in either mode: an older instance may have used both. One that sends outside of transactions
-/// needs only one afterwards, to guard its offsets.
+/// Takes both ids over, in either mode: an older instance may have used both. One that sends
+/// outside of transactions needs only one afterwards, to guard its offsets.
 pub(super) fn open(
     properties: &Properties,
     admin: &Arc<dyn AdminClient>,

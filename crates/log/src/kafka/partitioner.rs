@@ -1,9 +1,10 @@
 //! Which partition a record goes to whose sink names none.
 //!
-//! Takes keys, and for records without one the number of a stick; gives partitions. Keys go where Java's default
-//! partitioner puts them. Records without a key stay with one partition for `STICK` bytes and move on then: as Java's,
-//! by bytes, where librdkafka's own moves on by time, so that a busy application writes to one partition at a time.
-//! Owns nothing that is shared: the stick travels with its record.
+//! Takes keys, and for records without one the number of a stick; gives partitions. Keys go where
+//! Java's default partitioner puts them. Records without a key stay with one partition for `STICK`
+//! bytes and move on then: as Java's, by bytes, where librdkafka's own moves on by time, so that a
+//! busy application writes to one partition at a time. Owns nothing that is shared: the stick
+//! travels with its record.
 
 use crate::kafka::librdkafka::client::Client;
 use rdkafka_sys as sys;
@@ -50,7 +51,8 @@ pub(super) struct StickyPartitioner {
 }
 
 impl StickyPartitioner {
-    /// Begins anywhere: applications that write little and are started often would all use the first partition.
+    /// Begins anywhere: applications that write little and are started often would all use the
+    /// first partition.
     pub(super) fn new() -> Self {
         let anywhere = RandomState::new().hash_one(()) >> 32;
         Self {

@@ -1,8 +1,9 @@
 //! Which client serves an application, and what it is told.
 //!
-//! Takes the user's properties by role, gives a configuration per client, or every problem at once. The native
-//! client serves unless `kafka.client` or a property that only librdkafka knows says otherwise. Owns the list of
-//! properties that the engine decides itself, each with its reason. Never connects.
+//! Takes the user's properties by role, gives a configuration per client, or every problem at once.
+//! The native client serves unless `kafka.client` or a property that only librdkafka knows says
+//! otherwise. Owns the list of properties that the engine decides itself, each with its reason.
+//! Never connects.
 
 use super::native::FetchLimits;
 use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
@@ -121,8 +122,9 @@ const CONSUMER: &[(&str, &str)] = &[
     ("enable.partition.eof", "true"),
     // Records are never skipped in silence: a lost position comes back as an error.
     ("auto.offset.reset", "error"),
-    // Less would take memory off, and time: a partition that is not in the fetch under way waits for its end, up to the
-    // wait below, so each fetch must bring enough (with 1 MiB, a join of two backlogs took six times as long).
+    // Less would take memory off, and time: a partition that is not in the fetch under way waits
+    // for its end, up to the wait below, so each fetch must bring enough (with 1 MiB, a join of two
+    // backlogs took six times as long).
     ("fetch.max.bytes", "4194304"),
     // One fetch is under way at a time, and a partition that joins, is resumed or has room again waits for
     // its end: up to this where the partitions in it have nothing. With 100 a join of two backlogs waited for
@@ -142,8 +144,9 @@ fn of_each(partitions: usize) -> usize {
     (AT_A_TIME / partitions.max(1)).clamp(64 << 10, 512 << 10)
 }
 
-/// What is fetched ahead of admission is memory that shortens no wait: a tenth of a second's worth at the speed of
-/// the machine is enough, and is divided among the partitions, each of which has its own queue.
+/// What is fetched ahead of admission is memory that shortens no wait: a tenth of a second's worth
+/// at the speed of the machine is enough, and is divided among the partitions, each of which has
+/// its own queue.
 fn shares(partitions: usize) -> [(&'static str, String); 3] {
     let among = |all: usize, least: usize| (all / partitions.max(1)).max(least).to_string();
     [

@@ -123,8 +123,8 @@ pub struct LaneClocks {
     alone: bool,
     /// Wall time, as the engine saw it when it began the batch (or the advance).
     pub wall: Timestamp,
-    /// Least wall time between two passes that close windows, where these are to be as in Kafka Streams (one second
-    /// there); 0: with every record.
+    /// Least wall time between two passes that close windows, where these are to be as in Kafka
+    /// Streams (one second there); 0: with every record.
     pub emit_interval_ms: Option<i64>,
     /// Least wall time between two passes that give unmatched rows of joins, likewise.
     pub join_emit_interval_ms: Option<i64>,

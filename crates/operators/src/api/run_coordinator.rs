@@ -1,11 +1,12 @@
 //! What the lanes of one run share: schedules of punctuations, timers, batches, parking lots, async calls,
 //! locks.
 //!
-//! Takes schedules from processors of any lane and returns the due ones to the lane that punctuates. Owns
-//! Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many points of the
-//! grid time has passed, and its next one is the first point after that time. By event time each task has its
-//! own next one, and the grid begins at 0, so the first firing comes with the first record; by the wall clock
-//! it begins one interval after now. Never calls a punctuator. (`ops::process::timers` fills the timer queues.)
+//! Takes schedules from processors of any lane and returns the due ones to the lane that
+//! punctuates. Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once
+//! however many points of the grid time has passed, and its next one is the first point after that
+//! time. By event time each task has its own next one, and the grid begins at 0, so the first
+//! firing comes with the first record; by the wall clock it begins one interval after now. Never
+//! calls a punctuator. (`ops::process::timers` fills the timer queues.)
 
 use crate::ops::process::key_tasks::KeyTasks;
 use crate::ops::process::timers::TimerQueue;
@@ -199,7 +200,8 @@ impl RunCoordinator {
         Ok(made)
     }
 
-    /// A schedule ran over the keys of all tasks, because those of this store don't say in which task they are.
+    /// A schedule ran over the keys of all tasks, because those of this store don't say in which
+    /// task they are.
     pub(crate) fn ran_undivided(&self, store: &str) {
         let (known, new) = &mut *self.undivided.lock();
         if known.insert(store.to_owned()) {
@@ -358,8 +360,8 @@ impl RunCoordinator {
         drop(gone);
     }
 
-    /// The earliest of a node's schedules that is due in a task (`None`: in any, for all of them), moved on to its
-    /// next time.
+    /// The earliest of a node's schedules that is due in a task (`None`: in any, for all of them),
+    /// moved on to its next time.
     pub(crate) fn due(
         &self,
         node: NodeId,

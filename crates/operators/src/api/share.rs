@@ -1,7 +1,7 @@
 //! Which keys are a lane's.
 //!
-//! Takes a key's bytes, gives its lane. Mostly keys are spread over lanes one by one. Where an operator treats all
-//! keys of a task together, as Kafka Streams does, they share a lane.
+//! Takes a key's bytes, gives its lane. Mostly keys are spread over lanes one by one. Where an
+//! operator treats all keys of a task together, as Kafka Streams does, they share a lane.
 
 use crate::{jump_hash, key_hash};
 use stoatflow_core::Task;
@@ -63,8 +63,8 @@ impl Share {
 pub fn hash(key: &[u8], by_task: Option<u16>) -> u64 {
     match by_task {
         None => key_hash(key),
-        // Not the task that a record came in: where a producer partitions in another way, or has begun to, a key
-        // would have two lanes.
+        // Not the task that a record came in: where a producer partitions in another way, or has
+        // begun to, a key would have two lanes.
         Some(tasks) => task_hash(Task::of(partition_of(key, i32::from(tasks.max(1))))),
     }
 }

@@ -1,10 +1,10 @@
 //! `process`, `process_values`, `add_processor`: runs a user's processor, one instance per lane.
 //!
-//! Takes batches, gives what the processor forwards, with a route where it has several children. Owns the
-//! instance; state lives in stores. Punctuations run in the first lane, while all lanes stand still: by stream time
-//! for each task, over its keys, by the wall clock over all. What timers are due is found then too; they fire behind
-//! the cut, each in the lane of its key.
-//! Never calls a processor outside of `open`, `process`, `punctuate`, `advance` and `close`.
+//! Takes batches, gives what the processor forwards, with a route where it has several children.
+//! Owns the instance; state lives in stores. Punctuations run in the first lane, while all lanes
+//! stand still: by stream time for each task, over its keys, by the wall clock over all. What
+//! timers are due is found then too; they fire behind the cut, each in the lane of its key. Never
+//! calls a processor outside of `open`, `process`, `punctuate`, `advance` and `close`.
 
 mod host;
 mod key_task_rows;

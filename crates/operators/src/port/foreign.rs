@@ -22,7 +22,8 @@ pub struct Foreign {
     pub calls: BTreeMap<u32, Arc<dyn AsyncUdf>>,
     /// Where they come from.
     pub runtime: Option<Arc<dyn Runtime>>,
-    /// The application that runs them, once it is known: what it keeps for itself is registered under its name.
+    /// The application that runs them, once it is known: what it keeps for itself is registered
+    /// under its name.
     pub application: Option<Arc<str>>,
 }
 

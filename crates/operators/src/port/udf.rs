@@ -19,8 +19,8 @@ pub enum Args {
     KeyValue,
 }
 
-/// So many results one call of a function may give. Without a bound, one that never stops giving them takes all
-/// memory.
+/// So many results one call of a function may give. Without a bound, one that never stops giving
+/// them takes all memory.
 pub const MAX_RESULTS: usize = 1_000_000;
 
 /// May a call that has given so many results give another one?

@@ -13,8 +13,8 @@ pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
 /// The time of an input record is further ahead of the clock than `max.timestamp.ahead.ms` allows, and the
 /// handler of its source left it out.
 pub const TIMESTAMP_AHEAD: &str = "timestamp_ahead";
-/// The time of an input record is further ahead of the clock than `max.timestamp.ahead.ms` allows, and it went to a
-/// dead-letter topic.
+/// The time of an input record is further ahead of the clock than `max.timestamp.ahead.ms` allows,
+/// and it went to a dead-letter topic.
 pub const TIMESTAMP_AHEAD_DEAD_LETTER: &str = "timestamp_ahead_dead_letter";
 /// A partitioner chose no partition for the record.
 pub const NO_PARTITION: &str = "no_partition";

@@ -253,8 +253,8 @@ impl Tasks {
         self.known.get(&time_key(time, place)).copied()
     }
 
-    /// Of this one, which waits there from now on. It stays in its partition: where its key says another one since
-    /// there are more of them, it gets a row.
+    /// Of this one, which waits there from now on. It stays in its partition: where its key says
+    /// another one since there are more of them, it gets a row.
     pub fn of(&self, context: &mut Context<'_>, at: (i64, &[u8]), affinity: &[u8]) -> Result<Task> {
         if let Some(task) = self.known(at) {
             return Ok(task);

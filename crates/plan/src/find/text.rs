@@ -1,8 +1,9 @@
 //! A condition and an order as SQL writes them: `city = 'Oslo' and age > 30`, `age desc, _key`.
 //!
-//! Takes text, gives expressions. Names are those of `app.sql`: `_key`, `_timestamp`, members of the value. A condition
-//! means what SQL means by it: a comparison with null is neither true nor false. Expressions of Python treat null as a
-//! value that equals itself, so [`lower`] moves each negation down to the comparisons and adds what tells nulls apart.
+//! Takes text, gives expressions. Names are those of `app.sql`: `_key`, `_timestamp`, members of
+//! the value. A condition means what SQL means by it: a comparison with null is neither true nor
+//! false. Expressions of Python treat null as a value that equals itself, so [`lower`] moves each
+//! negation down to the comparisons and adds what tells nulls apart.
 
 mod lower;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tables whose rows expire.
 //!
-//! Takes the node of such a table, gives the one behind it, which deletes expired rows, and its store of timers. It
-//! stands in the stage of the table: what reads the table reads behind it.
+//! Takes the node of such a table, gives the one behind it, which deletes expired rows, and its
+//! store of timers. It stands in the stage of the table: what reads the table reads behind it.
 
 use super::{Built, StageBuilder};
 use crate::logical::Call;

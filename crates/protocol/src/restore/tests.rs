@@ -29,7 +29,8 @@ fn every_case() {
         decide(Some(4), 5, 9).unwrap(),
         RestorePlan::WipeThenCold(Offset(5), WipeReason::Truncated)
     );
-    // A quiet partition of which the broker has removed all by age: only the last commit's marker is not applied.
+    // A quiet partition of which the broker has removed all by age: only the last commit's marker
+    // is not applied.
     assert_eq!(decide(Some(8), 9, 9).unwrap(), RestorePlan::Nothing);
     assert_eq!(
         decide(Some(7), 9, 9).unwrap(),

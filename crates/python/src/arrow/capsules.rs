@@ -1,8 +1,8 @@
 //! The C data interface, in capsules: the one place with raw pointers to Arrow's structs.
 //!
-//! Takes a batch and gives its two capsules; takes an object that has the protocol and gives its batches, when they
-//! are what they say. Who takes a struct out of a capsule leaves it empty, as the protocol says, so that nobody frees
-//! it twice.
+//! Takes a batch and gives its two capsules; takes an object that has the protocol and gives its
+//! batches, when they are what they say. Who takes a struct out of a capsule leaves it empty, as
+//! the protocol says, so that nobody frees it twice.
 
 use super::refused;
 use arrow_array::cast::AsArray;
@@ -65,8 +65,8 @@ fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<
     batch(&make_array(data.map_err(unread)?))
 }
 
-/// What the C data interface said is a batch, looked at before anybody reads it: a view of bytes as text is made
-/// without looking at them, and readers of text rely on it.
+/// What the C data interface said is a batch, looked at before anybody reads it: a view of bytes as
+/// text is made without looking at them, and readers of text rely on it.
 fn batch(array: &ArrayRef) -> PyResult<RecordBatch> {
     let Some(columns) = array.as_struct_opt() else {
         return Err(PyTypeError::new_err(format!(

@@ -1,7 +1,7 @@
 //! What a test sees of the stores: committed rows, taken apart by the store's layout.
 //!
-//! Takes a store's name, gives bytes. Expired windows and sessions are hidden, as reads hide them. Never sees what
-//! isn't committed.
+//! Takes a store's name, gives bytes. Expired windows and sessions are hidden, as reads hide them.
+//! Never sees what isn't committed.
 
 use super::World;
 use stoatflow_core::{Bytes, Error, Result};

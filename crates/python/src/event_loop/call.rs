@@ -44,8 +44,8 @@ impl AsyncCall {
         let (took, waited) = (duration(took_s), duration(waited_s));
         let inside = took.saturating_sub(waited);
         self.profile.count(py, inside, waited, self.forks);
-        // Attached: who holds the line's lock never waits for the interpreter, and coming back to it would cost this
-        // loop a turn for each answer, while functions compute.
+        // Attached: who holds the line's lock never waits for the interpreter, and coming back to
+        // it would cost this loop a turn for each answer, while functions compute.
         let next = self.line.answer(self.call.ticket, result, took)?;
         Some(Self::new(next, &self.line, &self.name, &self.profile))
     }

@@ -1,8 +1,9 @@
 //! What has been decoded of a view already.
 //!
-//! Takes the place of a part and how to make it; gives the same object for the same place. Keeps views of
-//! objects and arrays only (a scalar is decoded as fast as it is found here), and only a few. Its lock is never
-//! held while Python runs, so neither a collection of garbage nor another thread can wait for it forever.
+//! Takes the place of a part and how to make it; gives the same object for the same place. Keeps
+//! views of objects and arrays only (a scalar is decoded as fast as it is found here), and only a
+//! few. Its lock is never held while Python runs, so neither a collection of garbage nor another
+//! thread can wait for it forever.
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;

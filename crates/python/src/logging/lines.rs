@@ -1,8 +1,9 @@
 //! Log lines on their way to Python's `logging`.
 //!
-//! Takes events of any thread, gives them to one thread of Python's. Never waits and never enters the interpreter,
-//! because a line may report that a function holds it. Lines that Python doesn't take within two seconds go to standard
-//! error. At most 10,000 lines wait; then the oldest is dropped.
+//! Takes events of any thread, gives them to one thread of Python's. Never waits and never enters
+//! the interpreter, because a line may report that a function holds it. Lines that Python doesn't
+//! take within two seconds go to standard error. At most 10,000 lines wait; then the oldest is
+//! dropped.
 
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;

@@ -97,7 +97,8 @@ impl Moment {
         }
     }
 
-    /// Another record is forwarded. A schedule or a timer may forward a whole store; a record stands for so many.
+    /// Another record is forwarded. A schedule or a timer may forward a whole store; a record
+    /// stands for so many.
     pub fn count_forwarded(&self) -> Result<()> {
         if self.origin == NO_ORIGIN {
             return Ok(());
@@ -143,8 +144,8 @@ impl CallScope {
     pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, moment: Moment) -> OpenScope<'d> {
         OpenScope {
             scope: self,
-            // SAFETY: the guard shuts the scope at the end of the function that borrowed the host, also when it
-            // unwinds, so the pointer isn't followed later.
+            // SAFETY: the guard shuts the scope at the end of the function that borrowed the host,
+            // also when it unwinds, so the pointer isn't followed later.
             _call: unsafe { self.lent.open(erased(host), moment) },
         }
     }

@@ -1,7 +1,8 @@
 //! Locks that a processor holds: of one key while a store computes its value, or of a section's keys.
 //!
-//! Takes locks from the run's table. A lane that has to wait does so without the interpreter, since the holder
-//! may need it. Whoever holds locks takes no more: that is how lanes never wait for each other in a circle.
+//! Takes locks from the run's table. A lane that has to wait does so without the interpreter, since
+//! the holder may need it. Whoever holds locks takes no more: that is how lanes never wait for each
+//! other in a circle.
 
 use super::call_scope::CallScope;
 use super::holding::Holding;

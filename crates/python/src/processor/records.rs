@@ -1,8 +1,8 @@
 //! Between the engine's records and the Python ones that processors see.
 //!
-//! Makes `Record` and `FixedKeyRecord` without calling `__init__` (a frozen dataclass sets its fields one by
-//! one, slowly); takes what is forwarded apart. What is the very object that came in is not converted back, unless
-//! it may have been changed in place meanwhile.
+//! Makes `Record` and `FixedKeyRecord` without calling `__init__` (a frozen dataclass sets its
+//! fields one by one, slowly); takes what is forwarded apart. What is the very object that came in
+//! is not converted back, unless it may have been changed in place meanwhile.
 
 use super::call_scope::Moment;
 use crate::convert::{from_py, key_from_py, to_py};
@@ -80,8 +80,8 @@ fn set(
     name: &Bound<'_, PyString>,
     value: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    // SAFETY: the interpreter is attached; the three are objects that are held for the time of the call, which takes no
-    // reference away from them.
+    // SAFETY: the interpreter is attached; the three are objects that are held for the time of the
+    // call, which takes no reference away from them.
     let done = unsafe {
         pyo3::ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr())
     };

@@ -1,7 +1,7 @@
 //! The stores of a processor, as Python objects.
 //!
-//! Takes and gives Python values; the engine's host does the rest. Each works while its processor is called, and
-//! raises otherwise. What they iterate over is read when the iteration begins.
+//! Takes and gives Python values; the engine's host does the rest. Each works while its processor
+//! is called, and raises otherwise. What they iterate over is read when the iteration begins.
 
 mod iterator;
 mod key_value;

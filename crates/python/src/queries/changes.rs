@@ -1,7 +1,8 @@
 //! Changes of a store for Python.
 //!
-//! A thread waits in `wait`, detached. An event loop looks at a descriptor instead, which becomes readable when there
-//! is something: the thread that commits writes a byte there, and never needs the interpreter.
+//! A thread waits in `wait`, detached. An event loop looks at a descriptor instead, which becomes
+//! readable when there is something: the thread that commits writes a byte there, and never needs
+//! the interpreter.
 
 use super::{FoundWindow, span};
 use crate::convert::to_py;
@@ -32,7 +33,8 @@ pub type FollowedKeys<'py> = (
 );
 /// Topic, partition and the next offset to read.
 type Positions = Vec<(String, i32, i64)>;
-/// Epoch, positions, is it of the snapshot, is it the last one of its commit, rows (key, value or `None`, time).
+/// Epoch, positions, is it of the snapshot, is it the last one of its commit, rows (key, value or
+/// `None`, time).
 type BatchParts<'py> = (u64, Positions, bool, bool, Vec<FoundWindow<'py>>);
 
 /// What is followed.

@@ -1,4 +1,5 @@
-//! What functions of sources and sinks say of a record: its time, a watermark, a late policy, a topic, partitions.
+//! What functions of sources and sinks say of a record: its time, a watermark, a late policy, a
+//! topic, partitions.
 //!
 //! Takes what Python gave, gives it as the engine's words, or an error that says what was expected.
 

@@ -1,8 +1,8 @@
 //! Checks a bank whose accounts all lanes share.
 //!
-//! Takes the input topic and the changelogs. Under exactly-once each balance is what the input says; so nothing
-//! was lost between two lanes, and the accounts add up to nothing. Under at-least-once only the orders are
-//! known: none is left.
+//! Takes the input topic and the changelogs. Under exactly-once each balance is what the input
+//! says; so nothing was lost between two lanes, and the accounts add up to nothing. Under
+//! at-least-once only the orders are known: none is left.
 
 use super::{Verdict, history, hold, newest};
 use crate::broker::SimBroker;

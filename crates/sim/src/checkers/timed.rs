@@ -129,8 +129,8 @@ pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
         }
     }
     if rule == Rule::AtLeast && broker.has_forgotten() {
-        // Under at-least-once the offsets topic may lack the last commit, and only it is left after a long pause. What
-        // is then read again may find that its partner has left the window.
+        // Under at-least-once the offsets topic may lack the last commit, and only it is left after
+        // a long pause. What is then read again may find that its partner has left the window.
         shown.retain(|row, _| expected.contains_key(row) || !row.1.ends_with(&pair("", None)));
     }
     super::tables::same_keys(&expected, &shown)?;

@@ -1,8 +1,9 @@
 //! A bank: a processor moves money between accounts that all lanes share.
 //!
-//! For each record it moves some at once, some by a timer of event time, and some by a timer of the clock. The
-//! key of a timer mostly belongs to another lane than the record, and an account belongs to none. What is
-//! moved depends on the record only, so the balances are known in advance, whatever the order.
+//! For each record it moves some at once, some by a timer of event time, and some by a timer of the
+//! clock. The key of a timer mostly belongs to another lane than the record, and an account belongs
+//! to none. What is moved depends on the record only, so the balances are known in advance,
+//! whatever the order.
 
 use super::bells::due;
 use super::functions::CLOSER;

@@ -146,8 +146,8 @@ pub(super) fn is_index(name: &str) -> bool {
     name.contains('/')
 }
 
-/// What a format says of the rows in the changelog: their kind, and the serdes of key and value. The length of segments
-/// and of a history is only a matter of the disk.
+/// What a format says of the rows in the changelog: their kind, and the serdes of key and value.
+/// The length of segments and of a history is only a matter of the disk.
 fn rows(format: &str) -> Option<(&str, &str)> {
     let (layout, serdes) = format.split_once(':')?;
     let kind = layout.split('(').next()?;
@@ -271,8 +271,8 @@ impl RocksBackend {
         Ok(())
     }
 
-    /// An index that is no longer declared is not written any more, so it goes: should it be declared again, it
-    /// is built again.
+    /// An index that is no longer declared is not written any more, so it goes: should it be
+    /// declared again, it is built again.
     fn drop_indexes(&mut self) -> Result<()> {
         let orphans = std::mem::take(&mut self.orphans);
         let (indexes, orphans) = orphans.into_iter().partition(|name| is_index(name));

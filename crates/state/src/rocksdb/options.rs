@@ -1,4 +1,5 @@
-//! RocksDB's options: one memory budget for everything, tuned for point lookups; what a store asks for itself.
+//! RocksDB's options: one memory budget for everything, tuned for point lookups; what a store asks
+//! for itself.
 //!
 //! A store's own block cache is taken out of the budget. The shared block cache is a hyper clock cache: the
 //! default LRU cache has 64 shards, and if a shard is smaller than one filter block, every lookup reads the

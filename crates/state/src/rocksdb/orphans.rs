@@ -24,7 +24,8 @@ impl RocksBackend {
         Ok(names)
     }
 
-    /// Removes stores of the state in `dir`, with what is noted about them. Their indexes go at the next start.
+    /// Removes stores of the state in `dir`, with what is noted about them. Their indexes go at the
+    /// next start.
     ///
     /// # Errors
     /// `StateLocked` if another process has it, `StateCorrupt`, `DiskFull`.

@@ -101,7 +101,8 @@ def to_function(function: Output) -> Output:
     def call(rows: DataFrame, trigger: int) -> None:
         kept = rows.persist()
         try:
-            # Computed as a whole, whatever the function looks at: what isn't computed is not in the state either.
+            # Computed as a whole, whatever the function looks at: what isn't computed is not in the
+            # state either.
             kept.count()
             function(kept, trigger)
         finally:

@@ -51,7 +51,8 @@ class Resumed:
     def __init__(self, run: str, work: Work) -> None:
         """`run` names the run of the query: another one shares nothing with it."""
         self._run = run
-        # What a task keeps stands in memory anyway, as changelogs; RocksDB beside it would cost 80 ms at each start.
+        # What a task keeps stands in memory anyway, as changelogs; RocksDB beside it would cost 80
+        # ms at each start.
         self._work = work = replace(work, pairs=tuple((dict(work.pairs) | _IN_MEMORY).items()))
         self.topology = _topology(run, work)
         self.keeping = keeping(self.topology)
@@ -92,7 +93,8 @@ class Resumed:
             held = False
             for store, key, value, timestamp, headers in rows:
                 if not held:
-                    # Not processed, only written: they are changelogs, which a restart restores the stores from.
+                    # Not processed, only written: they are changelogs, which a restart restores the
+                    # stores from.
                     driver.hold()
                     held = True
                 driver.pipe(topics[store], 0, key, value, timestamp, unpacked(headers))

@@ -55,8 +55,8 @@ def sources(routes: Routes) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
 
 def _placed(routes: Routes, batches: Batches) -> Iterator[Routed]:
-    # As an application takes records: of those that stand first in their partitions the oldest. Spark reads each
-    # partition of Kafka in its order.
+    # As an application takes records: of those that stand first in their partitions the oldest.
+    # Spark reads each partition of Kafka in its order.
     highest: dict[tuple[str, int], int] = {}
     for batch in batches:
         rows = zip(*(batch.column(name).to_pylist() for name in SOURCE), strict=True)

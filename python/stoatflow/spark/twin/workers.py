@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _LAST = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning)): (.*)", re.DOTALL)
 
 
-# Applications of Spark whose workers were looked at. Of one that comes later, the first task says what it lacks.
+# Applications of Spark whose workers were looked at. Of one that comes later, the first task says
+# what it lacks.
 _CHECKED: set[str] = set()
 
 

@@ -16,9 +16,9 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Kafka's own clients, for tests: each line of standard input is `write FILE TOPIC VALUE` or `read FILE TOPIC`, FILE
- * being the properties of the client. Each is answered by one line: `ok` and the values read, or `error` and its
- * causes.
+ * Kafka's own clients, for tests: each line of standard input is `write FILE TOPIC VALUE` or
+ * `read FILE TOPIC`, FILE being the properties of the client. Each is answered by one line: `ok`
+ * and the values read, or `error` and its causes.
  */
 public final class Client {
     private static final int PATIENCE_MS = 90_000;

@@ -1,7 +1,7 @@
 //! The beginning of a payload, as text where it is text.
 //!
-//! Takes bytes, gives JSON: `format` is `json`, `text` or `base64`, `bytes` the whole size, `cut` whether `content` is
-//! only its beginning. Cut JSON is text.
+//! Takes bytes, gives JSON: `format` is `json`, `text` or `base64`, `bytes` the whole size, `cut`
+//! whether `content` is only its beginning. Cut JSON is text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,7 +35,8 @@ impl Excerpt {
     }
 }
 
-/// The bytes as text, if a person can read them. Where they were cut, a part of a character may be at their end.
+/// The bytes as text, if a person can read them. Where they were cut, a part of a character may be
+/// at their end.
 fn text(bytes: &[u8], cut: bool) -> Option<&str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,

@@ -1,7 +1,7 @@
 //! One dead letter, as far as it is kept.
 //!
-//! Takes a record with the headers of our dead letters; gives the input record, where it came from, and what went
-//! wrong.
+//! Takes a record with the headers of our dead letters; gives the input record, where it came from,
+//! and what went wrong.
 
 use super::excerpt::Excerpt;
 use serde_json::{Value, json};
@@ -41,7 +41,8 @@ pub(super) struct Letter {
 impl Letter {
     pub(super) fn of(record: &ProducerRecord) -> Self {
         let all = record.headers.as_deref().unwrap_or_default();
-        // A record that was a dead letter itself, read and failed again, has the headers of both: the last ones count.
+        // A record that was a dead letter itself, read and failed again, has the headers of both:
+        // the last ones count.
         let begin = all.iter().rposition(|header| &*header.name == FIRST);
         let (own, told) = all.split_at(begin.unwrap_or(all.len()));
         let payload = |bytes: &Option<bytes::Bytes>| Some(Excerpt::of(bytes.as_ref()?, PAYLOAD));

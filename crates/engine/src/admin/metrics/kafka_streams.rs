@@ -1,8 +1,8 @@
 //! `/metrics?names=kafka-streams`: what means the same in Kafka Streams, under its names.
 //!
-//! Read from [`Status`] at the time of the scrape; rates are of the last minute, as Kafka's are of the last half minute
-//! to minute. A lane stands for a stream thread. There are no tasks, so no sample has a `task_id`; `client_id` is the
-//! application.
+//! Read from [`Status`] at the time of the scrape; rates are of the last minute, as Kafka's are of
+//! the last half minute to minute. A lane stands for a stream thread. There are no tasks, so no
+//! sample has a `task_id`; `client_id` is the application.
 
 #![allow(clippy::cast_precision_loss)] // rates
 

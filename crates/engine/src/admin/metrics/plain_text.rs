@@ -1,7 +1,7 @@
 //! The same numbers in the older text format, for those who don't read OpenMetrics.
 //!
-//! Takes what the encoder wrote: it must know no more than that its families have the types counter, gauge, info and
-//! histogram.
+//! Takes what the encoder wrote: it must know no more than that its families have the types
+//! counter, gauge, info and histogram.
 
 use axum::http::{HeaderMap, header};
 

@@ -1,6 +1,7 @@
 //! `/metrics`: in the format that a scraper asks for, and under the names that it asks for.
 //!
-//! Names are a parameter and no setting: another dashboard needs no restart, and two scrape jobs may ask for both.
+//! Names are a parameter and no setting: another dashboard needs no restart, and two scrape jobs
+//! may ask for both.
 
 use super::{kafka_streams, plain_text};
 use crate::admin::Shared;

@@ -29,7 +29,8 @@ impl DurationBuckets {
         self.sum_us
     }
 
-    /// Of each bucket the upper bound in microseconds (`None`: infinite), and how many are in it and in none before.
+    /// Of each bucket the upper bound in microseconds (`None`: infinite), and how many are in it
+    /// and in none before.
     pub fn buckets(self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let bounds = BOUNDS_US.into_iter().map(Some).chain([None]);
         bounds.zip(self.counts)

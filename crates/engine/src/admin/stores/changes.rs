@@ -1,8 +1,8 @@
 //! `/changes/<store>`: a store as of one commit, then what later ones change, as server-sent events.
 //!
-//! A task for each client reads page by page, on a thread for reading, and hands over one event at a time. A client
-//! that takes none costs its place, one event and what waits in its buffer; beyond that its changes are lost, and the
-//! last event says so. No commit waits for it.
+//! A task for each client reads page by page, on a thread for reading, and hands over one event at
+//! a time. A client that takes none costs its place, one event and what waits in its buffer; beyond
+//! that its changes are lost, and the last event says so. No commit waits for it.
 
 use super::asked::Asked;
 use super::forms::Forms;

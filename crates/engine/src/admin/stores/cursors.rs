@@ -1,8 +1,8 @@
 //! Cursors: walks over a store, page by page, of one commit.
 //!
-//! A cursor holds the snapshot that its first page was of, so later commits change nothing for it. It names the
-//! place where the next page begins, so a client may ask for a page again. A cursor expires after [`LIFETIME`]
-//! without use, and all expire when the run ends.
+//! A cursor holds the snapshot that its first page was of, so later commits change nothing for it.
+//! It names the place where the next page begins, so a client may ask for a page again. A cursor
+//! expires after [`LIFETIME`] without use, and all expire when the run ends.
 
 use super::read::Walk;
 use crate::admin::problem::Problem;

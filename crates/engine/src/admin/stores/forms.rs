@@ -1,7 +1,7 @@
 //! How keys and values of a store are written in URLs and answers.
 //!
-//! A serde that works without the user's runtime is used; where there is only one of the user's, in Python, keys
-//! and values are the bytes that it made, in base64, and the answer says so.
+//! A serde that works without the user's runtime is used; where there is only one of the user's, in
+//! Python, keys and values are the bytes that it made, in base64, and the answer says so.
 
 use super::asked::KeyFormat;
 use crate::admin::problem::Problem;
@@ -264,8 +264,8 @@ impl TrimEnd for [u8] {
     }
 }
 
-/// Appends a key or value as JSON: bytes in base64, a windowed key with its times, numbers that JSON can't write as
-/// text.
+/// Appends a key or value as JSON: bytes in base64, a windowed key with its times, numbers that
+/// JSON can't write as text.
 ///
 /// # Errors
 /// `Serde` for bytes that are damaged.

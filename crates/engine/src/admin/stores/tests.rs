@@ -1,4 +1,5 @@
-//! What requests may say, and how keys and values are written. Reads of a running application are tested in Python.
+//! What requests may say, and how keys and values are written. Reads of a running application are
+//! tested in Python.
 
 use super::asked::{Asked, KeyFormat, decoded};
 use super::cursors::Cursors;

@@ -221,8 +221,8 @@ pub(super) struct KeyShare {
     pub sampled: u64,
 }
 
-/// The keys with the most records, by what each lane has seen. Those that are rarer than one in a hundred slow nothing
-/// down.
+/// The keys with the most records, by what each lane has seen. Those that are rarer than one in a
+/// hundred slow nothing down.
 pub(super) fn keys(plan: &PhysicalPlan, lanes: Vec<Vec<EntryKeys>>, limit: usize) -> Vec<KeyShare> {
     let sampled = |entry: NodeId| -> u64 {
         let all = lanes.iter().flatten().filter(|e| e.entry == entry);

@@ -262,8 +262,8 @@ fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, 
     clock.map(|clock| (clock, moves)).into_iter().collect()
 }
 
-/// The exchanges through which records of its sub-topology come into a node's stage. Ticks of scheduled sources
-/// come from no topic.
+/// The exchanges through which records of its sub-topology come into a node's stage. Ticks of
+/// scheduled sources come from no topic.
 fn into_sub_topology(
     plan: &PhysicalPlan,
     topologies: &[usize],

@@ -1,10 +1,11 @@
-//! Times, where there are other tasks than at the last commit: a source has got more partitions, or a pattern has
-//! found a wider topic.
+//! Times, where there are other tasks than at the last commit: a source has got more partitions, or
+//! a pattern has found a wider topic.
 //!
-//! Takes the times that were committed, gives those that the run begins with. Where murmur2 of a key says its task,
-//! keys have moved to other tasks. A task goes on from the highest time of those whose keys it may have now: so no
-//! window that was given is open again, in this run or a later one. What a key has in a task that was behind is given
-//! by the lanes in their first epoch. Straight behind a source a task is a partition, and goes on by itself.
+//! Takes the times that were committed, gives those that the run begins with. Where murmur2 of a
+//! key says its task, keys have moved to other tasks. A task goes on from the highest time of those
+//! whose keys it may have now: so no window that was given is open again, in this run or a later
+//! one. What a key has in a task that was behind is given by the lanes in their first epoch.
+//! Straight behind a source a task is a partition, and goes on by itself.
 
 #[cfg(test)]
 mod tests;
@@ -56,8 +57,8 @@ fn spread(times: &mut Times, rules: &[ClockRule]) -> bool {
     changed
 }
 
-/// The number of a key, modulo the number of tasks, is its task: so two tasks of the same key are equal modulo what
-/// divides both numbers.
+/// The number of a key, modulo the number of tasks, is its task: so two tasks of the same key are
+/// equal modulo what divides both numbers.
 fn into_tasks(before: &[Time], tasks: usize) -> Vec<Time> {
     let apart = greatest_common_divisor(before.len(), tasks).max(1);
     let of = |task: usize| {

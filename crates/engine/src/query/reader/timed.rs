@@ -1,7 +1,8 @@
 //! Windows and sessions of a store page by page, without reading those of other pages.
 //!
-//! Rows lie by segment (a slice of time), then by key, then by time. A page goes from segment to segment, and reads
-//! of each only the range in which the wanted keys may lie. The place where it stops is a row.
+//! Rows lie by segment (a slice of time), then by key, then by time. A page goes from segment to
+//! segment, and reads of each only the range in which the wanted keys may lie. The place where it
+//! stops is a row.
 
 use super::{NOW, StoreReader};
 use crate::startup::store_spec::layout;
@@ -21,8 +22,8 @@ const MOST_READ: usize = 65_536;
 pub struct TimedSpan {
     /// Keys from one to another, both inclusive; `None`: no bound.
     pub keys: (Option<Datum>, Option<Datum>),
-    /// Windows that start within both times; sessions that end at or after the first and start at or before the
-    /// second.
+    /// Windows that start within both times; sessions that end at or after the first and start at
+    /// or before the second.
     pub times: (i64, i64),
     /// The last one first?
     pub reverse: bool,
@@ -64,7 +65,8 @@ impl Wanted<'_> {
     fn range(&self, number: u64) -> KeyRange {
         let prefix = number.to_be_bytes();
         let from = [prefix.as_slice(), self.lo.as_deref().unwrap_or_default()].concat();
-        // What follows a key is a time, which may be greater than what follows in a longer key that begins with it.
+        // What follows a key is a time, which may be greater than what follows in a longer key that
+        // begins with it.
         let to = self.hi.as_deref().map_or_else(
             || after_prefix(&prefix),
             |key| {
@@ -121,8 +123,9 @@ impl Wanted<'_> {
 }
 
 impl StoreReader {
-    /// A page of windows or sessions, behind the row `last`: at most `rows` of them, fewer if they have more than
-    /// so many `bytes`, or if too much had to be read. The end is where `last` is `None`.
+    /// A page of windows or sessions, behind the row `last`: at most `rows` of them, fewer if they
+    /// have more than so many `bytes`, or if too much had to be read. The end is where `last` is
+    /// `None`.
     ///
     /// # Errors
     /// As `get`.

@@ -1,6 +1,7 @@
 //! What a machine remembers, beside the local state, of its instance having been fenced.
 //!
-//! Owns a file of times. What can't be read or written is as if it weren't there: a start must not fail by it.
+//! Owns a file of times. What can't be read or written is as if it weren't there: a start must not
+//! fail by it.
 
 use std::path::{Path, PathBuf};
 use stoatflow_core::Timestamp;

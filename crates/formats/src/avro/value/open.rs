@@ -1,6 +1,7 @@
 //! Parts of a value, for whoever shows them one by one.
 //!
-//! Takes names and places, gives datums; what lies before a part is skipped. Never decodes more than it is asked for.
+//! Takes names and places, gives datums; what lies before a part is skipped. Never decodes more
+//! than it is asked for.
 
 use super::changed::ChangedRecord;
 use super::{AvroValue, Cursor, Node, NodeId};

@@ -244,7 +244,8 @@ fn what_is_no_schema_says_where() {
     );
     let said = refused("edition = \"2023\"; message M {}");
     assert!(said.contains("editions can't yet"), "{said}");
-    // As protoc and generated classes have it; also where it is the first file, or none that the message needs.
+    // As protoc and generated classes have it; also where it is the first file, or none that the
+    // message needs.
     let named = |name: &str, syntax: &str| prost_reflect::prost_types::FileDescriptorProto {
         name: Some(name.into()),
         syntax: Some(syntax.into()),

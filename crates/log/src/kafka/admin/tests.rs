@@ -1,4 +1,5 @@
-//! What both clients answer alike, on librdkafka's mock cluster, which knows few questions: no controller, no settings.
+//! What both clients answer alike, on librdkafka's mock cluster, which knows few questions: no
+//! controller, no settings.
 
 use super::*;
 use crate::kafka::connect;

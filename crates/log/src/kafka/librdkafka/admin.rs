@@ -170,8 +170,9 @@ impl Call<'_> {
         }
     }
 
-    /// Waits until a broker is connected. Without one, librdkafka would try to connect without a pause as long
-    /// as a question for the controller waits: most of a core, for the whole of an outage.
+    /// Waits until a broker is connected. Without one, librdkafka would try to connect without a
+    /// pause as long as a question for the controller waits: most of a core, for the whole of an
+    /// outage.
     fn reach(self) -> Result<Self> {
         let mut patience = LOOK;
         loop {

@@ -139,9 +139,10 @@ impl Client {
         self.remind();
     }
 
-    /// Tells librdkafka of the brokers again, if it may have forgotten them: a broker that has just come
-    /// back can answer that there is none, itself included. Then librdkafka removes all it knows, those it was
-    /// made with too, and never connects again (confluentinc/librdkafka#5301). To be called now and then.
+    /// Tells librdkafka of the brokers again, if it may have forgotten them: a broker that has just
+    /// come back can answer that there is none, itself included. Then librdkafka removes all it
+    /// knows, those it was made with too, and never connects again (confluentinc/librdkafka#5301).
+    /// To be called now and then.
     pub(in crate::kafka) fn remind(&self) {
         if !self.events.alone.load(Relaxed) {
             return;
@@ -280,8 +281,8 @@ unsafe extern "C" fn on_delivery(
 /// TRANSACTION_ABORTABLE (KIP-890), which librdkafka has no name for.
 const ABORTABLE: c_int = 120;
 
-/// The code with this number. A broker's number goes through librdkafka as it is, also one that is no value of
-/// its enumeration: it must not be read as one.
+/// The code with this number. A broker's number goes through librdkafka as it is, also one that is
+/// no value of its enumeration: it must not be read as one.
 pub(in crate::kafka) fn numbered(number: c_int) -> Code {
     match sys::rd_kafka_resp_err_t::try_from(number) {
         Ok(code) => Code::from(code),

@@ -5,9 +5,10 @@
 //! no allocation of its own. Owns the position of each slot, which end-of-partition events carry
 //! past control records and aborted ones. Never subscribes and never commits.
 //!
-//! A slot that is paused is left alone in its queue: what has been fetched of it waits there, and when the queue
-//! is full librdkafka fetches no more of it. (librdkafka's own pause throws that away, and goes on at the
-//! position that its batch call keeps, which counts an end-of-partition event as a record.)
+//! A slot that is paused is left alone in its queue: what has been fetched of it waits there, and
+//! when the queue is full librdkafka fetches no more of it. (librdkafka's own pause throws that
+//! away, and goes on at the position that its batch call keeps, which counts an end-of-partition
+//! event as a record.)
 
 use super::client::{Client, list, numbered, text};
 use crate::kafka::admin::AdminClient;
@@ -294,7 +295,8 @@ impl KafkaConsumer {
         Ok(())
     }
 
-    /// One past the last record, as the last answer of the broker said; records of open transactions included.
+    /// One past the last record, as the last answer of the broker said; records of open
+    /// transactions included.
     fn end_of(&self, partition: &TopicPartition) -> Option<i64> {
         let topic = CString::new(&*partition.topic).ok()?;
         let (mut low, mut high) = (-1, -1);

@@ -1,8 +1,8 @@
 //! What became of the records that were sent.
 //!
 //! Takes delivery reports, gives the first failure and, for the topics it was told to remember, the
-//! end of what was acknowledged per partition, and the first partition that went on before its end: records that
-//! were acknowledged are gone. Never keeps a report.
+//! end of what was acknowledged per partition, and the first partition that went on before its end:
+//! records that were acknowledged are gone. Never keeps a report.
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 

@@ -1,7 +1,7 @@
 //! One record as librdkafka takes it.
 //!
-//! Takes a record, gives it to a client, which copies it. `produceva` is used because the batch call can carry neither
-//! timestamps nor headers.
+//! Takes a record, gives it to a client, which copies it. `produceva` is used because the batch
+//! call can carry neither timestamps nor headers.
 
 use super::client::Fault;
 use crate::ProducerRecord;

@@ -383,8 +383,9 @@ impl KafkaProducer {
         Err(error(fault.0, &fault.1, self.doing("flushing", None)))
     }
 
-    /// One burst after another: while a partition has a request under way, librdkafka sends no second one, but its
-    /// thread turns for as long as there is something to send. What comes meanwhile waits here, for the next burst.
+    /// One burst after another: while a partition has a request under way, librdkafka sends no
+    /// second one, but its thread turns for as long as there is something to send. What comes
+    /// meanwhile waits here, for the next burst.
     fn send_kept(&mut self) -> Result<usize> {
         self.client.serve(Duration::ZERO);
         self.delivered()?;

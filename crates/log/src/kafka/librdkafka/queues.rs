@@ -1,9 +1,9 @@
 //! The queues that librdkafka fills for a consumer.
 //!
-//! Gives what waits in them, batch by batch, and a wait for the first of it. One queue for all partitions, or one
-//! for each: then a partition can be left alone while others are read, and what has been fetched of it stays where
-//! it is. Owns the bell that librdkafka's threads ring when an empty queue gets something, so that nobody
-//! has to look into hundreds of empty ones.
+//! Gives what waits in them, batch by batch, and a wait for the first of it. One queue for all
+//! partitions, or one for each: then a partition can be left alone while others are read, and what
+//! has been fetched of it stays where it is. Owns the bell that librdkafka's threads ring when an
+//! empty queue gets something, so that nobody has to look into hundreds of empty ones.
 
 use super::client::millis;
 use parking_lot::{Condvar, Mutex};
@@ -88,7 +88,8 @@ impl Queue {
     fn take(&mut self, max: usize, into: &mut Vec<*mut sys::rd_kafka_message_t>) {
         self.line.got.store(false, Release);
         into.reserve(max);
-        // SAFETY: there is room for `max` pointers behind those that are there; the call says how many it wrote.
+        // SAFETY: there is room for `max` pointers behind those that are there; the call says how
+        // many it wrote.
         unsafe {
             let end = into.as_mut_ptr().add(into.len());
             let count =
@@ -106,8 +107,8 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours and is given back once. The call-back is called under the queue's lock, which
-        // taking it away takes too: nobody looks at the line afterwards.
+        // SAFETY: the reference is ours and is given back once. The call-back is called under the
+        // queue's lock, which taking it away takes too: nobody looks at the line afterwards.
         unsafe {
             sys::rd_kafka_queue_cb_event_enable(self.native, None, ptr::null_mut());
             sys::rd_kafka_queue_destroy(self.native);
@@ -145,8 +146,8 @@ impl Queues {
         }
     }
 
-    /// Gives each partition a queue of its own. Before they are assigned: what was fetched already would be in the
-    /// common one.
+    /// Gives each partition a queue of its own. Before they are assigned: what was fetched already
+    /// would be in the common one.
     ///
     /// # Safety
     /// The consumer is alive, and outlives the queues.
@@ -176,7 +177,8 @@ impl Queues {
         Ok(())
     }
 
-    /// Takes up to `max` messages: what belongs to no partition first, then of every queue that is `wanted` its share.
+    /// Takes up to `max` messages: what belongs to no partition first, then of every queue that is
+    /// `wanted` its share.
     pub fn take(
         &mut self,
         max: usize,

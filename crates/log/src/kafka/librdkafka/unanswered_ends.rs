@@ -72,8 +72,8 @@ unsafe extern "C" fn on_sent(
     FINE
 }
 
-/// A request has ended: with an answer, whatever that says, or without one, and then it may not have been sent. It may
-/// be called twice for each.
+/// A request has ended: with an answer, whatever that says, or without one, and then it may not
+/// have been sent. It may be called twice for each.
 unsafe extern "C" fn on_answer(
     _: *mut sys::rd_kafka_t,
     _: c_int,

@@ -1,8 +1,9 @@
 //! Questions to the cluster: topics, committed offsets, ranges, open transactions.
 //!
-//! Takes names, gives answers within a deadline. Asks again while the cluster says "not yet" (a leader being
-//! elected, a transaction being ended), and no longer than it was given. Has no thread; a call works on connections
-//! of its own, so a slow one holds nobody up, and leaves them for the next call.
+//! Takes names, gives answers within a deadline. Asks again while the cluster says "not yet" (a
+//! leader being elected, a transaction being ended), and no longer than it was given. Has no
+//! thread; a call works on connections of its own, so a slow one holds nobody up, and leaves them
+//! for the next call.
 
 mod configs;
 mod epochs;
@@ -39,7 +40,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 const TOO_LITTLE: Duration = Duration::from_millis(100);
 /// One answer may take so long; then another broker may know.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Connections that nobody used for so long are dropped: brokers close them after ten minutes, some clouds after four.
+/// Connections that nobody used for so long are dropped: brokers close them after ten minutes, some
+/// clouds after four.
 const IDLE: Duration = Duration::from_secs(180);
 /// No more callers than this leave their connections open.
 const MOST_IDLE: usize = 4;

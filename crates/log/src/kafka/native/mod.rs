@@ -1,9 +1,9 @@
 //! Kafka's protocol, spoken by ourselves.
 //!
-//! Takes what a [`Producer`](crate::Producer) or a [`Consumer`](crate::Consumer) takes, sends requests to brokers.
-//! Records are written straight into the batch that the socket sends, and read where the response lies: nothing is
-//! copied twice, and the client has no thread of its own. One request per broker is in flight; what arrives meanwhile
-//! goes with the next one.
+//! Takes what a [`Producer`](crate::Producer) or a [`Consumer`](crate::Consumer) takes, sends
+//! requests to brokers. Records are written straight into the batch that the socket sends, and read
+//! where the response lies: nothing is copied twice, and the client has no thread of its own. One
+//! request per broker is in flight; what arrives meanwhile goes with the next one.
 
 pub(super) mod admin;
 pub(super) mod consumer;
@@ -87,8 +87,8 @@ pub(super) fn reader(
     NativeConsumer::new(config, admin, fetch_limits)
 }
 
-/// A writer outside of transactions, not yet opened, behind an open guard of the same id. With `waits`, `send`
-/// returns once the records are acknowledged: for a caller that doesn't poll.
+/// A writer outside of transactions, not yet opened, behind an open guard of the same id. With
+/// `waits`, `send` returns once the records are acknowledged: for a caller that doesn't poll.
 pub(super) fn plain(
     guard: TransactionalProducer,
     config: &NativeConfig,

@@ -1,7 +1,8 @@
 //! Client properties that the native client understands.
 //!
-//! Takes names and values as a user writes them for Java's clients or for librdkafka, gives a [`NativeConfig`], or
-//! every problem at once. Reads the files that `ssl.*` names. Never prints a value that may be secret.
+//! Takes names and values as a user writes them for Java's clients or for librdkafka, gives a
+//! [`NativeConfig`], or every problem at once. Reads the files that `ssl.*` names. Never prints a
+//! value that may be secret.
 
 mod jaas;
 mod known;
@@ -35,9 +36,9 @@ struct Reader {
     problems: Vec<String>,
 }
 
-/// The encryption and authentication of the client that was read before: the next one mostly has the same. Files and
-/// the machine's certificates are then read once, and all clients use one token, one count of
-/// throttle times, and what any of them knows of elections.
+/// The encryption and authentication of the client that was read before: the next one mostly has
+/// the same. Files and the machine's certificates are then read once, and all clients use one
+/// token, one count of throttle times, and what any of them knows of elections.
 #[derive(Default)]
 pub(in crate::kafka) struct Security {
     values: BTreeMap<&'static str, (String, String)>,

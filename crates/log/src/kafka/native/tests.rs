@@ -76,7 +76,8 @@ fn heads(values: &[Bytes]) -> Vec<Bytes> {
     values.iter().map(|v| v.slice(..8)).collect()
 }
 
-/// One life of a writer; what was committed is what is expected, and nothing else. Gives the number of its producer.
+/// One life of a writer; what was committed is what is expected, and nothing else. Gives the number
+/// of its producer.
 fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
     let broker = FaultyBroker::start(seed, 6, transactions_v2);
     broker.kept.lock().first_epoch = first_epoch;
@@ -172,8 +173,8 @@ fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
     kept.producer("app")
 }
 
-/// All that a reader gets from the start on, over as bad a connection. `ends` has the ends of all partitions, and
-/// `elapsed` the time that it took up to now, of which it has `most`.
+/// All that a reader gets from the start on, over as bad a connection. `ends` has the ends of all
+/// partitions, and `elapsed` the time that it took up to now, of which it has `most`.
 fn read_all(
     config: &NativeConfig,
     (topics, ends): (&[Arc<str>; 2], &[i64]),

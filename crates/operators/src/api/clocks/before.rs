@@ -1,8 +1,8 @@
 //! Times as they were committed last, by the tasks that there were then.
 //!
-//! A source may have got more partitions since: then there are more tasks, and where murmur2 of a key says its task,
-//! keys are in other ones. What a task had done by then is known by the task that the key was in. Read when lanes
-//! start, before anything moves time.
+//! A source may have got more partitions since: then there are more tasks, and where murmur2 of a
+//! key says its task, keys are in other ones. What a task had done by then is known by the task
+//! that the key was in. Read when lanes start, before anything moves time.
 
 use super::{LaneClocks, Time, Times};
 use std::sync::Arc;

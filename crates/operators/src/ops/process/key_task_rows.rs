@@ -1,7 +1,7 @@
 //! What the keys of a store say of their tasks, in the engine's store `clocks`.
 //!
-//! A row (0, name of the store, 0, a letter) says that a partitioner doesn't fit. It is written in the epoch in which
-//! that was seen, and never deleted.
+//! A row (0, name of the store, 0, a letter) says that a partitioner doesn't fit. It is written in
+//! the epoch in which that was seen, and never deleted.
 
 use super::key_tasks::Misfit;
 use crate::{Context, LaneStore};

@@ -1,11 +1,11 @@
 //! In which task the keys of a processor's store are.
 //!
-//! Lanes share a store; in Kafka Streams each task has its own part of it. Takes the keys that are put, with the
-//! task of the record that did so; says in which task a key is, as long as all keys agree with one of the
-//! partitioners that Kafka's clients have: murmur2 (Java) or CRC32 (librdkafka). Where neither fits (keys that
-//! aren't those of the records, a custom partitioner), a key's task is unknown.
-//! What doesn't fit is kept (`key_task_rows.rs`), since keys that were put before a restart count too. Never reads or
-//! writes a store.
+//! Lanes share a store; in Kafka Streams each task has its own part of it. Takes the keys that are
+//! put, with the task of the record that did so; says in which task a key is, as long as all keys
+//! agree with one of the partitioners that Kafka's clients have: murmur2 (Java) or CRC32
+//! (librdkafka). Where neither fits (keys that aren't those of the records, a custom partitioner),
+//! a key's task is unknown. What doesn't fit is kept (`key_task_rows.rs`), since keys that were put
+//! before a restart count too. Never reads or writes a store.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

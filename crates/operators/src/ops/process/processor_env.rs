@@ -1,7 +1,7 @@
 //! The environment of a processor: its stores, children and clock, made once from the plan.
 //!
-//! Takes a node of the plan, gives what the host needs beside the lane's context. Does not change while records
-//! are processed.
+//! Takes a node of the plan, gives what the host needs beside the lane's context. Does not change
+//! while records are processed.
 
 use super::key_task_rows::is_written;
 use super::key_tasks::{KeyTasks, by_murmur2};
@@ -127,8 +127,8 @@ impl ProcessorEnv {
         self.stores.iter().filter(unknown).map(|store| &*store.name)
     }
 
-    /// The stream time of each task. One without a task, for all of them: the watermark, and where keys don't say
-    /// in which task they are, the time of the task that is furthest behind.
+    /// The stream time of each task. One without a task, for all of them: the watermark, and where
+    /// keys don't say in which task they are, the time of the task that is furthest behind.
     pub fn times(&self, clocks: &LaneClocks) -> Vec<(Option<Task>, i64)> {
         match self.time.filter(|clock| clocks.has_tasks(*clock)) {
             Some(clock) if self.scattered().next().is_none() => {
@@ -234,8 +234,9 @@ fn is_global(plan: &PhysicalPlan, store: StoreId) -> bool {
 }
 
 impl Connected {
-    /// In which task's part of the store is a key? Where that is not known (a store that is only read, or a schedule
-    /// that has just put a key that is elsewhere) each row is in one part, by what most producers do.
+    /// In which task's part of the store is a key? Where that is not known (a store that is only
+    /// read, or a schedule that has just put a key that is elsewhere) each row is in one part, by
+    /// what most producers do.
     pub fn task_of(&self, key: &[u8], tasks: u16) -> Task {
         let key = self.key.affinity(key);
         let known = self.key_tasks.as_ref().and_then(|tasks| tasks.of(key));

@@ -1,9 +1,9 @@
 //! Scans of a store while a schedule is run task by task.
 //!
-//! A scan reads the rows of all tasks. Takes what the first task's call has read, split by task, and gives each later
-//! task its part, as long as nothing was written to it meanwhile: so all tasks together cost one scan, as in Kafka
-//! Streams, where each has a store of its own. Holds rows only while schedules run, and all lanes stand still. Never
-//! reads a store.
+//! A scan reads the rows of all tasks. Takes what the first task's call has read, split by task,
+//! and gives each later task its part, as long as nothing was written to it meanwhile: so all tasks
+//! together cost one scan, as in Kafka Streams, where each has a store of its own. Holds rows only
+//! while schedules run, and all lanes stand still. Never reads a store.
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};

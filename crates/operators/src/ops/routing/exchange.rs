@@ -123,7 +123,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// What leaves gets the task of its key: what was counted has the place of its last record, whatever its task was.
+    /// What leaves gets the task of its key: what was counted has the place of its last record,
+    /// whatever its task was.
     fn divide(&self, routed: &mut [Routed]) {
         let Some(tasks) = self.tasks else {
             return;

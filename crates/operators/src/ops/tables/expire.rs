@@ -1,13 +1,15 @@
 //! The `ttl` of a table: deletes rows that are older.
 //!
-//! Takes the updates of the table above and gives them on; where the plan says so, a tombstone for each row that
-//! expires. A row expires `ttl` after its timestamp, which is one for all or what an expression says of the row, by the
-//! stream time of its task or by the machine's clock, at the end of an epoch.
+//! Takes the updates of the table above and gives them on; where the plan says so, a tombstone for
+//! each row that expires. A row expires `ttl` after its timestamp, which is one for all or what an
+//! expression says of the row, by the stream time of its task or by the machine's clock, at the end
+//! of an epoch.
 //!
-//! Owns a store of timers, which is the index of rows by expiry. A key that is updated often must not have a timer for
-//! each update, and what was before an update is not known. So times are rounded down to a sixteenth of the ttl: a
-//! row has a timer when it could expire at the earliest, and only one that is still there then gets one for the exact
-//! time. Under at-least-once a record that is read again registers its timer again.
+//! Owns a store of timers, which is the index of rows by expiry. A key that is updated often must
+//! not have a timer for each update, and what was before an update is not known. So times are
+//! rounded down to a sixteenth of the ttl: a row has a timer when it could expire at the earliest,
+//! and only one that is still there then gets one for the exact time. Under at-least-once a record
+//! that is read again registers its timer again.
 
 #[cfg(test)]
 mod tests;
@@ -124,7 +126,8 @@ impl Expire {
         })
     }
 
-    /// When does a row of the table expire? One whose expression gives no ttl was judged when it was written: never.
+    /// When does a row of the table expire? One whose expression gives no ttl was judged when it
+    /// was written: never.
     fn end_of(&self, key: &Bytes, row: &Stored) -> Result<Option<End>> {
         if let Lives::Fixed(ms) = self.lives {
             return Ok(Some(End::new(row.timestamp, ms)));
@@ -168,8 +171,9 @@ impl Expire {
         timers.register(context, store, (domain, at, key), task)
     }
 
-    /// Looks at the next rows of the table: one that has no timer gets it. Each run goes through the table once, in the
-    /// first lane, while all stand still: whether the run before had this ttl is not known.
+    /// Looks at the next rows of the table: one that has no timer gets it. Each run goes through
+    /// the table once, in the first lane, while all stand still: whether the run before had this
+    /// ttl is not known.
     fn check_rows(&mut self, context: &mut Context<'_>) -> Result<()> {
         let Some(from) = self.unchecked.take() else {
             return Ok(());

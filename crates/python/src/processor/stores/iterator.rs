@@ -4,8 +4,8 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 
-/// Entries, in their order. Also a context manager, as iterators of Kafka Streams must be closed; here nothing
-/// is held open.
+/// Entries, in their order. Also a context manager, as iterators of Kafka Streams must be closed;
+/// here nothing is held open.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct StoreIterator {
     rest: Mutex<VecDeque<Py<PyAny>>>,

@@ -162,8 +162,8 @@ impl KeyValueStore {
         found.map(|found| self.handle.shown(py, &found)).transpose()
     }
 
-    /// Writes what `function(key, value)` gives for the value that the key has (`None`: it has none), in one step
-    /// for all lanes; gives the new value.
+    /// Writes what `function(key, value)` gives for the value that the key has (`None`: it has
+    /// none), in one step for all lanes; gives the new value.
     fn compute<'py>(
         &self,
         key: &Bound<'py, PyAny>,
@@ -203,8 +203,8 @@ impl KeyValueStore {
         })
     }
 
-    /// Writes `operand` if the key has no value, otherwise what `function(value, operand)` gives; gives the new
-    /// value.
+    /// Writes `operand` if the key has no value, otherwise what `function(value, operand)` gives;
+    /// gives the new value.
     fn merge<'py>(
         &self,
         key: &Bound<'py, PyAny>,

@@ -89,8 +89,8 @@ impl SessionStore {
         found.map(|value| to_py(py, &value)).transpose()
     }
 
-    /// `(Windowed, value)` of the sessions (of a key, or of all) that end at `earliest_end` or later and start at
-    /// `latest_start` or earlier.
+    /// `(Windowed, value)` of the sessions (of a key, or of all) that end at `earliest_end` or
+    /// later and start at `latest_start` or earlier.
     #[pyo3(signature = (key=None, *, earliest_end, latest_start, reverse=false))]
     fn find_sessions(
         &self,

@@ -37,8 +37,8 @@ impl VersionedKeyValueStore {
         &self.handle.name
     }
 
-    /// Writes a version (`None`: from then on there is none). Gives when it ends: `VALID_TO_UNDEFINED` if it still
-    /// holds, `NOT_PUT` if it is too old to be kept.
+    /// Writes a version (`None`: from then on there is none). Gives when it ends:
+    /// `VALID_TO_UNDEFINED` if it still holds, `NOT_PUT` if it is too old to be kept.
     fn put(
         &self,
         key: &Bound<'_, PyAny>,

@@ -132,7 +132,8 @@ impl WindowStore {
         self.of_key(py, key, (bound(frm, 0)?, bound(to, i64::MAX)?), true)
     }
 
-    /// `(Windowed, value)` of the keys between two and the windows that start between two times, all included.
+    /// `(Windowed, value)` of the keys between two and the windows that start between two times,
+    /// all included.
     #[pyo3(signature = (lo=None, hi=None, *, frm=None, to=None, reverse=false))]
     fn fetch_range(
         &self,

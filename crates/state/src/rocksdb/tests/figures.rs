@@ -16,7 +16,8 @@ fn a_store_says_what_it_takes_up_and_reads_are_counted() {
     assert_eq!(b.size(StoreId(1)).keys, 0);
     drop(b);
 
-    // What was in memory is written to files when the database is opened, which RocksDB counts as a compaction.
+    // What was in memory is written to files when the database is opened, which RocksDB counts as a
+    // compaction.
     let b = open(dir.path()).unwrap();
     let found = b.size(StoreId(0));
     assert_eq!(found.keys, 200);

@@ -1,6 +1,7 @@
 //! Making topics.
 //!
-//! Takes topics with their settings, gives `Ok` once every broker tells of them. One that exists is left as it is.
+//! Takes topics with their settings, gives `Ok` once every broker tells of them. One that exists is
+//! left as it is.
 
 use super::{Admin, Call, Code, ErrorContext, Op, c_text, error, outcomes, sys, text};
 use crate::NewTopic;

@@ -1,7 +1,8 @@
 //! Who is in a group, asked of its coordinator; never joins.
 //!
-//! Takes the name of a group, gives its members: of a classic group, and of one with the protocol of KIP-848. A group
-//! of the `streams` protocol (KIP-1071) is unknown to librdkafka, which lists no such groups either: it says "nobody".
+//! Takes the name of a group, gives its members: of a classic group, and of one with the protocol
+//! of KIP-848. A group of the `streams` protocol (KIP-1071) is unknown to librdkafka, which lists
+//! no such groups either: it says "nobody".
 
 use super::{Admin, Call, Code, Op, c_text, sys, text};
 use crate::kafka::librdkafka::client::Fault;

@@ -1,8 +1,8 @@
 //! The transactions of one id through librdkafka: taken over, given offsets, and ended.
 //!
-//! librdkafka speaks the first version of transactions, in which several have the same epoch. A request of an earlier
-//! one that may still be on its way to the broker would count for the next one, so there is no next one: it fails, and
-//! the start after it takes a new epoch.
+//! librdkafka speaks the first version of transactions, in which several have the same epoch. A
+//! request of an earlier one that may still be on its way to the broker would count for the next
+//! one, so there is no next one: it fails, and the start after it takes a new epoch.
 
 use super::KafkaProducer;
 use crate::kafka::librdkafka::client::{Fault, c_text, list, millis};
@@ -106,9 +106,10 @@ impl KafkaProducer {
         .caused_by(error)
     }
 
-    /// The end of a transaction was sent again, because it got no answer. librdkafka keeps its epoch, so the first
-    /// request, arriving late, would end the next transaction. A new client would have another epoch, and take the
-    /// id from an instance that has begun meanwhile: only a start finds out whether there is one.
+    /// The end of a transaction was sent again, because it got no answer. librdkafka keeps its
+    /// epoch, so the first request, arriving late, would end the next transaction. A new client
+    /// would have another epoch, and take the id from an instance that has begun meanwhile: only a
+    /// start finds out whether there is one.
     pub(super) fn end_in_doubt(&self) -> Error {
         Error::unavailable(format!(
             "the broker at {} didn't answer the end of a transaction of '{}', and the request was repeated",
@@ -167,8 +168,9 @@ impl KafkaProducer {
         }
     }
 
-    /// librdkafka has given the transaction up, after a record that the broker refused or a silence of the broker, and
-    /// says "erroneous state" to every call from then on. The reason, where there is a delivery report with it.
+    /// librdkafka has given the transaction up, after a record that the broker refused or a silence
+    /// of the broker, and says "erroneous state" to every call from then on. The reason, where
+    /// there is a delivery report with it.
     fn given_up(&self, fault: &Fault, what: &str) -> Error {
         self.guard().serve(Duration::ZERO);
         if let Err(reason) = self.delivered() {

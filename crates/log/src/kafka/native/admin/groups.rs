@@ -1,6 +1,7 @@
 //! A group's committed offsets, asked of its coordinator; never joins.
 //!
-//! Takes partitions, gives what was committed for them. Offsets of a transaction that is still open are waited for.
+//! Takes partitions, gives what was committed for them. Offsets of a transaction that is still open
+//! are waited for.
 
 use super::{ANSWER, Call, Topics, text, topic_name};
 use crate::Committed;

@@ -1,7 +1,8 @@
 //! Who is in a group, asked of its coordinator; never joins.
 //!
-//! Takes the name of a group, gives its members. A group is of one protocol, and each has a question of its own: a
-//! coordinator that knows the group under another one, or not at all, says that it doesn't know it.
+//! Takes the name of a group, gives its members. A group is of one protocol, and each has a
+//! question of its own: a coordinator that knows the group under another one, or not at all, says
+//! that it doesn't know it.
 
 use super::{ANSWER, Call, text};
 use crate::kafka::native::net::cluster::Node;
@@ -73,8 +74,8 @@ impl Call<'_> {
         self.known(group.error_code, refused, &group.group_state, members)
     }
 
-    /// The same for the protocol of KIP-1071. The crate kafka-protocol lacks the question for its members, so only
-    /// the state is known.
+    /// The same for the protocol of KIP-1071. The crate kafka-protocol lacks the question for its
+    /// members, so only the state is known.
     fn streams_group(
         &mut self,
         node: Node,

@@ -1,7 +1,7 @@
 //! Offsets of partitions: the first, the last, those of a time.
 //!
-//! Takes partitions, gives an offset for each in the order asked. Asks every leader once, and all of them again when
-//! one has moved, doesn't answer or leaves a partition out.
+//! Takes partitions, gives an offset for each in the order asked. Asks every leader once, and all
+//! of them again when one has moved, doesn't answer or leaves a partition out.
 
 use super::{ANSWER, Call, Node, Topics, topic_name};
 use crate::Range;
@@ -114,7 +114,8 @@ impl Call<'_> {
                 let index = partition.partition_index;
                 match partition.error_code {
                     0 => {}
-                    // It was known when the leaders were asked for: this one has not heard of it yet, or it moves.
+                    // It was known when the leaders were asked for: this one has not heard of it
+                    // yet, or it moves.
                     UNKNOWN_TOPIC_OR_PARTITION => {
                         let said = format!("partition {index} is unknown to broker {leader}");
                         return Err(self.not_yet(&said, Some(name)));

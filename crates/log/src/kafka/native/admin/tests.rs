@@ -252,8 +252,8 @@ fn whoever_asks_for_nothing_asks_nobody() {
     assert_eq!(admin.open_transactions(&[], WAIT).unwrap(), []);
 }
 
-/// Not the controller; throttled; leaders that moved or don't know their end; coordinators that moved, are loading
-/// or wait for a transaction.
+/// Not the controller; throttled; leaders that moved or don't know their end; coordinators that
+/// moved, are loading or wait for a transaction.
 #[test]
 fn not_yet_is_asked_again() {
     let (cluster, admin) = with_topic(NEW);
@@ -474,8 +474,8 @@ fn connections_are_used_again_and_one_that_was_closed_is_made_anew() {
     for _ in 0..6 {
         everything();
     }
-    // To find the brokers, and to each of them, however often they are asked. On a busy machine, where a connection
-    // takes long, another one is tried beside it.
+    // To find the brokers, and to each of them, however often they are asked. On a busy machine,
+    // where a connection takes long, another one is tried beside it.
     let connections = cluster.kept.lock().connections;
     assert!(connections <= 6, "{connections}");
     cluster.kept.lock().closing = true;

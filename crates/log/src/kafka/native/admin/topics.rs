@@ -1,7 +1,7 @@
 //! Topics: what there is, making and deleting them.
 //!
-//! Topics are made and deleted by the controller. Other brokers hear of it later, and a client may ask any of them:
-//! both calls end when every broker that answers tells of it.
+//! Topics are made and deleted by the controller. Other brokers hear of it later, and a client may
+//! ask any of them: both calls end when every broker that answers tells of it.
 
 use super::{ANSWER, Call, text, topic_name};
 use crate::kafka::native::error_class::named;
@@ -208,7 +208,8 @@ impl Call<'_> {
             .collect())
     }
 
-    /// The topics of an answer, in the order asked. `led`: a partition without a leader counts as not yet there.
+    /// The topics of an answer, in the order asked. `led`: a partition without a leader counts as
+    /// not yet there.
     fn told(
         &self,
         answer: &MetadataResponse,
@@ -245,8 +246,8 @@ pub(super) fn named_in<'a>(
     topics.find(|topic| topic.name.as_ref().is_some_and(|n| *n.0 == *name))
 }
 
-/// A topic's id in base64, as librdkafka writes it: applications keep it beside their state, and may have had it from
-/// there. A broker from before ids gives none.
+/// A topic's id in base64, as librdkafka writes it: applications keep it beside their state, and
+/// may have had it from there. A broker from before ids gives none.
 pub(super) fn topic_id(id: u128) -> Option<Arc<str>> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     /// 21 digits of six bits, and one of the two that are left.

@@ -1,7 +1,7 @@
 //! Who has a transaction open in a partition (KIP-664).
 //!
-//! Takes partitions, gives of each the oldest open transaction. Asks the leaders, once. A broker from before 2.8
-//! doesn't know the question.
+//! Takes partitions, gives of each the oldest open transaction. Asks the leaders, once. A broker
+//! from before 2.8 doesn't know the question.
 
 use super::{ANSWER, Call, topic_name};
 use crate::OpenTransaction;

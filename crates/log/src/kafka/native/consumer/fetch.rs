@@ -1,6 +1,7 @@
 //! The question for records, and what its answer says of each partition.
 //!
-//! Takes positions, gives a request; takes an answer, gives what came. Pure: who is asked, and when, is the reader's.
+//! Takes positions, gives a request; takes an answer, gives what came. Pure: who is asked, and
+//! when, is the reader's.
 
 use crate::kafka::native::error_class::{CORRUPT, ErrorClass, UNKNOWN_SERVER_ERROR, classify};
 use crate::kafka::native::records::batch_reader::Aborted;
@@ -15,7 +16,8 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// The newest version that names topics by their names. Every broker since 0.11 understands one of those before.
+/// The newest version that names topics by their names. Every broker since 0.11 understands one of
+/// those before.
 pub(in crate::kafka::native) const FETCH: i16 = 12;
 /// The first in which a broker is told what the reader has seen last.
 const SEEN: i16 = 12;

@@ -19,7 +19,8 @@ mod tests;
 /// A broker that has nothing waits so long for something. A partition that is resumed or has room again waits
 /// for the end of it.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The same where a paused partition with nothing here is left out, and where one is that has enough here for a moment.
+/// The same where a paused partition with nothing here is left out, and where one is that has
+/// enough here for a moment.
 const PAUSED: Duration = Duration::from_millis(5);
 const FULL: Duration = Duration::from_millis(1);
 /// Brokers that keep old records elsewhere fetch them within that wait, or not at all (KAFKA-15776): where

@@ -1,9 +1,10 @@
 //! Reading without librdkafka.
 //!
-//! Takes an assignment, gives committed records. Each broker has at most one fetch under way. The next one is
-//! sent before the records of the last answer are given, so that the broker works meanwhile and its answer
-//! waits in the socket. Records are read in the answer's own memory, which is used again for the next one.
-//! There is no thread: the caller of `poll` does the work. Owns the leaders, and when they are asked for again.
+//! Takes an assignment, gives committed records. Each broker has at most one fetch under way. The
+//! next one is sent before the records of the last answer are given, so that the broker works
+//! meanwhile and its answer waits in the socket. Records are read in the answer's own memory, which
+//! is used again for the next one. There is no thread: the caller of `poll` does the work. Owns the
+//! leaders, and when they are asked for again.
 
 mod answer;
 

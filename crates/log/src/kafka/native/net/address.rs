@@ -16,8 +16,8 @@ pub(in crate::kafka) struct BrokerAddress {
 const PROTOCOLS: &[&str] = &["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"];
 
 impl BrokerAddress {
-    /// Reads `host`, `host:port` or `[::1]:port`, with a protocol in front (`SSL://host:port`) or not. `None` if it
-    /// is none of these.
+    /// Reads `host`, `host:port` or `[::1]:port`, with a protocol in front (`SSL://host:port`) or
+    /// not. `None` if it is none of these.
     pub(in crate::kafka) fn read(text: &str) -> Option<Self> {
         const PORT: u16 = 9092;
         let text = text.trim();

@@ -1,8 +1,8 @@
 //! The way to one broker: a connection, or one that is being made.
 //!
-//! Takes an address, gives a connection as soon as there is one. Names are looked up, connections made and logins done
-//! on a thread of their own, so that the client's thread serves other brokers meanwhile. Owns the pause
-//! before a connection that failed is made again.
+//! Takes an address, gives a connection as soon as there is one. Names are looked up, connections
+//! made and logins done on a thread of their own, so that the client's thread serves other brokers
+//! meanwhile. Owns the pause before a connection that failed is made again.
 
 use super::address::BrokerAddress;
 use super::connection::Connection;
@@ -69,8 +69,8 @@ pub(super) struct BrokerLink {
 }
 
 impl BrokerLink {
-    /// The connection, if it is there within `most`; otherwise it is still being made. One that failed is not made
-    /// again for `rest` times as long as it took.
+    /// The connection, if it is there within `most`; otherwise it is still being made. One that
+    /// failed is not made again for `rest` times as long as it took.
     pub(super) fn open(
         &mut self,
         address: &BrokerAddress,

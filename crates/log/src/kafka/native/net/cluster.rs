@@ -94,8 +94,8 @@ impl Cluster {
         Self { rest: 4, ..self }
     }
 
-    /// The connection for records to a broker. One that is still being made is an error that leaves the connection;
-    /// `wait` waits for it.
+    /// The connection for records to a broker. One that is still being made is an error that leaves
+    /// the connection; `wait` waits for it.
     pub(in crate::kafka::native) fn data(
         &mut self,
         node: Node,
@@ -147,8 +147,8 @@ impl Cluster {
         network.wait(&mut self.sockets(nodes).collect::<Vec<_>>(), most);
     }
 
-    /// Waits for an answer of one of them, or for a connection that is being made. Whoever calls takes it: it ends the
-    /// next wait at once too.
+    /// Waits for an answer of one of them, or for a connection that is being made. Whoever calls
+    /// takes it: it ends the next wait at once too.
     pub(in crate::kafka::native) fn wait_or_connected(
         &self,
         nodes: impl Iterator<Item = Node>,
@@ -187,8 +187,8 @@ impl Cluster {
         }
     }
 
-    /// Sends a request to the first broker that answers: connected ones first, then known ones, then the bootstrap
-    /// list. Returns the version of the request as well.
+    /// Sends a request to the first broker that answers: connected ones first, then known ones,
+    /// then the bootstrap list. Returns the version of the request as well.
     pub(in crate::kafka::native) fn ask_anyone<R: Request>(
         &mut self,
         most_version: i16,

@@ -469,8 +469,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and waits for the response. A connection that gave none in time is broken: it may still
-    /// come.
+    /// Sends a request, and waits for the response. A connection that gave none in time is broken:
+    /// it may still come.
     pub(in crate::kafka::native) fn call<R: Request>(
         &mut self,
         version: i16,

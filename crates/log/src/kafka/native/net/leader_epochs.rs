@@ -1,10 +1,10 @@
 //! The newest leader epoch of each partition, over the metadata of all brokers.
 //!
-//! A broker that was paused, or is cut off from the controllers, misses elections: it still acts as the leader, and
-//! reports an end of the log that newer records follow.
+//! A broker that was paused, or is cut off from the controllers, misses elections: it still acts as
+//! the leader, and reports an end of the log that newer records follow.
 //!
-//! Takes metadata; says whether it is stale, and which brokers gave stale metadata. Shared by all clients of an
-//! application. Sends no requests.
+//! Takes metadata; says whether it is stale, and which brokers gave stale metadata. Shared by all
+//! clients of an application. Sends no requests.
 
 use kafka_protocol::messages::MetadataResponse;
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
@@ -33,8 +33,8 @@ struct Topic {
 }
 
 impl LeaderEpochs {
-    /// Takes over newer epochs. Stale metadata changes nothing; the error names a partition with an older epoch.
-    /// `from` is the broker that answered, if known.
+    /// Takes over newer epochs. Stale metadata changes nothing; the error names a partition with an
+    /// older epoch. `from` is the broker that answered, if known.
     pub(in crate::kafka) fn learn(
         &self,
         answer: &MetadataResponse,

@@ -1,7 +1,7 @@
 //! The network and the clock as a client sees them: the machine's, or a simulated one in tests.
 //!
-//! Everything that a client waits for or asks the time of goes through here, so that a test decides which requests
-//! are late, lost or answered, and how long that takes, without waiting for it.
+//! Everything that a client waits for or asks the time of goes through here, so that a test decides
+//! which requests are late, lost or answered, and how long that takes, without waiting for it.
 
 use super::connection_error::ConnectionError;
 use super::poll;

@@ -1,7 +1,7 @@
 //! Authentication by SASL: PLAIN, SCRAM and OAUTHBEARER.
 //!
-//! Takes who this client is, gives the messages of a mechanism one by one; [`Connection`](super::connection) sends
-//! them. Never prints a password or a token.
+//! Takes who this client is, gives the messages of a mechanism one by one;
+//! [`Connection`](super::connection) sends them. Never prints a password or a token.
 
 mod keeper;
 mod oauth;

@@ -1,7 +1,8 @@
 //! Quotas of a broker (KIP-219): for how long it wants no further request of this client.
 //!
-//! A broker that slows a client down answers at once, says for how long, and reads nothing from that connection until
-//! then. What is sent meanwhile would only wait there, while the time for its answer runs.
+//! A broker that slows a client down answers at once, says for how long, and reads nothing from
+//! that connection until then. What is sent meanwhile would only wait there, while the time for its
+//! answer runs.
 
 use kafka_protocol::messages as m;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

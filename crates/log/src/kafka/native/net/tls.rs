@@ -1,8 +1,8 @@
 //! TLS to a broker, by rustls.
 //!
-//! Takes the settings of `ssl.*`, gives a [`TlsClient`] that all connections share, and a [`TlsStream`] per
-//! connection. Certificates of brokers are checked against the system's roots or the given ones, and against the
-//! host name. Never asks the system's OpenSSL.
+//! Takes the settings of `ssl.*`, gives a [`TlsClient`] that all connections share, and a
+//! [`TlsStream`] per connection. Certificates of brokers are checked against the system's roots or
+//! the given ones, and against the host name. Never asks the system's OpenSSL.
 
 mod errors;
 mod pem;

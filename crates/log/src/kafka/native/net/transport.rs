@@ -1,7 +1,7 @@
 //! Bytes to and from a broker, plain or encrypted.
 //!
-//! A transport owns its socket, which never blocks by itself: what would block says so, and the caller waits on
-//! [`Transport::poll_fd`].
+//! A transport owns its socket, which never blocks by itself: what would block says so, and the
+//! caller waits on [`Transport::poll_fd`].
 
 use super::tls::{self, TlsStream};
 use rustix::buffer::spare_capacity;

@@ -1,8 +1,9 @@
-//! What waits to be sent, and what is under way: records by partition, as batches that the socket takes as they are.
+//! What waits to be sent, and what is under way: records by partition, as batches that the socket
+//! takes as they are.
 //!
-//! Takes records and answers, gives requests. Owns batches, the numbers that a broker knows them by, and what was
-//! acknowledged. At most one batch of a partition is under way, so that nothing can overtake. Never connects and never
-//! waits.
+//! Takes records and answers, gives requests. Owns batches, the numbers that a broker knows them
+//! by, and what was acknowledged. At most one batch of a partition is under way, so that nothing
+//! can overtake. Never connects and never waits.
 
 use crate::ProducerRecord;
 use crate::kafka::librdkafka::outgoing::weight;
@@ -28,7 +29,8 @@ mod tests;
 
 use frame::{Frame, compact_length, compact_text};
 
-/// Beyond this a batch takes no second record (`max.message.bytes` of a topic is 1 MiB, if nobody has changed it).
+/// Beyond this a batch takes no second record (`max.message.bytes` of a topic is 1 MiB, if nobody
+/// has changed it).
 const FULL: usize = 900_000;
 /// Nor does a request take one more batch beyond this (a broker takes 100 MiB).
 const LOADED: usize = 32 << 20;
@@ -165,7 +167,8 @@ impl Accumulator {
         self.topics[topic].parts.len()
     }
 
-    /// Takes over who leads what. A topic that is new becomes known; one that is not there any more stays as it is.
+    /// Takes over who leads what. A topic that is new becomes known; one that is not there any more
+    /// stays as it is.
     pub(in crate::kafka::native) fn learn(
         &mut self,
         answer: &MetadataResponse,
@@ -252,7 +255,8 @@ impl Accumulator {
         self.fresh
     }
 
-    /// Brokers that something waits for and that have nothing to answer. With those that are not known: [`NOBODY`].
+    /// Brokers that something waits for and that have nothing to answer. With those that are not
+    /// known: [`NOBODY`].
     pub(in crate::kafka::native) fn idle_leaders(&self) -> Vec<Node> {
         let parts = self.topics.iter().flat_map(|t| &t.parts);
         let mut leaders: Vec<_> = parts

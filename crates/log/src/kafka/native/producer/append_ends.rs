@@ -1,7 +1,7 @@
 //! Where the topics end that nobody else writes to, as far as acknowledged records say.
 //!
-//! Takes what brokers acknowledge, and what another producer of the same application heard; says when a partition goes
-//! on before its end: records that were acknowledged are gone.
+//! Takes what brokers acknowledge, and what another producer of the same application heard; says
+//! when a partition goes on before its end: records that were acknowledged are gone.
 
 use crate::kafka::lost_records::LostRecords;
 use std::collections::BTreeMap;

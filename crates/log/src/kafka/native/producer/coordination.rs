@@ -72,7 +72,8 @@ pub(in crate::kafka::native) fn refused_topic(
 pub(in crate::kafka::native) enum CoordinatorAnswer<T> {
     /// It is done.
     Done(T),
-    /// It is not done and will not be. An earlier time may have been without an answer, and done it: `perhaps`.
+    /// It is not done and will not be. An earlier time may have been without an answer, and done
+    /// it: `perhaps`.
     Code {
         code: i16,
         answer: Option<T>,
@@ -367,7 +368,8 @@ impl Coordination {
         }
     }
 
-    /// Which rules hold for the next transaction; to be asked before it begins. Do brokers know enough at all?
+    /// Which rules hold for the next transaction; to be asked before it begins. Do brokers know
+    /// enough at all?
     pub(in crate::kafka::native) fn negotiate_transaction_version(
         &mut self,
         timeout: Duration,
@@ -480,7 +482,8 @@ impl Coordination {
                 }
             }
         }
-        // A partition that is not said to have another epoch has -1, and a group that nobody has joined no generation.
+        // A partition that is not said to have another epoch has -1, and a group that nobody has
+        // joined no generation.
         let request = TxnOffsetCommitRequest::default()
             .with_transactional_id(self.id())
             .with_group_id(group_id())

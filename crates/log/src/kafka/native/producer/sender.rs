@@ -21,9 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::Error;
 
-/// So much goes without being asked for, as soon as the request before is answered. Less waits for the commit.
+/// So much goes without being asked for, as soon as the request before is answered. Less waits for
+/// the commit.
 pub(in crate::kafka::native) const EAGER: usize = 128 << 10;
-/// Nor does less than that wait for longer, where a commit is far: what is written early need not be written then.
+/// Nor does less than that wait for longer, where a commit is far: what is written early need not
+/// be written then.
 const LINGER: Duration = Duration::from_millis(25);
 /// So much may be unacknowledged before whoever sends more waits.
 pub(in crate::kafka::native) const KEPT: usize = 24 << 20;
@@ -38,7 +40,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// A topic that was just made may not be known to the broker that is asked first, for so long.
 const JUST_MADE: Duration = Duration::from_secs(1);
-/// One that was written to, and that a broker does not know, may be known to it again: after its start, for so long.
+/// One that was written to, and that a broker does not know, may be known to it again: after its
+/// start, for so long.
 const NEW_TOPIC: Duration = Duration::from_secs(10);
 /// A question beside the others may take so long.
 pub(in crate::kafka::native) const ASIDE: Duration = Duration::from_secs(5);
@@ -229,14 +232,15 @@ impl Sender {
             at.cluster
                 .wait_or_connected(self.accumulator.flying(), most);
         } else {
-            // Nothing is sent before, so a connection that is there sooner would be waited on without a pause.
+            // Nothing is sent before, so a connection that is there sooner would be waited on
+            // without a pause.
             at.cluster.wait(self.accumulator.flying(), most.min(soon));
         }
         self.drive(at, all)
     }
 
-    /// How long nobody takes what waits, `most` at most: zero, unless each who would has a quota that is used up, or
-    /// is being connected.
+    /// How long nobody takes what waits, `most` at most: zero, unless each who would has a quota
+    /// that is used up, or is being connected.
     fn pause_for(&self, at: &Coordination, most: Duration) -> Duration {
         let leaders = self.accumulator.idle_leaders().into_iter();
         let times = leaders.map(|node| match at.cluster.is_connecting(node) {
@@ -478,7 +482,8 @@ impl Sender {
         at.silent(&ConnectionError::lost(last), "flushing")
     }
 
-    /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing was until now.
+    /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing
+    /// was until now.
     pub(in crate::kafka::native) fn note_start(&mut self) {
         let now = self.clock.elapsed();
         if self.accumulator.waiting() == 0 {

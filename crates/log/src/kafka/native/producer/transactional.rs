@@ -210,8 +210,8 @@ impl TransactionalProducer {
     /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
     fn ended(&mut self, answer: &EndTxnResponse) {
         if !self.coordination.transactions_v2 {
-            // Transactions have one epoch: a request that was sent and not answered may arrive in a later one, and
-            // end it, or move its offsets back.
+            // Transactions have one epoch: a request that was sent and not answered may arrive in a
+            // later one, and end it, or move its offsets back.
             self.doubtful |= self.coordination.unanswered;
             return;
         }

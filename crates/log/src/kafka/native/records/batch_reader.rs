@@ -322,7 +322,8 @@ impl Records {
         self.rest.len() + of_batch
     }
 
-    /// Goes to the next record and leaves it there; false if there is none. The position goes past what is no record.
+    /// Goes to the next record and leaves it there; false if there is none. The position goes past
+    /// what is no record.
     pub(in crate::kafka::native) fn seek(
         &mut self,
         position: &mut i64,
@@ -361,7 +362,8 @@ impl Records {
         Ok(false)
     }
 
-    /// Opens the next batch with records, unless there are some in the one that is open; false if there is none.
+    /// Opens the next batch with records, unless there are some in the one that is open; false if
+    /// there is none.
     fn enter(&mut self, position: &mut i64) -> Result<bool, UnreadableBatch> {
         loop {
             if let Some(open) = &self.open {

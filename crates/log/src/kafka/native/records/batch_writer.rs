@@ -1,7 +1,8 @@
-//! A record batch as a broker keeps it (format 2), written once: what is appended here is what the socket sends.
+//! A record batch as a broker keeps it (format 2), written once: what is appended here is what the
+//! socket sends.
 //!
-//! Takes records, gives bytes. Producer id and base sequence are patched in when the batch is sent, and then it is
-//! compressed too.
+//! Takes records, gives bytes. Producer id and base sequence are patched in when the batch is sent,
+//! and then it is compressed too.
 
 use super::compression::Compression;
 use crate::ProducerRecord;
@@ -169,7 +170,8 @@ impl BatchWriter {
         }
     }
 
-    /// It is nobody's again: a broker has said that it has not taken it, and takes it under another number only.
+    /// It is nobody's again: a broker has said that it has not taken it, and takes it under another
+    /// number only.
     pub(in crate::kafka::native) fn unseal(&mut self) {
         (self.sealed, self.lost) = (false, false);
         self.packed = None;

@@ -1,7 +1,7 @@
 //! Compression of what is produced (`compression.type`, `compression.level`).
 //!
-//! Takes the records of a batch, gives the bytes that stand in their place. What consumers read is decompressed by
-//! the crate kafka-protocol.
+//! Takes the records of a batch, gives the bytes that stand in their place. What consumers read is
+//! decompressed by the crate kafka-protocol.
 
 use flate2::write::GzEncoder;
 use kafka_protocol::compression::{Compressor, Snappy};

@@ -55,7 +55,8 @@ fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know(
     assert!(most >= 15, "{most} in 20 polls");
 }
 
-/// Whoever wants all at the end of a time is no reason to ask before, and gets what came before more is asked for.
+/// Whoever wants all at the end of a time is no reason to ask before, and gets what came before
+/// more is asked for.
 #[test]
 fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     let broker = FaultyBroker::start(1, 0, true);

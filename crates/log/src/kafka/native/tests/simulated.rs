@@ -320,8 +320,9 @@ fn a_seed_says_all_that_happens() {
     }
 }
 
-/// A request that the client has given up and asked again may arrive in the next transaction. By the older rules that
-/// one would have the same epoch: the broker would take it for a request of its own.
+/// A request that the client has given up and asked again may arrive in the next transaction. By
+/// the older rules that one would have the same epoch: the broker would take it for a request of
+/// its own.
 #[test]
 fn what_comes_in_the_next_transaction_does_nothing_there() {
     let late = Duration::from_secs(25);

@@ -4,10 +4,11 @@
 //! entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in memory, in
 //! order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
 //!
-//! What is over comes out when it is over, in the name of the record that made it so. If an interval is given, a
-//! lane has all keys of its tasks, and passes over what waits take place exactly when they do in Kafka Streams,
-//! which avoids them with `min_time`. That isn't the earliest time that waits: a pass leaves it at the last entry
-//! that it looked at, so results may come out later than their windows end.
+//! What is over comes out when it is over, in the name of the record that made it so. If an
+//! interval is given, a lane has all keys of its tasks, and passes over what waits take place
+//! exactly when they do in Kafka Streams, which avoids them with `min_time`. That isn't the
+//! earliest time that waits: a pass leaves it at the last entry that it looked at, so results may
+//! come out later than their windows end.
 
 #[cfg(test)]
 mod tests;
@@ -91,8 +92,8 @@ impl NextPass {
         not_before: i64::MIN,
     };
 
-    /// Is it too early for a pass? A time further away than the interval is that of a clock that was set back, or
-    /// of a longer interval before a restart.
+    /// Is it too early for a pass? A time further away than the interval is that of a clock that
+    /// was set back, or of a longer interval before a restart.
     const fn is_early(self, now: i64, interval: i64) -> bool {
         now < self.not_before && self.not_before.saturating_sub(now) <= interval
     }
@@ -392,8 +393,9 @@ impl Waiting {
         }
     }
 
-    /// Is a pass to be made without a record of this lane? Not where Kafka Streams makes none, unless records of other
-    /// lanes have moved the time: those of keys that their producer put elsewhere than where they belong.
+    /// Is a pass to be made without a record of this lane? Not where Kafka Streams makes none,
+    /// unless records of other lanes have moved the time: those of keys that their producer put
+    /// elsewhere than where they belong.
     pub fn is_due_alone(&mut self, clock: ClockId, task: Task, context: &Context<'_>) -> bool {
         let stream_time = context.clocks.stream(clock, task);
         !goes_by_min_time(context) || stream_time > self.passes(task).seen

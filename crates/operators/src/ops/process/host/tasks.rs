@@ -1,7 +1,7 @@
 //! The task in which a processor is called, and what it sees of its stores there.
 //!
-//! A record has a task, a timer that of the record which registered it. A schedule by stream time is run for each
-//! task, and its scans see that task's keys, as in Kafka Streams.
+//! A record has a task, a timer that of the record which registered it. A schedule by stream time
+//! is run for each task, and its scans see that task's keys, as in Kafka Streams.
 
 use super::Host;
 use crate::ops::process::key_task_rows;

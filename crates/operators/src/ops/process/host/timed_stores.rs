@@ -11,8 +11,8 @@ use stoatflow_core::Result;
 use stoatflow_state::{Dirty, SessionView, VersionedView, WindowView};
 
 impl Host<'_, '_> {
-    /// By which time rows of a key have expired; of all keys: what has expired in every task, or in the one that is
-    /// looked through.
+    /// By which time rows of a key have expired; of all keys: what has expired in every task, or in
+    /// the one that is looked through.
     pub(super) fn observed(&self, store: &Connected, key: Option<&Bytes>) -> i64 {
         let clocks = &self.context.clocks;
         match (key, self.task.filter(|_| self.scans.is_some())) {

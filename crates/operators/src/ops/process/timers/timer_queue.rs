@@ -1,10 +1,11 @@
 //! The pending timers of one processor, shared by the lanes of a run.
 //!
-//! Takes registrations from any lane; at the cut, while all lanes stand still, gives each lane the timers
-//! of its keys that are due. By event time each task has its own time. Owns the knowledge that spares reads:
-//! nothing is read while the smallest time that may be pending is later, and what was fired is not read again,
-//! because reads begin behind it. Memory grows with what one cut fires, never with what is pending: more than that
-//! waits for the cut after. Never calls a processor, never writes a store.
+//! Takes registrations from any lane; at the cut, while all lanes stand still, gives each lane the
+//! timers of its keys that are due. By event time each task has its own time. Owns the knowledge
+//! that spares reads: nothing is read while the smallest time that may be pending is later, and
+//! what was fired is not read again, because reads begin behind it. Memory grows with what one cut
+//! fires, never with what is pending: more than that waits for the cut after. Never calls a
+//! processor, never writes a store.
 
 mod line;
 

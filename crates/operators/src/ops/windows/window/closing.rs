@@ -1,14 +1,16 @@
 //! `on_window_close`: when closed windows are given, and which.
 //!
-//! Takes the times of records, says when a pass over the closed windows is due. Owns the index of what
-//! waits to be closed. Up to where windows were given is the mark of the operator's clock: it is kept with
-//! the commit, so that a restart gives nothing twice. Which task a key was in then says what of it was given; if
-//! that is another one now (there are more partitions), and has closed it, it comes out in the first epoch.
+//! Takes the times of records, says when a pass over the closed windows is due. Owns the index of
+//! what waits to be closed. Up to where windows were given is the mark of the operator's clock: it
+//! is kept with the commit, so that a restart gives nothing twice. Which task a key was in then
+//! says what of it was given; if that is another one now (there are more partitions), and has
+//! closed it, it comes out in the first epoch.
 //!
-//! Windows come out at the record that closes them; those that records of other lanes have closed before the next
-//! record of their task, and at the end of the tick, each in the name of the record that closed it. If an interval is
-//! given and a lane has all keys of its tasks, the passes are those of Kafka Streams: one per record that moves
-//! the time, but not more than one per interval of wall time; looking counts, whether anything closed since or not.
+//! Windows come out at the record that closes them; those that records of other lanes have closed
+//! before the next record of their task, and at the end of the tick, each in the name of the record
+//! that closed it. If an interval is given and a lane has all keys of its tasks, the passes are
+//! those of Kafka Streams: one per record that moves the time, but not more than one per interval
+//! of wall time; looking counts, whether anything closed since or not.
 
 use crate::ops::windows::window::Kept;
 use crate::support::waiting::{Tasks, Waiting};
@@ -103,7 +105,8 @@ impl Closing {
         mark.saturating_sub(self.reach).saturating_add(1).max(0)
     }
 
-    /// At a restart: the task that what has this time waited in, and the one that it waits in now, if it does.
+    /// At a restart: the task that what has this time waited in, and the one that it waits in now,
+    /// if it does.
     fn restored(
         &self,
         clocks: &LaneClocks,
@@ -173,9 +176,10 @@ impl Closing {
         stream.saturating_sub(self.grace)
     }
 
-    /// The least wall time between two passes, if they are to be those of Kafka Streams. Not with several lanes where a
-    /// key may be in another partition than murmur2 chooses for it: its windows are in another lane than the rest of
-    /// its task, and would be given by passes of their own, up to a mark that is the task's.
+    /// The least wall time between two passes, if they are to be those of Kafka Streams. Not with
+    /// several lanes where a key may be in another partition than murmur2 chooses for it: its
+    /// windows are in another lane than the rest of its task, and would be given by passes of their
+    /// own, up to a mark that is the task's.
     fn interval(&self, context: &Context<'_>) -> Option<i64> {
         let (clocks, share) = (&context.clocks, context.share);
         let alone = share.lanes == 1;
@@ -275,9 +279,9 @@ impl Closing {
         })
     }
 
-    /// What all tasks have closed by now: at the end of a tick, when records of other lanes have moved the
-    /// time, and at a barrier, with the clocks of all lanes merged. If an interval is given, not what records of this
-    /// lane have closed.
+    /// What all tasks have closed by now: at the end of a tick, when records of other lanes have
+    /// moved the time, and at a barrier, with the clocks of all lanes merged. If an interval is
+    /// given, not what records of this lane have closed.
     pub fn everywhere(&mut self, context: &mut Context<'_>) -> Vec<Due> {
         let mut found = Vec::new();
         if !self.enabled {

@@ -20,7 +20,8 @@ pub(crate) struct Slot {
     pub current: Option<Stored>,
     /// Where in the batch's output its last update is.
     pub passed_on: Option<usize>,
-    /// With an update cache: the batch's updates so far as one, and the number of the task that made the last.
+    /// With an update cache: the batch's updates so far as one, and the number of the task that
+    /// made the last.
     pub gathered: Option<(usize, Folded)>,
     /// Is it other than in the store? A record that was left out has changed nothing.
     pub changed: bool,

@@ -1,4 +1,5 @@
-//! A cluster of two brokers that knows topics, and answers questions about them in the versions that it is given.
+//! A cluster of two brokers that knows topics, and answers questions about them in the versions
+//! that it is given.
 
 mod groups;
 
@@ -89,7 +90,8 @@ pub(super) const EPOCH_END: (i32, i64) = (6, 18);
 pub(super) struct Kept {
     versions: Versions,
     ports: [u16; 2],
-    /// Of each topic how many partitions it has, and how often the first broker is still asked before it knows that.
+    /// Of each topic how many partitions it has, and how often the first broker is still asked
+    /// before it knows that.
     pub topics: BTreeMap<String, (i32, usize)>,
     /// The same for deleted ones.
     pub deleted: BTreeMap<String, (i32, usize)>,

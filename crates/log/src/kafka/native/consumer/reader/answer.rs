@@ -62,7 +62,8 @@ impl NativeConsumer {
                 slot.forget_leader();
                 self.look_again();
             }
-            // A leader that never had the last election's records may have all of ours: ask without that epoch.
+            // A leader that never had the last election's records may have all of ours: ask without
+            // that epoch.
             FetchOutcome::Diverged { from } if from >= slot.from => {
                 slot.forget_seen();
             }

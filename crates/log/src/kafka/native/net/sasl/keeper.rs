@@ -1,7 +1,8 @@
 //! Keeps one token for all connections, and has it renewed before it expires.
 //!
-//! Takes a [`TokenProvider`], gives its token. Owns a thread, from the first token that is asked for until nobody may
-//! ask any more: what makes tokens may be slow, and a connection waits for it only as long as there is none.
+//! Takes a [`TokenProvider`], gives its token. Owns a thread, from the first token that is asked
+//! for until nobody may ask any more: what makes tokens may be slow, and a connection waits for it
+//! only as long as there is none.
 
 use super::oauth::{Token, TokenSource};
 use crate::kafka::native::net::connection_error::ConnectionError;

@@ -11,8 +11,8 @@ pub(in crate::kafka) const fn is_tls_record(start: &[u8]) -> bool {
     matches!(start, [0x15 | 0x16, 0x03, ..])
 }
 
-/// A plaintext listener hangs up on the first message of TLS, which it takes for a request of 350 MB. So does a
-/// broker that is shutting down.
+/// A plaintext listener hangs up on the first message of TLS, which it takes for a request of 350
+/// MB. So does a broker that is shutting down.
 pub(super) fn closed_in_handshake() -> ConnectionError {
     ConnectionError::lost_perhaps(
         "the broker closed the connection during the TLS handshake",

@@ -216,7 +216,8 @@ fn a_damaged_head_passes_over_no_records() {
 }
 
 proptest! {
-    /// Whatever comes: an error or records, no panic and no end of time. A bit that is not as it was is found.
+    /// Whatever comes: an error or records, no panic and no end of time. A bit that is not as it
+    /// was is found.
     #[test]
     fn damage_is_found(at in 0_usize..10_000, bit in 0_u8..8) {
         let mut bytes = batch(0, 1, 0..30);

@@ -1,5 +1,5 @@
-//! A network and a clock that are simulated: a seed says which requests are lost, late or done without an answer, and
-//! no time passes while a client waits.
+//! A network and a clock that are simulated: a seed says which requests are lost, late or done
+//! without an answer, and no time passes while a client waits.
 
 use super::faults::{Delivery, FaultInjector};
 use crate::kafka::native::NativeConfig;
@@ -237,8 +237,8 @@ impl State {
         (at <= until).then(|| (at, first.remove()))
     }
 
-    /// Is there something to read? A socket that is not of this network is what an attempt to connect ends with, and
-    /// that has ended.
+    /// Is there something to read? A socket that is not of this network is what an attempt to
+    /// connect ends with, and that has ended.
     fn is_ready(&self, of: Option<u64>) -> bool {
         let link = of.and_then(|of| self.links.get(&of));
         link.is_none_or(|link| !link.came.is_empty() || link.closed)

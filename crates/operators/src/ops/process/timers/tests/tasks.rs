@@ -40,8 +40,8 @@ fn what_a_task_leaves_is_not_read_for_the_others() {
     assert_eq!(desk.cut_at(&[2_020, 1], 0), of(&["e0a1", "e2015a0"], &[]));
 }
 
-/// Any times of three tasks, in cuts that take three at a time: each timer fires once, never before its task has
-/// come so far, and all have fired when all have.
+/// Any times of three tasks, in cuts that take three at a time: each timer fires once, never before
+/// its task has come so far, and all have fired when all have.
 #[test]
 fn tasks_at_any_times_lose_no_timer_and_fire_none_early() {
     for seed in 0..200_u64 {

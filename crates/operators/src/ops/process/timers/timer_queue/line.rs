@@ -1,8 +1,8 @@
 //! The pending timers of one store and domain: which are due, task by task.
 //!
-//! Rows lie in the order of their times, those of all tasks among each other. Tasks whose ranges of times overlap are
-//! read together, once; a row whose task has not come so far stays. So a task that is far behind costs the others
-//! nothing, and its timers wait in the store.
+//! Rows lie in the order of their times, those of all tasks among each other. Tasks whose ranges of
+//! times overlap are read together, once; a row whose task has not come so far stays. So a task
+//! that is far behind costs the others nothing, and its timers wait in the store.
 
 use super::Due;
 use parking_lot::Mutex;
@@ -104,7 +104,8 @@ impl Line {
             .any(|(ahead, now)| ahead.least.load(Relaxed) <= *now)
     }
 
-    /// Reads what is due at these times, by task; says whether there may be more. `take`: makes a timer of a row.
+    /// Reads what is due at these times, by task; says whether there may be more. `take`: makes a
+    /// timer of a row.
     pub fn collect(
         &self,
         view: TimerView<'_>,

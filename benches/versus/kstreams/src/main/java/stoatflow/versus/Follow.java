@@ -8,8 +8,8 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 /**
  * The Kafka Streams side of the latency benchmark: one workload on an input that is still being written.
  *
- * <p>Takes: the arguments of {@link Versus}. Gives: the output topic, and the word RUNNING once. Ends by a signal.
- * Never: measures anything: who writes and reads does.
+ * <p>Takes: the arguments of {@link Versus}. Gives: the output topic, and the word RUNNING once.
+ * Ends by a signal. Never: measures anything: who writes and reads does.
  */
 public final class Follow {
     private Follow() {}

@@ -18,9 +18,9 @@ import org.apache.kafka.common.TopicPartition;
  * <p>Takes: an admin client, the application id and its inputs. Gives: what is committed, and what there is.
  * Never: asks the application itself: only what is committed counts.
  *
- * <p>Repartition topics are looked at too. When the input's offsets are committed, most of its words
- * still wait there to be counted (measured: 100,000 lines are read before the first word is counted), and closing then
- * would leave them uncounted.
+ * <p>Repartition topics are looked at too. When the input's offsets are committed, most of its
+ * words still wait there to be counted (measured: 100,000 lines are read before the first word is
+ * counted), and closing then would leave them uncounted.
  */
 final class Progress {
     private final Admin admin;
@@ -45,7 +45,8 @@ final class Progress {
         if (inputPartitions.isEmpty()) {
             inputPartitions.addAll(partitionsOf(inputs));
         }
-        // Committed first, ends afterwards: once the input is committed, the end of a repartition topic is final.
+        // Committed first, ends afterwards: once the input is committed, the end of a repartition
+        // topic is final.
         Map<TopicPartition, OffsetAndMetadata> committed =
                 admin.listConsumerGroupOffsets(applicationId).partitionsToOffsetAndMetadata().get();
         List<TopicPartition> wanted = new ArrayList<>(inputPartitions);

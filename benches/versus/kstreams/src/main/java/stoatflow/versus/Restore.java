@@ -31,9 +31,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
 /**
  * The Kafka Streams side of the restore benchmark: a count per key.
  *
- * <p>Takes: six arguments. Gives: one line of JSON on stdout when it is RUNNING, then goes on until it is killed.
- * Never: tunes Kafka Streams; but it takes members that a kill left behind out of the group before the clock starts,
- * because their session timeout (45 s) is not what is measured.
+ * <p>Takes: six arguments. Gives: one line of JSON on stdout when it is RUNNING, then goes on until
+ * it is killed. Never: tunes Kafka Streams; but it takes members that a kill left behind out of the
+ * group before the clock starts, because their session timeout (45 s) is not what is measured.
  */
 public final class Restore {
     private static final String STORE = "counts";

@@ -111,7 +111,8 @@ final class Shop {
     }
 
     private static void tiers(KStream<String, RegionOrder> orders, String output) {
-        // Not an aggregate: its initial value, which was in no tier, would be taken away from one without a cache.
+        // Not an aggregate: its initial value, which was in no tier, would be taken away from one
+        // without a cache.
         orders.mapValues(RegionOrder::amount)
                 .groupByKey(Grouped.with(TEXT, LONG))
                 .reduce(Long::sum, store("spent", LONG))

@@ -21,8 +21,9 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 /**
  * The Kafka Streams side of the benchmark: one workload over a filled input.
  *
- * <p>Takes: ten arguments. Gives: the output topics and one line of JSON on stdout. Never: tunes Kafka Streams in
- * either direction: what is not an argument stays at its default, so that it can be repeated by anyone.
+ * <p>Takes: ten arguments. Gives: the output topics and one line of JSON on stdout. Never: tunes
+ * Kafka Streams in either direction: what is not an argument stays at its default, so that it can
+ * be repeated by anyone.
  */
 public final class Versus {
     /** How often the broker is asked how far it has come; as often as the other side asks itself. */

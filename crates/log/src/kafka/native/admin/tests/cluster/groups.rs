@@ -13,7 +13,8 @@ const HOST: StrBytes = StrBytes::from_static_str("/10.0.0.7");
 const NOT_FOUND: i16 = 69;
 
 impl Kept {
-    /// Even partitions have an offset, odd ones have none. The code is of the group if it is one of a coordinator's.
+    /// Even partitions have an offset, odd ones have none. The code is of the group if it is one of
+    /// a coordinator's.
     pub(super) fn offset_fetch(
         &mut self,
         node: i32,

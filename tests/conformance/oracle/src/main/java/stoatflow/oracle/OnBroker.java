@@ -11,11 +11,13 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What the real Kafka Streams does with a case on a real broker: one JVM for many applications, several at a time.
+ * What the real Kafka Streams does with a case on a real broker: one JVM for many applications,
+ * several at a time.
  *
- * <p>Takes: a folder for state, and requests as JSON on standard input, one a line. Gives: for each, on standard
- * output, a line `{"done"}` or `{"error": {"class", "message", "causes"}}`; before it, what was asked for, a line for
- * each. Ends with its input, whatever still runs. Never reads or writes the topics of a case itself.
+ * <p>Takes: a folder for state, and requests as JSON on standard input, one a line. Gives: for
+ * each, on standard output, a line `{"done"}` or `{"error": {"class", "message", "causes"}}`;
+ * before it, what was asked for, a line for each. Ends with its input, whatever still runs. Never
+ * reads or writes the topics of a case itself.
  *
  * <ul>
  *   <li>`{"do": "start", "application_id", "bootstrap_servers", "topology", "settings"}` begins to start it;

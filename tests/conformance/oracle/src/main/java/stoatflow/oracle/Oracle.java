@@ -16,8 +16,9 @@ import java.util.stream.Stream;
 /**
  * What the real Kafka Streams does with a case: one JVM for many.
  *
- * <p>Takes: a folder for stores, and cases as JSON on standard input, one a line. Gives: one line of JSON for each on
- * standard output: what came out, or `{"error": {"class", "message", "causes"}}`. Ends with its input.
+ * <p>Takes: a folder for stores, and cases as JSON on standard input, one a line. Gives: one line
+ * of JSON for each on standard output: what came out, or
+ * `{"error": {"class", "message", "causes"}}`. Ends with its input.
  */
 public final class Oracle {
     private Oracle() {}

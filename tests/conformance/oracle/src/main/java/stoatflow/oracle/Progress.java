@@ -24,9 +24,10 @@ import org.apache.kafka.streams.TopologyDescription;
 /**
  * Whether an application has processed and committed everything that its source and repartition topics hold.
  *
- * <p>Takes: the topology's description, the application's id, a broker. Gives: a yes only if two looks in a row saw the
- * same ends, no open transaction in any of the topics, and no record behind a committed offset. (A commit marker is no
- * record: behind the last one an offset may stand for ever.) Never counts records that come later.
+ * <p>Takes: the topology's description, the application's id, a broker. Gives: a yes only if two
+ * looks in a row saw the same ends, no open transaction in any of the topics, and no record behind
+ * a committed offset. (A commit marker is no record: behind the last one an offset may stand for
+ * ever.) Never counts records that come later.
  */
 final class Progress implements AutoCloseable {
     private static final Duration ONE_POLL = Duration.ofMillis(100);

@@ -18,8 +18,9 @@ import org.apache.kafka.streams.state.VersionedRecord;
 /**
  * What the stores of a running application hold, in all partitions.
  *
- * <p>Takes: by the stores' names `{"kind", "keys"?}`; only versioned stores need to be told the keys, for they cannot
- * be iterated over. Gives: rows `{"store", "key", "window"?, "value", "timestamp"?}`. Sessions have no time.
+ * <p>Takes: by the stores' names `{"kind", "keys"?}`; only versioned stores need to be told the
+ * keys, for they cannot be iterated over. Gives: rows
+ * `{"store", "key", "window"?, "value", "timestamp"?}`. Sessions have no time.
  */
 final class Rows {
     private final List<Map<String, Object>> rows = new ArrayList<>();

@@ -18,8 +18,8 @@ import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 /**
  * One application of Kafka Streams on a broker.
  *
- * <p>Takes: the steps of its topology, its settings, a folder. Gives: its final stores. Owns: the application, and the
- * sentence that says why it ended. Never waits for ever.
+ * <p>Takes: the steps of its topology, its settings, a folder. Gives: its final stores. Owns: the
+ * application, and the sentence that says why it ended. Never waits for ever.
  */
 final class Running implements AutoCloseable {
     private static final Duration PATIENCE = Duration.ofSeconds(120);
