@@ -25,23 +25,9 @@ PUBLIC = (sf, testing, sql, spark)
 """Modules whose names users import. What two of them have stands with the first."""
 LONGEST = 10
 """Lines of an example, without what it prints."""
-NATIVE = "its text is in Rust; docs/guide/processors.md has its examples"
-VIEW = "its text is in Rust; docs/guide/python-functions.md has its examples"
 PLAN = "the form in which the engine gets it"
 OWN = "the application calls it, and nobody else"
 WITHOUT = {
-    "Cancellable": NATIVE,
-    "FixedKeyProcessorContext": NATIVE,
-    "JsonArray": VIEW,
-    "JsonObject": VIEW,
-    "KeyLocks": NATIVE,
-    "KeyValueStore": NATIVE,
-    "SessionStore": NATIVE,
-    "TimerStore": NATIVE,
-    "TimestampedKeyValueStore": NATIVE,
-    "VersionedKeyValueStore": NATIVE,
-    "WindowStore": NATIVE,
-    "to_python": VIEW,
     "Aggregation.to_json": PLAN,
     "CountWindows.spec": PLAN,
     "DLQ.spec": PLAN,
@@ -65,7 +51,7 @@ WITHOUT = {
     "UnknownOutcomeError": "it takes a broker that goes away while it commits",
     "testing.TopologyTestDriver.serde": PLAN,
 }
-"""What has none, and why; what is in Rust, with all its methods."""
+"""What has none, and why."""
 
 
 def public(module: ModuleType) -> dict[str, Any]:
@@ -113,11 +99,6 @@ def has_example(name: str) -> bool:
     return bool(example_of(name).examples)
 
 
-def needs_none(name: str) -> bool:
-    """Is there a reason, its own or that of its class?"""
-    return name in WITHOUT or WITHOUT.get(name.rpartition(".")[0]) in {NATIVE, VIEW}
-
-
 def test_the_walk_finds_them() -> None:
     assert len(DOCUMENTED) > 400
     assert DOCUMENTED.keys() >= {"KStream.join", "KTable.join", "KGroupedStream.count", "Expression.str", "sum"}
@@ -126,7 +107,7 @@ def test_the_walk_finds_them() -> None:
 
 
 def test_every_public_name_has_an_example() -> None:
-    missing = [name for name in DOCUMENTED if not has_example(name) and not needs_none(name)]
+    missing = [name for name in DOCUMENTED if not has_example(name) and name not in WITHOUT]
     assert missing == [], "write one as a doctest, see this file"
 
 

@@ -211,6 +211,9 @@ pub fn own<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 
 /// Gives plain dicts and lists for views, also within dicts, lists and tuples. Everything else
 /// stays as it is.
+///
+/// >>> sf.to_python(sf.JsonObject.parse('{"tags": ["tea"]}'))
+/// {'tags': ['tea']}
 #[pyfunction]
 pub fn to_python<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();

@@ -18,7 +18,12 @@ use pyo3::types::{PyList, PySlice, PyString, PyTuple};
 use std::sync::OnceLock;
 use stoatflow_core::{Bytes, Datum, Error, Result};
 
-/// See the module.
+/// A JSON array, or an array of a record with a schema, as a list that can't be changed. Items are
+/// decoded when they are asked for.
+///
+/// >>> tags = sf.JsonArray.parse('["tea", "milk", "tea"]')
+/// >>> tags[0], len(tags), tags[1:]
+/// ('tea', 3, ['milk', 'tea'])
 #[pyclass(frozen, sequence, module = "stoatflow")]
 pub struct JsonArray {
     kind: Kind,
@@ -205,6 +210,9 @@ fn side<'py>(other: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> 
 #[pymethods]
 impl JsonArray {
     /// A view of the text of a JSON array.
+    ///
+    /// >>> sf.JsonArray.parse('["tea", "milk"]')[1]
+    /// 'milk'
     #[staticmethod]
     fn parse(text: &Bound<'_, PyAny>) -> PyResult<Self> {
         let bytes = given(text)?;
@@ -222,6 +230,9 @@ impl JsonArray {
     }
 
     /// Plain dicts and lists of all of it.
+    ///
+    /// >>> sf.JsonArray.parse('["tea", "milk"]').to_list()
+    /// ['tea', 'milk']
     pub fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         match &self.kind {
             Kind::Text(text) => return Ok(plain_text(py, &text.bytes)?.cast_into::<PyList>()?),
@@ -233,11 +244,20 @@ impl JsonArray {
     }
 
     /// A list of its items; what is nested stays a view.
+    ///
+    /// >>> tags = sf.JsonArray.parse('["tea"]')
+    /// >>> mine = tags.copy()
+    /// >>> mine.append("milk")
+    /// >>> mine, len(tags)
+    /// (['tea', 'milk'], 1)
     fn copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.all(py)?.call_method0(intern!(py, "copy"))
     }
 
     /// Where the first item is that equals this one.
+    ///
+    /// >>> sf.JsonArray.parse('["tea", "milk"]').index("milk")
+    /// 1
     #[pyo3(signature = (*arguments))]
     fn index<'py>(&self, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let py = arguments.py();
@@ -245,6 +265,9 @@ impl JsonArray {
     }
 
     /// How many items equal this one.
+    ///
+    /// >>> sf.JsonArray.parse('["tea", "milk", "tea"]').count("tea")
+    /// 2
     #[pyo3(signature = (value, /))]
     fn count<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();

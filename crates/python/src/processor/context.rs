@@ -13,7 +13,8 @@ use std::sync::Arc;
 use stoatflow_core::Error;
 use stoatflow_operators::{Punctuation, ScheduleId};
 
-/// See the module. Works during `init`, `process` and punctuations of its processor.
+/// What a processor is given: its stores, its clock, and where its results go. Works during `init`,
+/// `process` and punctuations of its processor.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct ProcessorContext {
     scope: Arc<CallScope>,
@@ -52,6 +53,15 @@ pub fn timestamp_ms(object: &Bound<'_, PyAny>) -> PyResult<i64> {
 #[pymethods]
 impl ProcessorContext {
     /// Passes a record on, to all children or to the one of this name.
+    ///
+    /// >>> class Double(sf.ContextualProcessor[str, int, str, int]):
+    /// ...     def process(self, record):
+    /// ...         self.context.forward(record.replace(value=record.value * 2))
+    /// >>> builder = sf.StreamsBuilder()
+    /// >>> builder.stream("orders", key=str, value=int).process(Double, name="double").print()
+    /// >>> with TopologyTestDriver(builder.build()) as driver:
+    /// ...     driver.input("orders", str, int).pipe("ann", 30)
+    /// [double]: ann, 60
     #[pyo3(signature = (record, child=None))]
     fn forward(
         &self,
@@ -76,6 +86,18 @@ impl ProcessorContext {
     }
 
     /// A store that the processor is connected to.
+    ///
+    /// >>> class Total(sf.ContextualProcessor[str, int, str, int]):
+    /// ...     def process(self, record):
+    /// ...         totals = self.context.state_store("totals")
+    /// ...         totals.put(record.key, totals.get(record.key, 0) + record.value)
+    /// >>> builder = sf.StreamsBuilder()
+    /// >>> _ = builder.add_state_store(sf.Stores.in_memory_key_value("totals", key=str, value=int))
+    /// >>> _ = builder.stream("orders", key=str, value=int).process(Total, stores=["totals"])
+    /// >>> with TopologyTestDriver(builder.build()) as driver:
+    /// ...     driver.input("orders", str, int).pipe_all([("ann", 30), ("ann", 20)])
+    /// ...     print(driver.store("totals").get("ann"))
+    /// 50
     fn state_store(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         let found = self.scope.with("the context", |host, _| {
             host.store(name)
@@ -97,6 +119,16 @@ impl ProcessorContext {
     }
 
     /// Locks names and keys of stores for a section of code: a context manager.
+    ///
+    /// >>> class Move(sf.ContextualProcessor[str, str, str, str]):
+    /// ...     def process(self, record):
+    /// ...         with self.context.locks(record.key, record.value):
+    /// ...             print("from", record.key, "to", record.value)
+    /// >>> builder = sf.StreamsBuilder()
+    /// >>> _ = builder.stream("moves", key=str, value=str).process(Move)
+    /// >>> with TopologyTestDriver(builder.build()) as driver:
+    /// ...     driver.input("moves", str, str).pipe("ann", "bob")
+    /// from ann to bob
     #[pyo3(signature = (*what, timeout=None))]
     fn locks(
         &self,
@@ -117,6 +149,16 @@ impl ProcessorContext {
     }
 
     /// Calls `callback(time)` whenever `interval` has passed on a clock.
+    ///
+    /// >>> class Clock(sf.ContextualProcessor[str, int, str, int]):
+    /// ...     def init(self, context):
+    /// ...         context.schedule("1m", sf.PunctuationType.WALL_CLOCK_TIME, print)
+    /// ...     def process(self, record): ...
+    /// >>> builder = sf.StreamsBuilder()
+    /// >>> _ = builder.stream("orders", key=str, value=int).process(Clock)
+    /// >>> with TopologyTestDriver(builder.build()) as driver:
+    /// ...     driver.advance("1m")
+    /// 60000
     #[pyo3(signature = (interval, r#type, callback, *, start=None))]
     fn schedule(
         &self,
@@ -162,11 +204,30 @@ impl ProcessorContext {
     }
 
     /// Asks for a commit soon. It doesn't wait for it.
+    ///
+    /// >>> class Commits(sf.ContextualProcessor[str, int, str, int]):
+    /// ...     def process(self, record):
+    /// ...         print(self.context.commit())
+    /// >>> builder = sf.StreamsBuilder()
+    /// >>> _ = builder.stream("orders", key=str, value=int).process(Commits)
+    /// >>> with TopologyTestDriver(builder.build()) as driver:
+    /// ...     driver.input("orders", str, int).pipe("ann", 30)
+    /// None
     fn commit(&self) -> PyResult<()> {
         self.scope.ask("the context", |host, _| host.commit())
     }
 
     /// Raises the application's watermark to at least this time, from the next commit on. It stays there.
+    ///
+    /// >>> class Ends(sf.ContextualProcessor[str, int, str, int]):
+    /// ...     def process(self, record):
+    /// ...         self.context.advance_watermark(record.timestamp + 5000)
+    /// >>> builder = sf.StreamsBuilder()
+    /// >>> _ = builder.stream("orders", key=str, value=int).process(Ends)
+    /// >>> with TopologyTestDriver(builder.build(), {"time.semantics": "watermark"}) as driver:
+    /// ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000)
+    /// ...     print(driver.watermark)
+    /// 6000
     fn advance_watermark(&self, timestamp: &Bound<'_, PyAny>) -> PyResult<()> {
         let to = timestamp_ms(timestamp)?;
         self.scope
@@ -180,6 +241,15 @@ impl ProcessorContext {
     }
 
     /// Where the record that is being processed was read from; `None` in `init` and punctuations.
+    ///
+    /// >>> class Where(sf.ContextualProcessor[str, int, str, int]):
+    /// ...     def process(self, record):
+    /// ...         print(self.context.record_metadata, self.context.stream_time_ms, self.context.application_id)
+    /// >>> builder = sf.StreamsBuilder()
+    /// >>> _ = builder.stream("orders", key=str, value=int).process(Where)
+    /// >>> with TopologyTestDriver(builder.build()) as driver:
+    /// ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000)
+    /// RecordMetadata(topic='orders', partition=0, offset=0) 1000 test
     #[getter]
     fn record_metadata(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let found = self.scope.ask("the context", |host, moment| {
@@ -237,6 +307,18 @@ pub fn generic<'py>(
 }
 
 /// A schedule that can be ended.
+///
+/// >>> class Once(sf.ContextualProcessor[str, int, str, int]):
+/// ...     def init(self, context):
+/// ...         clock = sf.PunctuationType.WALL_CLOCK_TIME
+/// ...         self.schedule = context.schedule("1m", clock, self.tick)
+/// ...     def process(self, record): ...
+/// ...     def tick(self, time): print(time, self.schedule.cancel())
+/// >>> builder = sf.StreamsBuilder()
+/// >>> _ = builder.stream("orders", key=str, value=int).process(Once)
+/// >>> with TopologyTestDriver(builder.build()) as driver:
+/// ...     driver.advance("3m")
+/// 180000 None
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct Cancellable {
     scope: Arc<CallScope>,

@@ -145,6 +145,13 @@ fn shown(key: &Bound<'_, PyAny>) -> String {
 }
 
 /// Locks of a section, as a context manager.
+///
+/// >>> context = MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int))
+/// >>> with context.locks(("totals", "ann")):
+/// ...     totals = context.state_store("totals")
+/// ...     totals.put("ann", totals.get("ann", 0) + 50)
+/// >>> totals.get("ann")
+/// 50
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct KeyLocks {
     scope: Arc<CallScope>,

@@ -6,6 +6,13 @@ use std::collections::VecDeque;
 
 /// Entries, in their order. Also a context manager, as iterators of Kafka Streams must be closed;
 /// here nothing is held open.
+///
+/// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+/// ...     totals = context.state_store("totals")
+/// ...     totals.put_all({"ann": 30, "bob": 20})
+/// ...     rows = totals.all()
+/// ...     print(rows.peek(), next(rows), next(rows), rows.peek())
+/// ('ann', 30) ('ann', 30) ('bob', 20) None
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct StoreIterator {
     rest: Mutex<VecDeque<Py<PyAny>>>,

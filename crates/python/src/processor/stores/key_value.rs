@@ -13,12 +13,26 @@ use stoatflow_core::{Datum, Error};
 use stoatflow_state::Stored;
 
 /// A value per key.
+///
+/// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+/// ...     totals = context.state_store("totals")
+/// ...     totals.put("ann", 30)
+/// ...     totals["bob"] = 20
+/// ...     print(totals.get("ann"), totals["bob"], "cyd" in totals, list(totals))
+/// 30 20 False ['ann', 'bob']
 #[pyclass(frozen, subclass, module = "stoatflow._native")]
 pub struct KeyValueStore {
     pub handle: Handle,
 }
 
 /// A value and its time per key.
+///
+/// >>> store = sf.Stores.in_memory_timestamped_key_value("totals", key=str, value=int)
+/// >>> with MockProcessorContext(store) as context:
+/// ...     totals = context.state_store("totals")
+/// ...     totals.put("ann", sf.ValueAndTimestamp(30, 1000))
+/// ...     print(totals.get("ann"))
+/// ValueAndTimestamp(value=30, timestamp=1000)
 #[pyclass(frozen, extends = KeyValueStore, module = "stoatflow._native")]
 pub struct TimestampedKeyValueStore;
 
@@ -128,6 +142,12 @@ impl KeyValueStore {
     }
 
     /// The value of a key.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put("ann", 30)
+    /// ...     print(totals.get("ann"), totals.get("bob"), totals.get("bob", 0))
+    /// 30 None 0
     #[pyo3(signature = (key, default=None))]
     fn get<'py>(
         &self,
@@ -142,11 +162,24 @@ impl KeyValueStore {
     }
 
     /// Writes a value; `None` deletes.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put("ann", 30)
+    /// ...     totals.put("bob", 20)
+    /// ...     totals.put("bob", None)
+    /// ...     print(dict(totals.all()))
+    /// {'ann': 30}
     fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.write(key, value)
     }
 
     /// Writes a value unless the key has one; gives the one it has.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     print(totals.put_if_absent("ann", 30), totals.put_if_absent("ann", 50), totals.get("ann"))
+    /// None 30 30
     fn put_if_absent<'py>(
         &self,
         py: Python<'py>,
@@ -164,6 +197,12 @@ impl KeyValueStore {
 
     /// Writes what `function(key, value)` gives for the value that the key has (`None`: it has
     /// none), in one step for all lanes; gives the new value.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put("ann", 30)
+    /// ...     print(totals.compute("ann", lambda key, total: (total or 0) + 20))
+    /// 50
     fn compute<'py>(
         &self,
         key: &Bound<'py, PyAny>,
@@ -176,6 +215,12 @@ impl KeyValueStore {
     }
 
     /// Writes what `function(key)` gives, if the key has no value; gives the value that it has then.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put("ann", 30)
+    /// ...     print(totals.compute_if_absent("ann", lambda key: 1), totals.compute_if_absent("bob", lambda key: 1))
+    /// 30 1
     fn compute_if_absent<'py>(
         &self,
         key: &Bound<'py, PyAny>,
@@ -192,6 +237,13 @@ impl KeyValueStore {
     }
 
     /// Writes what `function(key, value)` gives, if the key has a value; gives the new one.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put("ann", 30)
+    /// ...     double = lambda key, total: total * 2
+    /// ...     print(totals.compute_if_present("ann", double), totals.compute_if_present("bob", double))
+    /// 60 None
     fn compute_if_present<'py>(
         &self,
         key: &Bound<'py, PyAny>,
@@ -205,6 +257,12 @@ impl KeyValueStore {
 
     /// Writes `operand` if the key has no value, otherwise what `function(value, operand)` gives;
     /// gives the new value.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     add = lambda total, order: total + order
+    /// ...     print(totals.merge("ann", 30, add), totals.merge("ann", 20, add))
+    /// 30 50
     fn merge<'py>(
         &self,
         key: &Bound<'py, PyAny>,
@@ -218,6 +276,13 @@ impl KeyValueStore {
     }
 
     /// Writes many: a mapping, or pairs.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put_all({"ann": 30, "bob": 20})
+    /// ...     totals.put_all([("bob", None), ("cyd", 10)])
+    /// ...     print(dict(totals.all()))
+    /// {'ann': 30, 'cyd': 10}
     fn put_all(&self, items: &Bound<'_, PyAny>) -> PyResult<()> {
         let pairs = match items.cast::<PyMapping>() {
             Ok(mapping) => mapping.items()?.into_any(),
@@ -231,6 +296,12 @@ impl KeyValueStore {
     }
 
     /// Deletes a key; gives the value it had.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put("ann", 30)
+    /// ...     print(totals.delete("ann"), totals.delete("ann"))
+    /// 30 None
     fn delete<'py>(
         &self,
         py: Python<'py>,
@@ -245,6 +316,12 @@ impl KeyValueStore {
     }
 
     /// Entries between two keys, both included, in the order of the keys' bytes.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put_all({"ann": 30, "bob": 20, "cyd": 10})
+    /// ...     print(list(totals.range("b", "cyd")), list(totals.range("bob", reverse=True)))
+    /// [('bob', 20), ('cyd', 10)] [('cyd', 10), ('bob', 20)]
     #[pyo3(signature = (lo=None, hi=None, *, reverse=false))]
     fn range(
         &self,
@@ -257,6 +334,12 @@ impl KeyValueStore {
     }
 
     /// As `range`, the last key first.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put_all({"ann": 30, "bob": 20, "cyd": 10})
+    /// ...     print(list(totals.reverse_range("b", "cyd")))
+    /// [('cyd', 10), ('bob', 20)]
     #[pyo3(signature = (lo=None, hi=None))]
     fn reverse_range(
         &self,
@@ -268,17 +351,35 @@ impl KeyValueStore {
     }
 
     /// All entries, in the order of the keys' bytes.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put_all({"ann": 30, "bob": 20})
+    /// ...     print(list(totals.all()), list(totals.all(reverse=True)))
+    /// [('ann', 30), ('bob', 20)] [('bob', 20), ('ann', 30)]
     #[pyo3(signature = (*, reverse=false))]
     fn all(&self, py: Python<'_>, reverse: bool) -> PyResult<StoreIterator> {
         self.scan(py, None, None, reverse)
     }
 
     /// All entries, the last key first.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put_all({"ann": 30, "bob": 20})
+    /// ...     print(list(totals.reverse_all()))
+    /// [('bob', 20), ('ann', 30)]
     fn reverse_all(&self, py: Python<'_>) -> PyResult<StoreIterator> {
         self.scan(py, None, None, true)
     }
 
     /// Entries whose key's bytes begin with those of `prefix` (a key, or bytes as they are).
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put_all({"ann": 30, "anton": 20, "bob": 10})
+    /// ...     print(list(totals.prefix_scan("an")))
+    /// [('ann', 30), ('anton', 20)]
     fn prefix_scan(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<StoreIterator> {
         let prefix = datum(prefix)?;
         let found = self.handle.with(|host, _, at| host.prefix(at, &prefix))?;
@@ -286,6 +387,12 @@ impl KeyValueStore {
     }
 
     /// About how many keys there are; those of the current transaction may be missing.
+    ///
+    /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
+    /// ...     totals = context.state_store("totals")
+    /// ...     totals.put_all({"ann": 30, "bob": 20})
+    /// ...     print(totals.approximate_len())
+    /// 2
     fn approximate_len(&self) -> PyResult<u64> {
         self.handle.with(|host, _, at| Ok(host.approximate_len(at)))
     }

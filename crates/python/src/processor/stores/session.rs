@@ -12,6 +12,13 @@ use stoatflow_core::Datum;
 use stoatflow_operators::Keys;
 
 /// A value per key and session. A session ends with its last record.
+///
+/// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
+/// >>> with MockProcessorContext(store) as context:
+/// ...     visits = context.state_store("visits")
+/// ...     visits.put(sf.Windowed("ann", sf.Window(0, 5000)), 2)
+/// ...     print(list(visits.fetch("ann")))
+/// [(Windowed(key='ann', window=Window(start=0, end=5000)), 2)]
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct SessionStore {
     pub handle: Handle,
@@ -64,16 +71,38 @@ impl SessionStore {
     }
 
     /// Writes a session, named by `Windowed(key, Window(start, end))`; `None` removes it.
+    ///
+    /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     visits = context.state_store("visits")
+    /// ...     visits.put(sf.Windowed("ann", sf.Window(0, 5000)), 2)
+    /// ...     print(visits.fetch_session("ann", 0, 5000))
+    /// 2
     fn put(&self, session: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.write(session, datum(value)?)
     }
 
     /// Removes a session.
+    ///
+    /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     visits = context.state_store("visits")
+    /// ...     visits.put(sf.Windowed("ann", sf.Window(0, 5000)), 2)
+    /// ...     visits.remove(sf.Windowed("ann", sf.Window(0, 5000)))
+    /// ...     print(visits.fetch_session("ann", 0, 5000))
+    /// None
     fn remove(&self, session: &Bound<'_, PyAny>) -> PyResult<()> {
         self.write(session, Datum::Null)
     }
 
     /// The value of one session.
+    ///
+    /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     visits = context.state_store("visits")
+    /// ...     visits.put(sf.Windowed("ann", sf.Window(0, 5000)), 2)
+    /// ...     print(visits.fetch_session("ann", 0, 5000), visits.fetch_session("ann", 0, 6000))
+    /// 2 None
     fn fetch_session<'py>(
         &self,
         py: Python<'py>,
@@ -91,6 +120,14 @@ impl SessionStore {
 
     /// `(Windowed, value)` of the sessions (of a key, or of all) that end at `earliest_end` or
     /// later and start at `latest_start` or earlier.
+    ///
+    /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     visits = context.state_store("visits")
+    /// ...     visits.put(sf.Windowed("ann", sf.Window(0, 5000)), 2)
+    /// ...     visits.put(sf.Windowed("ann", sf.Window(60_000, 70_000)), 1)
+    /// ...     print([count for _, count in visits.find_sessions("ann", earliest_end=6000, latest_start=60_000)])
+    /// [1]
     #[pyo3(signature = (key=None, *, earliest_end, latest_start, reverse=false))]
     fn find_sessions(
         &self,
@@ -107,6 +144,14 @@ impl SessionStore {
     }
 
     /// `(Windowed, value)` of all sessions of a key, or of the keys between two, both included.
+    ///
+    /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     visits = context.state_store("visits")
+    /// ...     visits.put(sf.Windowed("ann", sf.Window(0, 5000)), 2)
+    /// ...     visits.put(sf.Windowed("bob", sf.Window(0, 5000)), 1)
+    /// ...     print([(session.key, count) for session, count in visits.fetch("ann", "bob")])
+    /// [('ann', 2), ('bob', 1)]
     #[pyo3(signature = (lo, hi=None, *, reverse=false))]
     fn fetch(
         &self,

@@ -14,6 +14,12 @@ use stoatflow_operators::ProcessorHost;
 use stoatflow_state::TimerDomain;
 
 /// Timers of a processor.
+///
+/// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
+/// >>> reminders = context.state_store("reminders")
+/// >>> reminders.register(5000, key="ann")
+/// >>> [timer.at for timer in reminders.pending("ann")]
+/// [5000]
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct TimerStore {
     pub handle: Handle,
@@ -79,6 +85,11 @@ impl TimerStore {
     }
 
     /// Has `on_timer` called for a key at a time.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
+    /// >>> context.state_store("reminders").register(5000, key="ann")
+    /// >>> [(timer.key, timer.at) for timer in context.timers]
+    /// [('ann', 5000)]
     #[pyo3(signature = (at, *, key=None, domain="event"))]
     fn register(
         &self,
@@ -96,6 +107,13 @@ impl TimerStore {
     }
 
     /// Forgets a timer, if it is there.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
+    /// >>> reminders = context.state_store("reminders")
+    /// >>> reminders.register(5000, key="ann")
+    /// >>> reminders.cancel(5000, key="ann")
+    /// >>> reminders.pending("ann")
+    /// []
     #[pyo3(signature = (at, *, key=None, domain="event"))]
     fn cancel(
         &self,
@@ -109,6 +127,13 @@ impl TimerStore {
     }
 
     /// The timers of a key, those of event time first, by time.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
+    /// >>> reminders = context.state_store("reminders")
+    /// >>> reminders.register(5000, key="ann")
+    /// >>> reminders.register(1000, key="ann")
+    /// >>> [timer.at for timer in reminders.pending("ann")]
+    /// [1000, 5000]
     #[pyo3(signature = (key=None))]
     fn pending<'py>(
         &self,

@@ -10,6 +10,14 @@ use pyo3::types::PyType;
 use stoatflow_operators::Version;
 
 /// Values of a key by the time since when they hold.
+///
+/// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
+/// >>> with MockProcessorContext(store) as context:
+/// ...     prices = context.state_store("prices")
+/// ...     _ = prices.put("tea", 3, 0)
+/// ...     _ = prices.put("tea", 4, 60_000)
+/// ...     print(prices.get("tea").value, prices.get("tea", as_of=30_000).value)
+/// 4 3
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct VersionedKeyValueStore {
     pub handle: Handle,
@@ -39,6 +47,12 @@ impl VersionedKeyValueStore {
 
     /// Writes a version (`None`: from then on there is none). Gives when it ends:
     /// `VALID_TO_UNDEFINED` if it still holds, `NOT_PUT` if it is too old to be kept.
+    ///
+    /// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     prices = context.state_store("prices")
+    /// ...     print(prices.put("tea", 4, 60_000), prices.put("tea", 3, 0))
+    /// -1 60000
     fn put(
         &self,
         key: &Bound<'_, PyAny>,
@@ -52,6 +66,14 @@ impl VersionedKeyValueStore {
     }
 
     /// The version that holds now, or held at a time.
+    ///
+    /// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     prices = context.state_store("prices")
+    /// ...     _ = prices.put("tea", 3, 0)
+    /// ...     _ = prices.put("tea", 4, 60_000)
+    /// ...     print(prices.get("tea", as_of=30_000))
+    /// VersionedRecord(value=3, timestamp=0, valid_to=None)
     #[pyo3(signature = (key, as_of=None))]
     fn get<'py>(
         &self,
@@ -68,6 +90,13 @@ impl VersionedKeyValueStore {
     }
 
     /// Ends what holds at a time; gives the version that held then.
+    ///
+    /// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     prices = context.state_store("prices")
+    /// ...     _ = prices.put("tea", 3, 0)
+    /// ...     print(prices.delete("tea", 60_000).value, prices.get("tea"), prices.get("tea", as_of=0).value)
+    /// 3 None 3
     fn delete<'py>(
         &self,
         py: Python<'py>,

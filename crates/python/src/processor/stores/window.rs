@@ -12,6 +12,14 @@ use stoatflow_core::Datum;
 use stoatflow_operators::Keys;
 
 /// A value (or several) per key and window start.
+///
+/// >>> store = sf.Stores.in_memory_window("counts", "1h", "1m", key=str, value=int)
+/// >>> with MockProcessorContext(store) as context:
+/// ...     context.set_current_stream_time_ms(60_000)
+/// ...     counts = context.state_store("counts")
+/// ...     counts.put("ann", 2, 0)
+/// ...     print(counts.fetch("ann", 0))
+/// 2
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct WindowStore {
     pub handle: Handle,
@@ -76,6 +84,13 @@ impl WindowStore {
     }
 
     /// Writes the value of the window that starts at `start`; `None` deletes.
+    ///
+    /// >>> store = sf.Stores.in_memory_window("counts", "1h", "1m", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     counts = context.state_store("counts")
+    /// ...     counts.put("ann", 2, 60_000)
+    /// ...     print(counts.fetch("ann", 60_000))
+    /// 2
     fn put(
         &self,
         key: &Bound<'_, PyAny>,
@@ -92,6 +107,14 @@ impl WindowStore {
 
     /// `fetch(key, start)`: the value of one window. `fetch(key, frm=, to=)`: `(start, value)` of the windows
     /// that start between the two, both included.
+    ///
+    /// >>> store = sf.Stores.in_memory_window("counts", "1h", "1m", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     counts = context.state_store("counts")
+    /// ...     counts.put("ann", 2, 0)
+    /// ...     counts.put("ann", 1, 60_000)
+    /// ...     print(counts.fetch("ann", 0), list(counts.fetch("ann", frm=0, to=60_000)))
+    /// 2 [(0, 2), (60000, 1)]
     #[pyo3(signature = (key, start=None, *, frm=None, to=None, reverse=false))]
     fn fetch<'py>(
         &self,
@@ -121,6 +144,14 @@ impl WindowStore {
     }
 
     /// As `fetch(key, frm=, to=)`, the last window first.
+    ///
+    /// >>> store = sf.Stores.in_memory_window("counts", "1h", "1m", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     counts = context.state_store("counts")
+    /// ...     counts.put("ann", 2, 0)
+    /// ...     counts.put("ann", 1, 60_000)
+    /// ...     print(list(counts.backward_fetch("ann")))
+    /// [(60000, 1), (0, 2)]
     #[pyo3(signature = (key, frm=None, to=None))]
     fn backward_fetch(
         &self,
@@ -134,6 +165,14 @@ impl WindowStore {
 
     /// `(Windowed, value)` of the keys between two and the windows that start between two times,
     /// all included.
+    ///
+    /// >>> store = sf.Stores.in_memory_window("counts", "1h", "1m", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     counts = context.state_store("counts")
+    /// ...     for key in ("ann", "bob", "cyd"):
+    /// ...         counts.put(key, 1, 0)
+    /// ...     print([(windowed.key, count) for windowed, count in counts.fetch_range("bob", "cyd")])
+    /// [('bob', 1), ('cyd', 1)]
     #[pyo3(signature = (lo=None, hi=None, *, frm=None, to=None, reverse=false))]
     fn fetch_range(
         &self,
@@ -148,6 +187,14 @@ impl WindowStore {
     }
 
     /// `(Windowed, value)` of the windows that start between two times, both included.
+    ///
+    /// >>> store = sf.Stores.in_memory_window("counts", "1h", "1m", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     counts = context.state_store("counts")
+    /// ...     counts.put("ann", 2, 0)
+    /// ...     counts.put("bob", 1, 60_000)
+    /// ...     print([(windowed.key, count) for windowed, count in counts.fetch_all(frm=60_000)])
+    /// [('bob', 1)]
     #[pyo3(signature = (frm=None, to=None, *, reverse=false))]
     fn fetch_all(
         &self,
@@ -166,6 +213,13 @@ impl WindowStore {
     }
 
     /// `(Windowed, value)` of everything.
+    ///
+    /// >>> store = sf.Stores.in_memory_window("counts", "1h", "1m", key=str, value=int)
+    /// >>> with MockProcessorContext(store) as context:
+    /// ...     counts = context.state_store("counts")
+    /// ...     counts.put("ann", 2, 0)
+    /// ...     print(list(counts.all()))
+    /// [(Windowed(key='ann', window=Window(start=0, end=60000)), 2)]
     #[pyo3(signature = (*, reverse=false))]
     fn all(&self, py: Python<'_>, reverse: bool) -> PyResult<StoreIterator> {
         self.of_keys(py, None, None, (0, i64::MAX), reverse)
