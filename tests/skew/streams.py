@@ -83,7 +83,7 @@ class StreamsApplication:
     """One application; it starts at once, beside others."""
 
     def __init__(
-        self, jvm: KafkaStreams, application: str, bootstrap: str, steps: list[Row], settings: Mapping[str, int]
+        self, jvm: KafkaStreams, application: str, bootstrap: str, steps: list[Row], settings: Mapping[str, Any]
     ) -> None:
         self._jvm, self._application = jvm, application
         jvm.ask("start", application, bootstrap_servers=bootstrap, topology=steps, settings=dict(settings))

@@ -146,6 +146,57 @@ def test_it_goes_on_where_kafka_streams_stopped(
     assert outputs
 
 
+OPTIMIZED: dict[str, Any] = SETTINGS | {"optimization": "all"}
+
+
+@pytest.mark.parametrize("optimization", ["all", "reuse.ktable.source.topics, merge.repartition.topics"])
+def test_a_table_without_a_changelog_is_restored_from_its_topic(
+    optimization: str, kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
+) -> None:
+    steps = _reading(_table(), topics["in"])
+    stores: dict[str, Step] = {"kept": {"kind": "kv"}}
+    deleted = [Input("in", n, f"bob{n}", None, START + 30_000) for n in range(_PARTITIONS)]
+    write(kafka.address, topics, _records("in", 0, 60) + deleted)
+    with StreamsApplication(jvm, name, kafka.address, steps, OPTIMIZED) as java:
+        java.await_running()
+        java.await_all()
+        before = _rows(java.rows(stores))
+    assert before
+    assert not [topic for topic in kafka.topics() if topic.startswith(name) and topic.endswith("-changelog")]
+    for folder, more in (("first", 60), ("second", 120)):
+        with _flow(name, steps, kafka.address, tmp_path / folder, topology_optimization=optimization) as python:
+            python.await_running()
+            assert _rows(python.rows(stores)) == before
+            write(kafka.address, topics, _records("in", more, 60))
+            python.await_all()
+            before = _rows(python.rows(stores))
+    assert f"{name}-kept-changelog" not in kafka.topics()
+    with StreamsApplication(jvm, f"{name}-alone", kafka.address, steps, OPTIMIZED) as java:
+        java.await_running()
+        java.await_all()
+        assert before == _rows(java.rows(stores))
+
+
+def test_a_table_without_a_changelog_does_not_begin_empty_unnoticed(
+    kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
+) -> None:
+    steps = _reading(_table(), topics["in"])
+    write(kafka.address, topics, _records("in", 0, 20))
+    with StreamsApplication(jvm, name, kafka.address, steps, OPTIMIZED) as java:
+        java.await_running()
+        java.await_all()
+    for _ in range(2):
+        application = _flow(name, steps, kafka.address, tmp_path)
+        with pytest.raises(sf.IncompatibleStateError, match=f"no changelog '{name}-kept-changelog'.*topology.optim"):
+            application.await_running()
+    # The first way that the message gives; then the setting may not be taken back.
+    with _flow(name, steps, kafka.address, tmp_path, topology_optimization="all") as python:
+        python.await_all()
+    application = _flow(name, steps, kafka.address, tmp_path)
+    with pytest.raises(sf.IncompatibleStateError, match="restored from its source topic until now"):
+        application.await_running()
+
+
 def test_records_on_their_way_between_sub_topologies_are_not_lost_unnoticed(
     kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
 ) -> None:

@@ -150,6 +150,8 @@ pub struct Settings {
     pub reset_to_earliest: bool,
     /// `changelog.num.partitions`; 0 takes the widest source topic's.
     pub changelog_partitions: i32,
+    /// `topology.optimization`: are tables restored from the topics that they are read from?
+    pub reuse_source_topics: bool,
     /// `replication.factor` of topics that the engine creates; -1 is the broker's default.
     pub replication_factor: i32,
     /// `broker.wait.timeout.ms`: how long to keep trying to reach the broker at start.

@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId, Timestamp};
+use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, Serde, StoreId, Timestamp};
 use stoatflow_log::{Broker, CommitOutcome, CutEntry, Producer, ProducerRecord};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
@@ -43,8 +43,10 @@ const NOTE_CURRENT_EVERY_MS: i64 = 60_000;
 pub struct LoggedStore {
     /// The store.
     pub store: Arc<KeyValueStore>,
-    /// The changelog topic; `None` if it isn't logged.
+    /// The changelog topic; `None` if it has none of its own.
     pub changelog: Option<Arc<str>>,
+    /// The topic that it is restored from instead: a table's own source.
+    pub source: Option<SourceTopic>,
     /// Do its rows wait for a time or an answer? Then deleting a row says that its result was
     /// emitted.
     pub waiting: bool,
@@ -52,7 +54,25 @@ pub struct LoggedStore {
     pub indexes: Option<Arc<StoreIndexes>>,
 }
 
+/// A compacted topic that a table is read from and restored from.
+#[derive(Clone, Debug)]
+pub struct SourceTopic {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// Serde of its keys.
+    pub key: Serde,
+    /// Serde of its values.
+    pub value: Serde,
+}
+
 impl LoggedStore {
+    /// The topic that it is restored from.
+    #[must_use]
+    pub fn restored_from(&self) -> Option<&Arc<str>> {
+        let source = self.source.as_ref().map(|source| &source.topic);
+        self.changelog.as_ref().or(source)
+    }
+
     /// Does this write delete a row that waited?
     fn is_over(&self, write: &Sealed) -> bool {
         self.waiting && write.changelog && write.value.is_none()
@@ -468,6 +488,11 @@ impl CommitRoom {
                         .map(|(p, o)| (logged.store.id(), p, o)),
                 );
             }
+            if let Some(SourceTopic { topic, .. }) = &logged.source {
+                let read = (cut.entries.iter()).filter(|e| e.partition.topic == *topic);
+                let store = logged.store.id();
+                (batch.positions).extend(read.map(|e| (store, e.partition.partition, e.offset)));
+            }
         }
         (self.parts.shared.failpoints).reach(Failpoint::CommitDuringApply)?;
         let reached = cut.entries.iter();
@@ -486,7 +511,7 @@ impl CommitRoom {
         if self.current_at.is_some_and(|then| !due(then)) {
             return Ok(());
         }
-        let logged = self.parts.stores.iter().filter(|s| s.changelog.is_some());
+        let logged = (self.parts.stores.iter()).filter(|s| s.restored_from().is_some());
         let stores: Vec<StoreId> = logged.map(|s| s.store.id()).collect();
         self.current_at = Some(now);
         self.parts.backend.note_current(&stores, now)

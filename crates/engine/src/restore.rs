@@ -15,7 +15,7 @@ mod tests;
 
 pub use events::{RestoreEvent, RestoreListener, RestoreStep};
 
-use crate::commit::LoggedStore;
+use crate::commit::{LoggedStore, SourceTopic};
 use crate::runtime::shared::Shared;
 use load::Loaders;
 use progress::Progress;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, StoreId, Timestamp, TopicPartition};
-use stoatflow_log::Broker;
+use stoatflow_log::{Broker, Range};
 use stoatflow_protocol::{Age, RestoreFacts, RestorePlan, WipeReason};
 use stoatflow_state::Backend;
 
@@ -59,6 +59,8 @@ pub struct Restore<'a> {
     /// The broker's time before changelog ends were requested; `None` where tombstones are kept for
     /// good.
     pub now: Option<Timestamp>,
+    /// The committed offsets of what is read, for tables that are restored from their source.
+    pub committed: &'a HashMap<TopicPartition, Offset>,
     /// How many offsets behind its last record a commit takes in a changelog (the commit marker).
     pub markers: i64,
     /// Which threads do the work.
@@ -110,7 +112,7 @@ impl Restore<'_> {
 
     /// Notes that every store had all of its changelog at that time.
     fn note_current(&self) -> Result<()> {
-        let logged = self.stores.iter().filter(|s| s.changelog.is_some());
+        let logged = self.stores.iter().filter(|s| s.restored_from().is_some());
         let stores: Vec<StoreId> = logged.map(|s| s.store.id()).collect();
         match self.now {
             Some(now) => self.backend.note_current(&stores, now),
@@ -123,7 +125,7 @@ impl Restore<'_> {
         let (broker, backend) = (self.broker, self.backend.as_ref());
         let logged = || {
             let stores = self.stores.iter().enumerate();
-            stores.filter_map(|(index, s)| Some((index, s, s.changelog.as_ref()?)))
+            stores.filter_map(|(index, s)| Some((index, s, s.restored_from()?)))
         };
         let kept = match self.now {
             None => vec![None; logged().count()],
@@ -143,14 +145,21 @@ impl Restore<'_> {
                 now: self.now,
                 kept,
             };
-            let mut wipe = None;
-            let mut plans = Vec::new();
+            let source = logged.source.as_ref();
+            let mut wipe = self.other_topic(id, source, &stored)?;
+            let (mut plans, mut ends) = (Vec::new(), Vec::new());
             for (partition, range) in partitions.iter().zip(&ranges) {
+                let stored = (stored.get(&partition.partition).copied()).filter(|_| wipe.is_none());
+                let end = match source {
+                    None => range.stable_end,
+                    Some(_) => self.end_of_source(partition, range, stored),
+                };
+                ends.push(end);
                 let facts = RestoreFacts {
-                    stored: stored.get(&partition.partition).copied(),
+                    stored,
                     begin: range.begin,
-                    stable_end: range.stable_end,
-                    markers: self.markers,
+                    stable_end: end,
+                    markers: source.map_or(self.markers, |_| 0),
                     age,
                 };
                 let plan = facts.decide(name)?;
@@ -174,8 +183,13 @@ impl Restore<'_> {
                 self.now
                     .map_or(Ok(()), |now| backend.note_current(&[id], now))?;
             }
+            if wipe.is_some() || stored.is_empty() {
+                let topic = source.map(|source| &*source.topic);
+                backend.note_source_topic(id, topic)?;
+            }
             let first = tasks.len();
-            for ((partition, range), plan) in partitions.into_iter().zip(ranges).zip(plans) {
+            let ranges = ranges.iter().zip(ends);
+            for ((partition, (range, end)), plan) in partitions.into_iter().zip(ranges).zip(plans) {
                 let from = match plan {
                     _ if wipe.is_some() => range.begin,
                     RestorePlan::Nothing => continue,
@@ -183,12 +197,12 @@ impl Restore<'_> {
                     | RestorePlan::Cold(at)
                     | RestorePlan::WipeThenCold(at, _) => at,
                 };
-                if from < range.stable_end {
+                if from < end {
                     tasks.push(Task {
                         store: index,
                         partition,
                         from,
-                        end: range.stable_end,
+                        end,
                         indexed: false,
                     });
                 }
@@ -207,10 +221,40 @@ impl Restore<'_> {
     }
 }
 
+impl Restore<'_> {
+    /// Is what the local store holds of another topic than it is to be restored from?
+    fn other_topic(
+        &self,
+        store: StoreId,
+        source: Option<&SourceTopic>,
+        stored: &HashMap<Partition, Offset>,
+    ) -> Result<Option<WipeReason>> {
+        let known = self.backend.source_topic(store)?;
+        let same = known.as_deref() == source.map(|source| &*source.topic);
+        Ok((!same && !stored.is_empty()).then_some(WipeReason::OtherTopic))
+    }
+
+    /// A table is restored as far as its source was read; what comes after is input. Positions that
+    /// were moved back leave it where it is.
+    fn end_of_source(
+        &self,
+        partition: &TopicPartition,
+        range: &Range,
+        stored: Option<Offset>,
+    ) -> Offset {
+        let committed = self.committed.get(partition).copied();
+        let end = committed.unwrap_or(range.begin).min(range.stable_end);
+        end.max(stored.unwrap_or(end))
+    }
+}
+
 /// The reason as text.
 const fn describe(why: WipeReason) -> &'static str {
     match why {
         WipeReason::Truncated => "the changelog no longer has the records that it lacks",
+        WipeReason::OtherTopic => {
+            "it was restored from another topic: topology.optimization has changed"
+        }
         WipeReason::TooOld => {
             "it is older than its changelog keeps tombstones (delete.retention.ms), so deleted rows \
                 would come back"

@@ -10,8 +10,9 @@ mod committed_offsets;
 pub mod components;
 mod group_members;
 mod handlers;
+mod missing_changelogs;
 mod orphans;
-pub mod partition_counts;
+mod partition_counts;
 mod repartition_rest;
 mod sources;
 pub mod spec;
@@ -129,9 +130,10 @@ impl EngineSpec {
             return Ok(None);
         };
         let stores = self.stores(&backend, &changelogs, &specs)?;
+        shared.status.set_source_topics(source_topics(&stores));
         (context.on_state)(Lifecycle::Restoring);
         let restored = (stores.as_slice(), &backend);
-        if !self.restore(shared, restored, taken.now, context.parallelism)? {
+        if !self.restore(shared, restored, &taken, context.parallelism)? {
             return Ok(None);
         }
         let beside = matches!(context.parallelism, Parallelism::Threads(..));
@@ -238,10 +240,11 @@ impl EngineSpec {
         &self,
         shared: &Arc<Shared>,
         (stores, backend): (&[LoggedStore], &Arc<dyn Backend>),
-        now: Option<Timestamp>,
+        taken: &TakenOver,
         parallelism: Parallelism<'_>,
     ) -> Result<bool> {
         let settings = &self.settings;
+        let committed = taken.committed_offsets.by_partition();
         let restore = Restore {
             shared,
             broker: self.components.broker.as_ref(),
@@ -251,7 +254,8 @@ impl EngineSpec {
             timeout: settings.broker_wait,
             // Caches are still empty, so the restore may use a part of their memory.
             memory: settings.state_memory_max_bytes / 4,
-            now,
+            now: taken.now,
+            committed: &committed,
             markers: i64::from(settings.guarantee == Guarantee::ExactlyOnceV2),
             parallelism,
             listener: self.components.on_restore.clone(),
@@ -506,6 +510,14 @@ impl EngineSpec {
 }
 
 /// The offsets from which reading starts.
+/// The topics of tables that are restored from their source, by store.
+fn source_topics(stores: &[LoggedStore]) -> BTreeMap<String, Arc<str>> {
+    let topic = |s: &LoggedStore| Some(Arc::clone(&s.source.as_ref()?.topic));
+    let all = stores.iter();
+    all.filter_map(|s| Some((s.store.name().to_owned(), topic(s)?)))
+        .collect()
+}
+
 fn start(slots: &SourcePartitions) -> Vec<CutEntry> {
     let entry = |slot: &crate::intake::source_partitions::SourcePartition| CutEntry {
         partition: slot.partition.clone(),

@@ -80,6 +80,8 @@ pub enum WipeReason {
     Truncated,
     /// Tombstones that it lacks may have been compacted away.
     TooOld,
+    /// It was restored from another topic: `topology.optimization` has changed.
+    OtherTopic,
 }
 
 impl RestoreFacts {

@@ -152,7 +152,17 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()>;
-    /// Deletes all data, offsets and that time.
+    /// The topic whose offsets the positions are; `None` if it is a changelog of the store's own.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn source_topic(&self, store: StoreId) -> Result<Option<String>>;
+    /// Notes that topic, or that it is a changelog of the store's own.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()>;
+    /// Deletes all data, offsets, that time and that topic.
     ///
     /// # Errors
     /// As `get`.

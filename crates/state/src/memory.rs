@@ -30,6 +30,7 @@ struct Store {
     data: Arc<Tree>,
     positions: BTreeMap<Partition, Offset>,
     current_at: Option<Timestamp>,
+    source_topic: Option<String>,
     bytes: u64,
 }
 
@@ -227,6 +228,17 @@ impl Backend for MemoryBackend {
         for id in stores {
             known.entry(*id).or_default().current_at = Some(at);
         }
+        Ok(())
+    }
+
+    fn source_topic(&self, store: StoreId) -> Result<Option<String>> {
+        let stores = self.stores.read();
+        Ok(stores.get(&store).and_then(|s| s.source_topic.clone()))
+    }
+
+    fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()> {
+        let mut known = self.stores.write();
+        known.entry(store).or_default().source_topic = topic.map(str::to_owned);
         Ok(())
     }
 

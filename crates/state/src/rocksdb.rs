@@ -260,6 +260,20 @@ impl Backend for RocksBackend {
         self.write_current(stores, at)
     }
 
+    fn source_topic(&self, store: StoreId) -> Result<Option<String>> {
+        let key = open::source_topic_key(self.name(store)?);
+        let found = self.db.get_cf(&self.family(META)?, key);
+        let topic = found.map_err(|e| self.place.error(&e))?;
+        let no_text = |_| self.place.corrupt("the source topic of a store is no text");
+        topic
+            .map(|topic| String::from_utf8(topic).map_err(no_text))
+            .transpose()
+    }
+
+    fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()> {
+        self.write_source_topic(store, topic)
+    }
+
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.wipe_store(store)
     }

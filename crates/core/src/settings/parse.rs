@@ -317,6 +317,9 @@ impl Reading {
             default_key_serde: self.word("default.key.serde", streams::serde),
             default_value_serde: self.word("default.value.serde", streams::serde),
             default_timestamp: self.word("default.timestamp.extractor", streams::extractor),
+            reuse_source_topics: self
+                .word("topology.optimization", streams::optimization)
+                .is_some_and(|word| word != "none"),
             changelog_config: std::mem::take(&mut self.topics),
             notes: Vec::new(),
             ensure_explicit_naming: matches!(

@@ -250,12 +250,7 @@ pub const STREAMS_CONFIG: &[(&str, Effect)] = &[
         "topology.description.push.enabled",
         Effect::None("no description is sent to the broker; topology.describe() gives it"),
     ),
-    (
-        "topology.optimization",
-        Effect::None(
-            "the plan is always optimised; each table has a changelog of its own, also on a compacted source",
-        ),
-    ),
+    ("topology.optimization", Effect::Taken),
     (
         "upgrade.from",
         Effect::None("there is no rolling upgrade of one process"),
@@ -321,6 +316,32 @@ pub(super) fn impossible(name: &str, value: &Json) -> Option<&'static str> {
     headers.then_some(
         "stores keep no headers; leave it out, and put what you need of the headers into the value",
     )
+}
+
+/// The optimizations that `topology.optimization` may list.
+const OPTIMIZATIONS: [&str; 3] = [
+    REUSE_SOURCE_TOPICS,
+    "merge.repartition.topics",
+    "single.store.self.join",
+];
+const REUSE_SOURCE_TOPICS: &str = "reuse.ktable.source.topics";
+
+/// What `topology.optimization` asks for that matters here: `reuse.ktable.source.topics` or `none`.
+pub(super) fn optimization(text: &str) -> Result<&'static str, String> {
+    match text.trim() {
+        "all" => return Ok(REUSE_SOURCE_TOPICS),
+        "none" => return Ok("none"),
+        _ => {}
+    }
+    let listed: Vec<&str> = text.split(',').map(str::trim).collect();
+    match listed.iter().find(|name| !OPTIMIZATIONS.contains(name)) {
+        Some(other) => Err(format!(
+            "'{other}' is no optimization; takes all, none, or a list of {}",
+            OPTIMIZATIONS.join(", ")
+        )),
+        None if listed.contains(&REUSE_SOURCE_TOPICS) => Ok(REUSE_SOURCE_TOPICS),
+        None => Ok("none"),
+    }
 }
 
 /// The last part of a Java class's name.

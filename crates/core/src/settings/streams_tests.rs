@@ -173,3 +173,17 @@ fn settings_of_confluents_serdes_are_told_to_whom_they_belong() {
     assert!(error.contains("auto.register.schemas"), "{error}");
     assert!(!error.contains("hunter2"), "{error}");
 }
+
+#[test]
+fn optimizations_are_taken_by_their_names() {
+    let reuses = |text: &str| optimization(text).map(|word| word == REUSE_SOURCE_TOPICS);
+    assert_eq!(reuses("all"), Ok(true));
+    assert_eq!(reuses("none"), Ok(false));
+    assert_eq!(reuses("merge.repartition.topics"), Ok(false));
+    assert_eq!(
+        reuses("single.store.self.join, reuse.ktable.source.topics"),
+        Ok(true)
+    );
+    let why = reuses("all,none").unwrap_err();
+    assert!(why.starts_with("'all' is no optimization"), "{why}");
+}

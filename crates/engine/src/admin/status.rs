@@ -248,6 +248,8 @@ struct Detail {
     indexes: Vec<Arc<IndexStatus>>,
     /// Of the stores on disk.
     rocksdb: BTreeMap<String, RocksDbOptions>,
+    /// Of tables that are restored from them, by store.
+    source_topics: BTreeMap<String, Arc<str>>,
     partitions: Vec<PartitionStatus>,
     commits: VecDeque<CommitStatus>,
     barrier: BarrierStatus,
@@ -311,6 +313,7 @@ impl Status {
                 history: Vec::new(),
                 indexes: Vec::new(),
                 rocksdb: BTreeMap::new(),
+                source_topics: BTreeMap::new(),
                 restore: Vec::new(),
                 partitions: Vec::new(),
                 commits: VecDeque::with_capacity(COMMITS_KEPT),
@@ -450,6 +453,16 @@ impl Status {
     /// A run keeps these stores on disk.
     pub fn set_rocksdb(&self, kept: BTreeMap<String, RocksDbOptions>) {
         self.detail.lock().rocksdb = kept;
+    }
+
+    /// Takes the tables that are restored from their source topics, with those.
+    pub fn set_source_topics(&self, topics: BTreeMap<String, Arc<str>>) {
+        self.detail.lock().source_topics = topics;
+    }
+
+    /// The source topic that a table is restored from, if it has no changelog of its own.
+    pub fn source_topic(&self, store: &str) -> Option<Arc<str>> {
+        self.detail.lock().source_topics.get(store).cloned()
     }
 
     /// How RocksDB keeps a store; `None` for one that is not on disk.

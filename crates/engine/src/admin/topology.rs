@@ -125,8 +125,11 @@ fn edges(plan: &PhysicalPlan) -> Vec<Value> {
 
 fn store(status: &Status, store: &Store) -> Value {
     // The name that other tools look for on the broker.
-    let changelog =
-        (store.logged).then(|| format!("{}-{}-changelog", status.application_id, store.name));
+    let own = || format!("{}-{}-changelog", status.application_id, store.name);
+    let source = status
+        .source_topic(&store.name)
+        .map(|topic| topic.to_string());
+    let changelog = source.or_else(|| store.logged.then(own));
     json!({
         "id": store.id,
         "name": store.name,

@@ -55,6 +55,14 @@ impl Backend for SnapshotBackend {
         Err(read_only())
     }
 
+    fn source_topic(&self, _store: StoreId) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn note_source_topic(&self, _store: StoreId, _topic: Option<&str>) -> Result<()> {
+        Err(read_only())
+    }
+
     fn wipe(&self, _store: StoreId) -> Result<()> {
         Err(read_only())
     }

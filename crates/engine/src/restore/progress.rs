@@ -76,7 +76,7 @@ impl Progress {
             })
             .collect();
         for (entry, store) in progress.iter().zip(stores) {
-            if store.changelog.is_some() {
+            if store.restored_from().is_some() {
                 shared.status.restoring(entry.clone());
             }
         }

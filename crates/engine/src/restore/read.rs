@@ -5,8 +5,9 @@
 
 use super::load::{Job, Loaders, Part};
 use super::{Restore, Task};
+use crate::commit::SourceTopic;
 use std::time::Duration;
-use stoatflow_core::{Error, Offset, Result};
+use stoatflow_core::{Bytes, Error, ErrorKind, Offset, Result, Serde};
 use stoatflow_log::RecordRef;
 use stoatflow_state::RestoreRun;
 
@@ -118,14 +119,21 @@ impl Reader<'_> {
         let Some(key) = record.key.filter(|_| record.offset < task.end) else {
             return Ok(());
         };
-        let layout = self.restore.stores[task.store].store.layout();
+        let store = &self.restore.stores[task.store];
+        let row = match &store.source {
+            None => None,
+            Some(source) => match row_of(source, &record)? {
+                Some(row) => Some(row),
+                None => return Ok(()),
+            },
+        };
+        let (key, value) = match &row {
+            Some((key, value)) => (&key[..], value.as_deref()),
+            None => (key, record.value),
+        };
+        let layout = store.store.layout();
         layout
-            .restore_into(
-                &mut self.runs[task.store],
-                key,
-                record.value,
-                record.timestamp,
-            )
+            .restore_into(&mut self.runs[task.store], key, value, record.timestamp)
             .map_err(|e| {
                 e.at(|at| {
                     at.topic = Some(task.partition.topic.to_string());
@@ -212,6 +220,25 @@ impl Reader<'_> {
             parts,
             last,
         })
+    }
+}
+
+/// A row as the table keeps it, of a record of its source: key and value. `None` for a record that it
+/// has left out: one that can't be read, or whose time is negative. (Where such a record ended the
+/// application, it isn't behind a committed offset.)
+fn row_of(source: &SourceTopic, record: &RecordRef<'_>) -> Result<Option<(Bytes, Option<Bytes>)>> {
+    if record.timestamp.0 < 0 {
+        return Ok(None);
+    }
+    let kept = |serde: &Serde, bytes: Option<&[u8]>| {
+        serde.encode(&serde.read(bytes.map(Bytes::copy_from_slice))?)
+    };
+    let row =
+        kept(&source.key, record.key).and_then(|key| Ok((key, kept(&source.value, record.value)?)));
+    match row {
+        Ok((key, value)) => Ok(key.map(|key| (key, value))),
+        Err(error) if error.kind() == ErrorKind::Serde => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

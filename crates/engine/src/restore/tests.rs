@@ -66,6 +66,12 @@ impl Backend for Watched {
     fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
         self.inner.note_current(stores, at)
     }
+    fn source_topic(&self, store: StoreId) -> Result<Option<String>> {
+        self.inner.source_topic(store)
+    }
+    fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()> {
+        self.inner.note_source_topic(store, topic)
+    }
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.inner.wipe(store)
     }
@@ -124,6 +130,7 @@ impl Stand {
                 0,
             )),
             changelog: Some(Arc::from(*name)),
+            source: None,
             waiting: false,
             indexes: None,
         };
@@ -177,6 +184,7 @@ impl Stand {
             timeout: SOON,
             memory,
             now: None,
+            committed: &HashMap::new(),
             markers: 1,
             parallelism,
             listener: Some(Arc::new(move |e: &RestoreEvent| {
@@ -396,6 +404,7 @@ fn a_listener_that_panics_stops_nothing() {
         timeout: SOON,
         memory: LITTLE,
         now: None,
+        committed: &HashMap::new(),
         markers: 1,
         parallelism: MANY,
         listener: Some(Arc::new(|_: &RestoreEvent| panic!("on purpose"))),

@@ -21,6 +21,8 @@ use stoatflow_plan::{Store, StoreKind};
 const OFF: &str = "off";
 /// Of one in memory, which begins empty: only the rows of an older changelog are wrong.
 const OFF_IN_MEMORY: &str = "off, in memory";
+/// Of a table that is restored from its source: a changelog of its own lacks its rows.
+const SOURCE: &str = "off, its source has it";
 
 /// The format of a store's changelog. What is only a matter of the disk (retention, the length of a
 /// history) is not part of it: the rows are the same.
@@ -69,6 +71,9 @@ impl EngineSpec {
             let format = if in_memory { OFF_IN_MEMORY } else { OFF };
             formats.insert(self.changelog_of(store).into(), format.to_owned());
         }
+        for store in specs.iter().filter(|s| self.source_topic_of(s).is_some()) {
+            formats.insert(self.changelog_of(store).into(), SOURCE.to_owned());
+        }
         Ok(formats)
     }
 }
@@ -91,8 +96,11 @@ pub(super) fn refuse_other_formats(
             .filter(|(partition, _)| partition.topic == *topic);
         // Nothing was ever written: any format will do. But rows on a disk are not in an empty
         // changelog either.
-        if written != OFF && of_topic.all(|(_, end)| end.0 == 0) {
+        if written != OFF && written != SOURCE && of_topic.all(|(_, end)| end.0 == 0) {
             continue;
+        }
+        if written == SOURCE {
+            return Err(was_in_source(topic));
         }
         if is_off(written) {
             return Err(lacks_rows(topic));
@@ -111,7 +119,19 @@ pub(super) fn refuse_other_formats(
 }
 
 fn is_off(format: &str) -> bool {
-    format == OFF || format == OFF_IN_MEMORY
+    format == OFF || format == OFF_IN_MEMORY || format == SOURCE
+}
+
+fn was_in_source(topic: &Arc<str>) -> Error {
+    Error::incompatible(format!(
+        "the store of the changelog '{topic}' was restored from its source topic until now \
+            (topology.optimization): its changelog lacks the rows of what was read"
+    ))
+    .hint(
+        "set topology.optimization to reuse.ktable.source.topics or all again. To compute everything again: \
+            stoatflow reset",
+    )
+    .at(|at| at.topic = Some(topic.to_string()))
 }
 
 fn lacks_rows(topic: &Arc<str>) -> Error {

@@ -3,9 +3,9 @@
 use super::EngineSpec;
 use crate::commit::offsets_topic::{OffsetRows, PositionOrigin, choose_position};
 use crate::runtime::shared::Shared;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use stoatflow_core::{Result, TopicPartition};
+use stoatflow_core::{Offset, Result, TopicPartition};
 use stoatflow_log::{Committed, Forgetting, TopicInfo};
 
 /// What is committed for everything that is read.
@@ -19,6 +19,13 @@ pub(crate) struct CommittedOffsets {
 }
 
 impl CommittedOffsets {
+    /// The committed offset of each partition that has one.
+    pub(super) fn by_partition(&self) -> HashMap<TopicPartition, Offset> {
+        let all = self.partitions.iter().zip(&self.committed);
+        all.filter_map(|(partition, at)| Some((partition.clone(), at.as_ref()?.offset)))
+            .collect()
+    }
+
     /// The committed offsets of these partitions, in the same order.
     pub(super) fn of(&self, partitions: &[TopicPartition]) -> Vec<Option<Committed>> {
         let known: BTreeMap<_, _> = self.partitions.iter().zip(&self.committed).collect();

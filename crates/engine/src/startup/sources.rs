@@ -17,7 +17,7 @@ use stoatflow_core::{
 use stoatflow_log::{Broker, Committed, TopicInfo};
 use stoatflow_operators::dropped;
 use stoatflow_operators::expr::Compiled;
-use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, TimestampExtractor, topic_pattern};
+use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, Store, TimestampExtractor, topic_pattern};
 use stoatflow_state::Backend;
 
 /// Timeout of one request to the broker.
@@ -108,7 +108,8 @@ impl EngineSpec {
     /// What the broker fails with.
     pub(crate) fn changelog_ids(&self) -> Result<BTreeMap<Arc<str>, Arc<str>>> {
         let stores = self.specs(&self.timing())?;
-        let logged = stores.iter().filter(|store| store.logged);
+        let own = |store: &&Store| store.logged && self.source_topic_of(store).is_none();
+        let logged = stores.iter().filter(own);
         let names: Vec<String> = logged.map(|store| self.changelog_of(store)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let found = self.components.broker.topics(&names, ASK)?;

@@ -158,6 +158,14 @@ impl Backend for SplitBackend {
         self.memory.note_current(&memory, at)
     }
 
+    fn source_topic(&self, store: StoreId) -> Result<Option<String>> {
+        self.of(store).source_topic(store)
+    }
+
+    fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()> {
+        self.of(store).note_source_topic(store, topic)
+    }
+
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.of(store).wipe(store)
     }

@@ -5,8 +5,8 @@
 use super::store_options::rocksdb_part;
 use super::store_spec::{layout, store_layout};
 use super::{EngineSpec, LOCK_PATIENCE};
-use crate::commit::LoggedStore;
 use crate::commit::offsets_topic;
+use crate::commit::{LoggedStore, SourceTopic};
 use crate::index::{StoreIndexes, UniqueGuard, index_stores};
 use crate::lane::stream_time;
 use crate::runtime::shared::Shared;
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::StoreBackend;
-use stoatflow_core::{Error, ErrorKind, Result, StoreId};
+use stoatflow_core::{Error, ErrorKind, Result, Serde, StoreId};
 use stoatflow_log::{Broker, Forgetting, NewTopic, TopicInfo};
-use stoatflow_plan::{Op, Store, StoreKind};
+use stoatflow_plan::{Op, Store, StoreKind, TimestampExtractor};
 use stoatflow_protocol::on_damage;
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::rocksdb::{Opened, RocksBackend};
@@ -67,6 +67,13 @@ fn topic_config(
         .collect()
 }
 
+fn is_native(serde: &Serde) -> bool {
+    match serde {
+        Serde::Custom(custom) => custom.is_native(),
+        _ => true,
+    }
+}
+
 /// Said once, however often the lock is tried.
 pub(super) fn warn_locked(error: &Error) {
     tracing::warn!(
@@ -85,22 +92,35 @@ impl EngineSpec {
         specs: &[Store],
     ) -> Result<Vec<Option<Arc<str>>>> {
         let timeout = self.settings.broker_wait;
-        let name = |s: &Store| s.logged.then(|| Arc::from(self.changelog_of(s)));
+        let name = |s: &Store| {
+            let own = s.logged && self.source_topic_of(s).is_none();
+            own.then(|| Arc::from(self.changelog_of(s)))
+        };
         let names: Vec<Option<Arc<str>>> = specs.iter().map(name).collect();
-        let wanted: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
+        let logged = specs.iter().zip(&names);
+        let logged: Vec<(&Store, &str)> = logged
+            .filter_map(|(spec, name)| Some((spec, &**name.as_ref()?)))
+            .collect();
+        let wanted: Vec<&str> = logged.iter().map(|(_, name)| *name).collect();
+        let known = match &wanted[..] {
+            [] => Vec::new(),
+            wanted => broker.topics(wanted, timeout)?,
+        };
+        let missing = || {
+            let all = logged.iter().zip(&known);
+            all.filter_map(|(logged, info)| info.is_none().then_some(*logged))
+        };
         if broker.forgetting() == Forgetting::Expires {
             let settings = &self.settings;
             let topic =
                 offsets_topic::new_topic(&settings.application_id, settings.replication_factor);
-            let known = broker.topics(&[&topic.name], timeout)?;
-            if known.iter().all(Option::is_none) {
+            let found = broker.topics(&[&topic.name], timeout)?;
+            if found.iter().all(Option::is_none) {
+                let missing = missing().map(|(spec, _)| spec);
+                self.refuse_missing_changelogs(broker, sources, missing)?;
                 broker.create_topics(&[topic], timeout)?;
             }
         }
-        if wanted.is_empty() {
-            return Ok(names);
-        }
-        let known = broker.topics(&wanted, timeout)?;
         let widest = sources.values().map(|t| t.partitions).max().unwrap_or(1);
         let partitions = if self.settings.changelog_partitions > 0 {
             self.settings.changelog_partitions
@@ -109,13 +129,9 @@ impl EngineSpec {
         };
         let additional = self.settings.window_changelog_retention.as_millis();
         let additional = i64::try_from(additional).unwrap_or(i64::MAX);
-        let missing: Vec<NewTopic> = wanted
-            .iter()
-            .zip(specs.iter().filter(|s| s.logged))
-            .zip(&known)
-            .filter(|(_, info)| info.is_none())
-            .map(|((name, spec), _)| NewTopic {
-                name: (*name).to_owned(),
+        let missing: Vec<NewTopic> = missing()
+            .map(|(spec, name)| NewTopic {
+                name: name.to_owned(),
                 partitions: if spec.name == stream_time::STORE {
                     1
                 } else {
@@ -129,6 +145,41 @@ impl EngineSpec {
             broker.create_topics(&missing, timeout)?;
         }
         Ok(names)
+    }
+
+    /// The topic that a table is read from, if it is restored from there, too
+    /// (`topology.optimization`).
+    ///
+    /// Its rows must be the records of the topic: with their own times, none of which is left out
+    /// by a clock, and in serdes that give the same bytes.
+    pub(crate) fn source_topic_of<'s>(&self, store: &'s Store) -> Option<&'s str> {
+        let topic = store.source_changelog.as_deref()?;
+        let settings = &self.settings;
+        if !settings.reuse_source_topics || !store.logged || settings.max_timestamp_ahead.is_some()
+        {
+            return None;
+        }
+        let mut sources = self.plan.sources.iter();
+        let source = sources.find(|s| s.topics.iter().any(|t| t == topic))?;
+        let own_time = matches!(
+            source.timestamp,
+            TimestampExtractor::FailOnInvalid | TimestampExtractor::LogAndSkip
+        );
+        let native = |serde| self.foreign.serde(serde).is_ok_and(|s| is_native(&s));
+        let whole = source.pattern.is_none() && source.late.is_grace();
+        let fits = own_time && whole && native(&store.key) && native(&store.value);
+        fits.then_some(topic)
+    }
+
+    fn source_topic(&self, store: &Store) -> Result<Option<SourceTopic>> {
+        let Some(topic) = self.source_topic_of(store) else {
+            return Ok(None);
+        };
+        Ok(Some(SourceTopic {
+            topic: topic.into(),
+            key: self.foreign.serde(&store.key)?,
+            value: self.foreign.serde(&store.value)?,
+        }))
     }
 
     pub(crate) fn changelog_of(&self, store: &Store) -> String {
@@ -260,6 +311,7 @@ impl EngineSpec {
                     indexes: own.cloned(),
                     store: Arc::new(store),
                     changelog: changelog.clone(),
+                    source: self.source_topic(spec)?,
                     waiting: matches!(spec.kind, StoreKind::TimeOrdered | StoreKind::Timers)
                         || parked.contains(&spec.id),
                 })

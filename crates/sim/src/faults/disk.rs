@@ -129,6 +129,14 @@ impl Backend for FaultyDisk {
         self.disk.note_current(stores, at)
     }
 
+    fn source_topic(&self, store: StoreId) -> Result<Option<String>> {
+        self.disk.source_topic(store)
+    }
+
+    fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()> {
+        self.disk.note_source_topic(store, topic)
+    }
+
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.disk.wipe(store)
     }

@@ -4,7 +4,7 @@
 //! as sorted files that RocksDB takes over whole, without log and write buffers; their offset
 //! follows, so a crash in between repeats the restore (later wins, so nothing changes).
 
-use super::open::{current_key, position_prefix};
+use super::open::{current_key, position_prefix, source_topic_key};
 use super::{META, RocksBackend};
 use crate::{EpochBatch, KeyRange, RestoreRun, Write};
 use ::rocksdb::{IngestExternalFileOptions, IteratorMode, SstFileWriter, WriteBatch, WriteOptions};
@@ -132,6 +132,7 @@ impl RocksBackend {
             );
         }
         batch.delete_cf(&meta, current_key(self.name(store)?));
+        batch.delete_cf(&meta, source_topic_key(self.name(store)?));
         self.write(batch)?;
         if full {
             self.db
@@ -207,6 +208,17 @@ impl RocksBackend {
         let mut batch = WriteBatch::default();
         for store in stores {
             batch.put_cf(&meta, current_key(self.name(*store)?), at.0.to_be_bytes());
+        }
+        self.write(batch)
+    }
+
+    pub(super) fn write_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()> {
+        let meta = self.family(META)?;
+        let key = source_topic_key(self.name(store)?);
+        let mut batch = WriteBatch::default();
+        match topic {
+            Some(topic) => batch.put_cf(&meta, key, topic),
+            None => batch.delete_cf(&meta, key),
         }
         self.write(batch)
     }

@@ -36,6 +36,10 @@ pub(super) fn current_key(store: &str) -> Vec<u8> {
     [b"current:", store.as_bytes()].concat()
 }
 
+pub(super) fn source_topic_key(store: &str) -> Vec<u8> {
+    [b"source-topic:", store.as_bytes()].concat()
+}
+
 pub(super) fn open(
     dir: PathBuf,
     layouts: &[StoreLayout],

@@ -1,7 +1,9 @@
 //! Stores that no topology has any more: which there are, and their removal.
 
 use super::errors::Place;
-use super::open::{current_key, format_key, is_index, open_families, position_prefix};
+use super::open::{
+    current_key, format_key, is_index, open_families, position_prefix, source_topic_key,
+};
 use super::options::Budget;
 use super::{META, RocksBackend};
 use ::rocksdb::{DB, DEFAULT_COLUMN_FAMILY_NAME, Direction, IteratorMode, Options, WriteBatch};
@@ -63,6 +65,7 @@ fn forget(db: &DB, store: &str) -> Result<(), ::rocksdb::Error> {
         batch.delete_cf(&meta, key);
     }
     batch.delete_cf(&meta, current_key(store));
+    batch.delete_cf(&meta, source_topic_key(store));
     batch.delete_cf(&meta, format_key(store));
     db.write(batch)
 }

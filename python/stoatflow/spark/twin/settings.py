@@ -67,6 +67,7 @@ SETTINGS: dict[str, Verdict] = {
     "emit.interval.ms.kstreams.outer.join.spurious.results.fix": _WHEN,
     "windowstore.changelog.additional.retention.ms": _TOPICS,
     "changelog.num.partitions": _TOPICS,
+    "topology.optimization": _TOPICS,
     "replication.factor": _TOPICS,
     "broker.wait.timeout.ms": _CLIENTS,
     "metadata.max.age.ms": _CLIENTS,

@@ -47,6 +47,12 @@ impl Backend for Counting {
     fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
         self.inner.note_current(stores, at)
     }
+    fn source_topic(&self, store: StoreId) -> Result<Option<String>> {
+        self.inner.source_topic(store)
+    }
+    fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()> {
+        self.inner.note_source_topic(store, topic)
+    }
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.inner.wipe(store)
     }

@@ -35,8 +35,8 @@ final class Running implements AutoCloseable {
     }
 
     static Running start(Step asked, Path folder) throws Exception {
-        Topology topology = Topologies.build(Json.array(asked.get("topology")));
         Properties properties = properties(asked, folder);
+        Topology topology = Topologies.build(Json.array(asked.get("topology")), properties);
         // First: with an application's id the description tells other names.
         Progress progress = Progress.of(
                 topology.describe(), asked.text("application_id"), asked.text("bootstrap_servers"));
@@ -66,6 +66,9 @@ final class Running implements AutoCloseable {
         made.put(StreamsConfig.MAX_TASK_IDLE_MS_CONFIG, settings.get("max_task_idle_ms"));
         made.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 0L);
         made.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0L);
+        if (settings.has("optimization")) {
+            made.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, settings.text("optimization"));
+        }
         made.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         made.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, ((Long) settings.get("max_poll_records")).intValue());
         // Else its members would be missed only after their session, and who takes over waits for that.

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -31,6 +32,11 @@ final class Topologies {
     private Topologies() {}
 
     static Topology build(List<Object> steps) {
+        return build(steps, new Properties());
+    }
+
+    /** With what they say about optimizing it. */
+    static Topology build(List<Object> steps, Properties properties) {
         Topologies topologies = new Topologies();
         for (Object fields : steps) {
             Step step = new Step(Json.object(fields));
@@ -39,7 +45,7 @@ final class Topologies {
                 topologies.made.put(step.text("id"), result);
             }
         }
-        return topologies.builder.build();
+        return topologies.builder.build(properties);
     }
 
     private Object apply(Step step) {
