@@ -244,12 +244,12 @@ impl ProcessorContext {
     ///
     /// >>> class Where(sf.ContextualProcessor[str, int, str, int]):
     /// ...     def process(self, record):
-    /// ...         print(self.context.record_metadata, self.context.stream_time_ms, self.context.application_id)
+    /// ...         print(self.context.record_metadata, self.context.stream_time_ms)
     /// >>> builder = sf.StreamsBuilder()
     /// >>> _ = builder.stream("orders", key=str, value=int).process(Where)
     /// >>> with TopologyTestDriver(builder.build()) as driver:
     /// ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000)
-    /// RecordMetadata(topic='orders', partition=0, offset=0) 1000 test
+    /// RecordMetadata(topic='orders', partition=0, offset=0) 1000
     #[getter]
     fn record_metadata(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let found = self.scope.ask("the context", |host, moment| {

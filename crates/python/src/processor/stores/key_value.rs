@@ -219,8 +219,8 @@ impl KeyValueStore {
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
     /// ...     totals.put("ann", 30)
-    /// ...     print(totals.compute_if_absent("ann", lambda key: 1), totals.compute_if_absent("bob", lambda key: 1))
-    /// 30 1
+    /// ...     print([totals.compute_if_absent(name, lambda name: 1) for name in ("ann", "bob")])
+    /// [30, 1]
     fn compute_if_absent<'py>(
         &self,
         key: &Bound<'py, PyAny>,

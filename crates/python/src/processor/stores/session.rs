@@ -126,7 +126,8 @@ impl SessionStore {
     /// ...     visits = context.state_store("visits")
     /// ...     visits.put(sf.Windowed("ann", sf.Window(0, 5000)), 2)
     /// ...     visits.put(sf.Windowed("ann", sf.Window(60_000, 70_000)), 1)
-    /// ...     print([count for _, count in visits.find_sessions("ann", earliest_end=6000, latest_start=60_000)])
+    /// ...     found = visits.find_sessions("ann", earliest_end=6000, latest_start=60_000)
+    /// ...     print([count for _, count in found])
     /// [1]
     #[pyo3(signature = (key=None, *, earliest_end, latest_start, reverse=false))]
     fn find_sessions(
