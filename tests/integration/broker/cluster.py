@@ -76,6 +76,7 @@ class KafkaCluster:
         self._heap_mb, self._start_timeout, self._java_options = heap_mb, start_timeout, java_options
         self._folder: Path | None = None
         self._java: list[str] = []
+        self._upgraded: dict[int, str] = {}
         self._nodes: list[Node] = []
         self._running: dict[int, BrokerProcess] = {}
         self._paused: set[int] = set()
@@ -144,6 +145,7 @@ class KafkaCluster:
         for node in list(self._running):
             self.kill(node)
         self.tokens.close()
+        self._upgraded.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -166,6 +168,13 @@ class KafkaCluster:
     def restart(self, node: int) -> None:
         """Ends a node in order and starts it again."""
         self.end(node)
+        self.start(node)
+
+    def upgrade(self, node: int, version: str) -> None:
+        """Ends a node in order and starts it as another version of Kafka, on its data, settings and ports."""
+        kafka_jars(version)  # before it is gone: a download takes a while
+        self.end(node)
+        self._upgraded[node] = version
         self.start(node)
 
     def pause(self, node: int) -> None:
@@ -236,6 +245,21 @@ class KafkaCluster:
         """Sets quotas of a `client.id`, such as `producer_byte_rate`; None takes one away."""
         wire_admin.alter_quotas(HOST, self._any_port(), LOGIN, client_id, quotas)
 
+    def features(self) -> Mapping[str, int]:
+        """The levels of features that the cluster goes by, where all running nodes agree; none that is 0."""
+        told = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).finalized for node in self._answering()]
+        return {name: level for name, level in told[0].items() if all(each.get(name) == level for each in told)}
+
+    def upgrade_features(self) -> None:
+        """Every feature to the newest level that all nodes know, as `kafka-features.sh upgrade` does; returns
+        when all running nodes go by it."""
+        told = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).supported for node in self._answering()]
+        # Controllers that are listed in the settings have no level of their own.
+        names = set.intersection(*(set(each) for each in told)) - {"kraft.version"}
+        wanted = {name: min(each[name] for each in told) for name in sorted(names)}
+        wire_admin.update_features(HOST, self._any_port(), wanted, LOGIN)
+        self._wait(f"not every node goes by {wanted}", lambda: self.features() == wanted)
+
     def renew_certificates(self) -> None:
         """Gives all running brokers a new certificate from the same CA; returns when every listener shows it."""
         keystore = self.certificates.renewed_server()
@@ -270,7 +294,7 @@ class KafkaCluster:
     # -- inside
 
     def _start_all(self) -> Self:
-        java, jars = find_java(), kafka_jars(self._version)
+        java = find_java()
         self._folder = Path(tempfile.mkdtemp(prefix="stoatflow-cluster-"))
         self._certificates = Certificates(self._folder / "certificates", (ALLOWED, DENIED))
         self.tokens.open()
@@ -279,7 +303,7 @@ class KafkaCluster:
         self._tokens = Tokens(key_set, self.tokens.issuer)
         self._nodes = make_nodes(self._count, self._folder)
         options = java_options(self._tokens, self._heap_mb, self._java_options)
-        self._java = [str(java), *options, "-cp", f"{jars}/*"]
+        self._java = [str(java), *options]
         cluster = cluster_id()
 
         def prepare(node: Node) -> None:
@@ -287,7 +311,7 @@ class KafkaCluster:
             own = {**self._controller_addresses(node), **self._settings}
             settings = node_properties(node, self._nodes, self._certificates, self._tokens, own)
             server, _ = write_config(node.folder, settings)
-            format_storage(self._java, server, cluster, *scram_options())
+            format_storage(self._command(node), server, cluster, *scram_options())
 
         with ThreadPoolExecutor(len(self._nodes)) as pool:
             list(pool.map(prepare, self._nodes))
@@ -309,9 +333,14 @@ class KafkaCluster:
             self.grant(user, resource, "*", Operation.ALL)
         self.grant(user, Resource.CLUSTER, "kafka-cluster", Operation.ALL)
 
+    def _command(self, node: Node) -> list[str]:
+        """Java with the jars of the node's version."""
+        return [*self._java, "-cp", f"{kafka_jars(self._upgraded.get(node.number, self._version))}/*"]
+
     def _launch(self, node: Node) -> None:
         logger = node.folder / "log4j2.properties"
-        java = [self._java[0], f"-Dlog4j2.configurationFile={logger}", *self._java[1:]]
+        java = self._command(node)
+        java.insert(1, f"-Dlog4j2.configurationFile={logger}")
         self._running[node.number] = BrokerProcess(
             java, node.folder / "server.properties", node.log_file, temporary=self._folder
         )

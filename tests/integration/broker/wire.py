@@ -52,6 +52,12 @@ class Login:
     password: str
 
 
+def compact_string(text: str) -> bytes:
+    """A short string as the flexible encoding writes it: its length is one more than it is."""
+    raw = text.encode()
+    return bytes([len(raw) + 1]) + raw
+
+
 def nullable_string(text: str | None) -> bytes:
     """A string as the protocol writes it."""
     if text is None:
@@ -80,6 +86,27 @@ class Reader:
             return None
         self._at += length
         return self._data[self._at - length : self._at].decode()
+
+    def varint(self) -> int:
+        """A number that ends where the highest bit is not set."""
+        value, shift = 0, 0
+        while True:
+            part = self.number("B")
+            value |= (part & 0x7F) << shift
+            if part < 0x80:
+                return value
+            shift += 7
+
+    def compact_string(self) -> str | None:
+        """One of the flexible encoding: its length is one more than it is."""
+        length = self.varint() - 1
+        if length < 0:
+            return None
+        self._at += length
+        return self._data[self._at - length : self._at].decode()
+
+    def skip(self, length: int) -> None:
+        self._at += length
 
     def data(self) -> bytes:
         length = max(0, self.number("i"))

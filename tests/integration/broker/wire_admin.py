@@ -1,4 +1,4 @@
-"""Kafka's administrative requests that tests need: ACLs, quotas, settings of a broker, the version of transactions.
+"""Kafka's administrative requests that tests need: ACLs, quotas, settings of a broker, features of the cluster.
 
 Like wire.py: the standard library only, one connection per request, versions without compact encoding where there are.
 """
@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from broker.wire import Login, WireError, ask, nullable_string
+from broker.wire import Login, WireError, ask, compact_string, nullable_string
 
 _DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS, _ALTER_CLIENT_QUOTAS = 29, 30, 31, 44, 49
-_UPDATE_FEATURES = 57
+_API_VERSIONS, _UPDATE_FEATURES = 18, 57
 _UPGRADE, _SAFE_DOWNGRADE, _NEWEST_TRANSACTIONS = 1, 2, 2
+# Tags in the answer to ApiVersions.
+_SUPPORTED, _FINALIZED = 0, 2
 _BROKER = 4
 _SET = 0
 _ALLOW = 3
@@ -157,15 +159,58 @@ def alter_quotas(host: str, port: int, login: Login, client_id: str, quotas: Map
             answer.string()
 
 
-def transaction_version(host: str, port: int, version: int) -> None:
-    """Changes the version of transactions of a running cluster, as `kafka-features.sh` does (KIP-890)."""
-    name, step = b"transaction.version", _UPGRADE if version == _NEWEST_TRANSACTIONS else _SAFE_DOWNGRADE
-    # Compact: lengths are one more than they are, and tags follow.
-    feature = bytes([len(name) + 1]) + name + struct.pack(">hb", version, step) + b"\0"
-    body = b"\0" + struct.pack(">i", int(_TIMEOUT_S * 1000)) + b"\2" + feature + struct.pack(">?", False) + b"\0"
-    answer = ask(host, port, _UPDATE_FEATURES, 1, body, _TIMEOUT_S)
-    answer.number("b")  # tags of the header
-    answer.number("i")  # throttle time
+@dataclass(frozen=True)
+class Features:
+    """Features of Kafka with their levels (KIP-584), as one node tells them."""
+
+    supported: Mapping[str, int]
+    """The newest level that this node knows."""
+    finalized: Mapping[str, int]
+    """The level that the cluster goes by; without those that are 0."""
+
+
+def features(host: str, port: int, login: Login | None = None) -> Features:
+    """Those of a broker of 3.9 or newer: each learns of a change in its own time."""
+    body = b"\0" + compact_string("stoatflow-harness") + compact_string("1") + b"\0"
+    answer = ask(host, port, _API_VERSIONS, 4, body, _TIMEOUT_S, login)
     error = answer.number("h")
     if error != 0:
-        raise WireError(f"Kafka refused transaction.version {version} (error {error})")
+        raise WireError(f"ApiVersions answered with error {error}")
+    answer.skip((answer.varint() - 1) * struct.calcsize(">hhhx"))  # requests, each with no tags
+    answer.number("i")  # throttle time
+    levels: dict[int, dict[str, int]] = {_SUPPORTED: {}, _FINALIZED: {}}
+    for _ in range(answer.varint()):
+        tag, length = answer.varint(), answer.varint()
+        if tag not in levels:
+            answer.skip(length)
+            continue
+        for _ in range(answer.varint() - 1):
+            name, numbers = answer.compact_string(), (answer.number("h"), answer.number("h"))
+            answer.varint()  # its tags
+            levels[tag][name or ""] = max(numbers)
+    return Features(levels[_SUPPORTED], levels[_FINALIZED])
+
+
+def update_features(
+    host: str, port: int, levels: Mapping[str, int], login: Login | None = None, *, down: bool = False
+) -> None:
+    """Changes levels of a running cluster, as `kafka-features.sh` does."""
+    step = _SAFE_DOWNGRADE if down else _UPGRADE
+    # Tags follow each part.
+    updates = b"".join(compact_string(name) + struct.pack(">hbx", level, step) for name, level in levels.items())
+    body = b"\0" + struct.pack(">iB", int(_TIMEOUT_S * 1000), len(levels) + 1) + updates + struct.pack(">?x", False)
+    answer = ask(host, port, _UPDATE_FEATURES, 1, body, _TIMEOUT_S, login)
+    answer.number("b")  # tags of the header
+    answer.number("i")  # throttle time
+    told = [("the request", answer.number("h"), answer.compact_string())]
+    for _ in range(answer.varint() - 1):
+        told.append((answer.compact_string() or "", answer.number("h"), answer.compact_string()))
+        answer.varint()  # its tags
+    refused = [f"{what} (error {error}): {words}" for what, error, words in told if error != 0]
+    if refused:
+        raise WireError(f"Kafka refused the features {dict(levels)}: {'; '.join(refused)}")
+
+
+def transaction_version(host: str, port: int, version: int) -> None:
+    """Changes the version of transactions of a running cluster (KIP-890)."""
+    update_features(host, port, {"transaction.version": version}, down=version < _NEWEST_TRANSACTIONS)
