@@ -4,6 +4,7 @@
 //! epoch's writes to the local store, and announces it. Owns the producer.
 //! [`stoatflow_protocol::CommitMachine`] decides the order of steps and what a failure means.
 
+mod apply;
 mod changelog;
 pub mod commit_failure;
 mod deadline;
@@ -11,121 +12,33 @@ mod ending;
 pub mod guard;
 pub mod offsets_topic;
 pub mod outbox;
+mod parts;
 mod refetch;
 
 use crate::admin::status::CommitStatus;
 use crate::commit::deadline::Deadline;
-use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::OffsetsTopic;
 use crate::commit::outbox::OutboxItem;
 use crate::commit::refetch::refetch;
-use crate::index::StoreIndexes;
 use crate::lane::stream_time;
 use crate::runtime::failpoint::Failpoint;
-use crate::runtime::shared::Shared;
+pub use parts::{CommitParts, LoggedStore, SourceTopic};
+use parts::{Cut, Writes};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, Serde, StoreId, Timestamp};
-use stoatflow_log::{Broker, CommitOutcome, CutEntry, Producer, ProducerRecord};
-use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step};
-use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
+use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, Timestamp};
+use stoatflow_log::{CommitOutcome, CutEntry, ProducerRecord};
+use stoatflow_protocol::{CommitMachine, Decision, Step};
+use stoatflow_state::Sealed;
 
 /// How often the producer is polled while it has unacknowledged records.
 const PENDING_POLL: Duration = Duration::from_millis(1);
 
-/// How often the local stores are marked as current.
-const NOTE_CURRENT_EVERY_MS: i64 = 60_000;
-
-/// A store and its changelog topic.
-#[derive(Clone, Debug)]
-pub struct LoggedStore {
-    /// The store.
-    pub store: Arc<KeyValueStore>,
-    /// The changelog topic; `None` if it has none of its own.
-    pub changelog: Option<Arc<str>>,
-    /// The topic that it is restored from instead: a table's own source.
-    pub source: Option<SourceTopic>,
-    /// Do its rows wait for a time or an answer? Then deleting a row says that its result was
-    /// emitted.
-    pub waiting: bool,
-    /// Its indexes, if it has some.
-    pub indexes: Option<Arc<StoreIndexes>>,
-}
-
-/// A compacted topic that a table is read from and restored from.
-#[derive(Clone, Debug)]
-pub struct SourceTopic {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// Serde of its keys.
-    pub key: Serde,
-    /// Serde of its values.
-    pub value: Serde,
-}
-
-impl LoggedStore {
-    /// The topic that it is restored from.
-    #[must_use]
-    pub fn restored_from(&self) -> Option<&Arc<str>> {
-        let source = self.source.as_ref().map(|source| &source.topic);
-        self.changelog.as_ref().or(source)
-    }
-
-    /// Does this write delete a row that waited?
-    fn is_over(&self, write: &Sealed) -> bool {
-        self.waiting && write.changelog && write.value.is_none()
-    }
-}
-
 /// A row in the store of times: does it say that something waits from now on?
 fn waits_now(write: &Sealed) -> bool {
     !stream_time::is_time(&write.key) && write.value.is_some()
-}
-
-/// What it is built from.
-pub struct CommitParts {
-    /// Shared by all parts of the run.
-    pub shared: Arc<Shared>,
-    /// The producer; opening it has fenced older ones.
-    pub producer: Box<dyn Producer>,
-    /// Only for a producer without transactional fencing.
-    pub guard: Option<InstanceGuard>,
-    /// The local back end.
-    pub backend: Arc<dyn Backend>,
-    /// Stores by number.
-    pub stores: Vec<LoggedStore>,
-    /// The store of stream times.
-    pub times: Option<StoreId>,
-    /// `application.id`, which is also the consumer group.
-    pub group: String,
-    /// `processing.guarantee`.
-    pub guarantee: Guarantee,
-    /// `commit.timeout.ms`.
-    pub timeout: Duration,
-    /// How many lanes must seal.
-    pub lanes: u32,
-    /// The order of steps.
-    pub order: CommitOrder,
-    /// For fetching the records of dead letters again.
-    pub broker: Arc<dyn Broker>,
-    /// The offsets topic, if the broker expires committed offsets.
-    pub offsets: Option<OffsetsTopic>,
-}
-
-/// The writes of all lanes, and the key ranges that retention drops.
-#[derive(Debug, Default)]
-struct Writes {
-    stores: Vec<(StoreId, Vec<Sealed>)>,
-    drops: Vec<(StoreId, KeyRange)>,
-}
-
-#[derive(Debug, Default)]
-struct Cut {
-    entries: Vec<CutEntry>,
-    records: u64,
-    at: Duration,
 }
 
 /// See the module.
@@ -185,7 +98,7 @@ impl CommitRoom {
 
     /// For tests that wrap the producer.
     #[cfg(test)]
-    pub(crate) const fn producer(&mut self) -> &mut Box<dyn Producer> {
+    pub(crate) const fn producer(&mut self) -> &mut Box<dyn stoatflow_log::Producer> {
         &mut self.parts.producer
     }
 
@@ -465,94 +378,6 @@ impl CommitRoom {
             Step::Apply => self.apply(sealed, cut),
             Step::Announce => Ok(()),
         }
-    }
-
-    fn apply(&mut self, sealed: &Writes, cut: &Cut) -> Result<()> {
-        let mut batch = EpochBatch {
-            epoch: self.open,
-            drops: sealed.drops.clone(),
-            ..EpochBatch::default()
-        };
-        for (id, writes) in &sealed.stores {
-            batch.writes.push((
-                *id,
-                writes.iter().map(KeyValueStore::stored_bytes).collect(),
-            ));
-        }
-        for logged in &self.parts.stores {
-            if let Some(topic) = &logged.changelog {
-                let positions = self.parts.producer.acknowledged(topic);
-                batch.positions.extend(
-                    positions
-                        .into_iter()
-                        .map(|(p, o)| (logged.store.id(), p, o)),
-                );
-            }
-            if let Some(SourceTopic { topic, .. }) = &logged.source {
-                let read = (cut.entries.iter()).filter(|e| e.partition.topic == *topic);
-                let store = logged.store.id();
-                (batch.positions).extend(read.map(|e| (store, e.partition.partition, e.offset)));
-            }
-        }
-        (self.parts.shared.failpoints).reach(Failpoint::CommitDuringApply)?;
-        let reached = cut.entries.iter();
-        let reached = reached.map(|entry| (entry.partition.clone(), entry.offset));
-        let (shared, backend) = (&self.parts.shared, self.parts.backend.as_ref());
-        (shared.followers).apply(&shared.snapshot_lock, batch, reached.collect(), backend)?;
-        self.note_current()
-    }
-
-    /// Marks the local stores as current now and then: see [`stoatflow_protocol::Age`].
-    fn note_current(&mut self) -> Result<()> {
-        let Some(now) = self.parts.producer.append_time() else {
-            return Ok(());
-        };
-        let due = |then: Timestamp| now.0.saturating_sub(then.0) >= NOTE_CURRENT_EVERY_MS;
-        if self.current_at.is_some_and(|then| !due(then)) {
-            return Ok(());
-        }
-        let logged = (self.parts.stores.iter()).filter(|s| s.restored_from().is_some());
-        let stores: Vec<StoreId> = logged.map(|s| s.store.id()).collect();
-        self.current_at = Some(now);
-        self.parts.backend.note_current(&stores, now)
-    }
-
-    fn done(&mut self, epoch: Epoch, mut status: CommitStatus, cut: &Cut) {
-        for logged in &self.parts.stores {
-            logged.store.committed(epoch);
-        }
-        let shared = &self.parts.shared;
-        status.outputs = self.outputs;
-        status.at_ms = shared.clock.now().0;
-        shared.last_align_us.store(status.align_us, Relaxed);
-        shared
-            .last_commit_us
-            .store(status.commit_us + status.apply_us, Relaxed);
-        let now = u64::try_from(shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
-        shared.status.progress_ms.store(now, Relaxed);
-        let rollovers = self.parts.producer.rollovers();
-        let new = rollovers - std::mem::replace(&mut self.rollovers, rollovers);
-        shared.status.rollovers.fetch_add(new, Relaxed);
-        shared.status.committed(status);
-        shared.status.with_partitions(|known| {
-            for (partition, entry) in known.iter_mut().zip(&cut.entries) {
-                partition.committed = entry.offset.0;
-            }
-        });
-        shared
-            .status
-            .state_memory_bytes
-            .store(self.parts.backend.memory_bytes(), Relaxed);
-        shared.status.with_barrier(|b| {
-            b.in_flight = None;
-            b.step = None;
-            b.committed = Some(epoch.0);
-        });
-        self.open = epoch.next();
-        self.deadline = None;
-        self.seals = 0;
-        self.outputs = 0;
-        shared.set_committed(epoch);
     }
 
     fn send_held(&mut self) -> Result<()> {

@@ -6,6 +6,7 @@
 //! store's disk or for the interpreter.
 
 mod barrier;
+mod chains;
 mod dead_letters;
 pub mod dispatched;
 mod effects;
@@ -14,6 +15,7 @@ pub(crate) mod hot_keys;
 mod input;
 pub mod kept_records;
 mod late;
+mod parts;
 pub mod queue;
 mod stages;
 pub mod stream_time;
@@ -30,16 +32,16 @@ use crate::lane::stream_time::Timing;
 use crate::runtime::shared::Shared;
 use effects::Siblings;
 use hot_keys::Sampler;
+pub use parts::{LaneParts, OutputLimits};
 use stages::{Exchange, StageState, exchanges, stage_states};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{End, Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
+use stoatflow_core::{End, Lane, Record, Result, StageId, StoreId};
 use stoatflow_operators::{
-    Chain, Context, Effects, ErrorPolicy, FaultInjection, LaneClocks, LaneStore, Share, Steps,
-    Times,
+    Chain, Effects, FaultInjection, LaneClocks, LaneStore, Share, Steps, Times,
 };
-use stoatflow_plan::{Fork, Op, PhysicalPlan};
+use stoatflow_plan::{Op, PhysicalPlan};
 use stoatflow_protocol::Rendezvous;
 use stoatflow_state::Dirty;
 use tick::Arrived;
@@ -58,47 +60,6 @@ enum Opened {
     /// Those that fill global tables.
     Globals,
     All,
-}
-
-/// Limits on the size of outputs.
-#[derive(Clone, Debug)]
-pub struct OutputLimits {
-    /// The largest record that the producer accepts, if a policy decides about larger ones.
-    pub largest: Option<usize>,
-    /// The policy, by sink.
-    pub judges: Arc<[Option<Arc<ErrorPolicy>>]>,
-}
-
-/// What a lane is built from.
-pub struct LaneParts {
-    /// Its number.
-    pub id: Lane,
-    /// Shared by all parts of the run.
-    pub shared: Arc<Shared>,
-    /// The topology.
-    pub plan: Arc<PhysicalPlan>,
-    /// One chain per stage.
-    pub chains: Vec<Chain>,
-    /// All stores, by number.
-    pub stores: Vec<LaneStore>,
-    /// Their indexes, by number.
-    pub indexes: Vec<Option<Arc<StoreIndexes>>>,
-    /// The partitions that are read.
-    pub slots: SourcePartitions,
-    /// Topics of the sinks, by number.
-    pub sinks: Arc<[Arc<str>]>,
-    /// Limits on the size of outputs.
-    pub limits: OutputLimits,
-    /// Most records per batch.
-    pub batch_max: usize,
-    /// Bytes of input records that are kept for dead letters.
-    pub keep_most: usize,
-    /// Do dead letters have the headers of Kafka Streams, too?
-    pub streams_letter_headers: bool,
-    /// Clocks and how time is kept.
-    pub timing: Arc<Timing>,
-    /// Injected faults; [`FaultInjection::None`] except in mutation tests.
-    pub fault: FaultInjection,
 }
 
 /// See the module.
@@ -468,124 +429,5 @@ impl LaneRoom {
             LaneItem::Pass { epoch, stage } => self.pass(epoch, stage),
             _ => Ok(()),
         }
-    }
-
-    /// The index of a stage's view of time.
-    fn view(&self, stage: StageId) -> usize {
-        if self.views.len() == 1 {
-            0
-        } else {
-            usize::from(stage.0)
-        }
-    }
-
-    fn set_wall(&mut self, wall: Timestamp) {
-        self.views.iter_mut().for_each(|view| view.wall = wall);
-    }
-
-    fn status(&self) -> &crate::admin::status::LaneStatus {
-        self.shared.status.lane(self.id)
-    }
-
-    fn begin(&mut self, stage: StageId, records: usize) -> std::time::Duration {
-        if self.timing.wall {
-            let view = self.view(stage);
-            self.views[view].wall = self.shared.clock.now();
-        }
-        let now = self.shared.clock.monotonic();
-        let status = self.status();
-        status.records.fetch_add(records as u64, Relaxed);
-        status.stage_plus_one.store(u64::from(stage.0) + 1, Relaxed);
-        status.busy_since_ms.store(
-            u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1),
-            Relaxed,
-        );
-        now
-    }
-
-    fn end(&self, began: std::time::Duration, bytes: i64) {
-        let spent = self.shared.clock.monotonic().saturating_sub(began);
-        let status = self.status();
-        status
-            .busy_ns
-            .fetch_add(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX), Relaxed);
-        status.busy_since_ms.store(0, Relaxed);
-        status.stage_plus_one.store(0, Relaxed);
-        self.shared.release(bytes);
-    }
-
-    fn push(&mut self, stage: StageId, entry: NodeId, batch: &mut Vec<Record>) -> Result<()> {
-        self.sample(entry, batch);
-        self.with_chain(stage, |chain, context| chain.push(entry, batch, context))
-    }
-
-    /// Runs something on a stage's chain, and sends its effects.
-    fn run(
-        &mut self,
-        stage: StageId,
-        act: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>,
-    ) -> Result<()> {
-        self.with_chain(stage, act)?;
-        self.send_effects(stage)
-    }
-
-    fn with_chain(
-        &mut self,
-        stage: StageId,
-        act: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let view = self.view(stage);
-        let index = usize::from(stage.0);
-        let state = &mut self.stages[index];
-        let swap = |shared: &mut [(StoreId, Dirty)], stores: &mut [LaneStore]| {
-            for (store, dirty) in shared {
-                std::mem::swap(dirty, &mut stores[usize::from(store.0)].dirty);
-            }
-        };
-        swap(&mut state.shared, &mut self.stores);
-        let mut context = Context {
-            epoch: state.epoch,
-            stores: &mut self.stores,
-            effects: &mut self.effects,
-            clocks: &mut self.views[view],
-            share: self.share,
-            run: &self.shared.run,
-        };
-        let done = act(&mut self.chains[index], &mut context);
-        swap(&mut state.shared, &mut self.stores);
-        done
-    }
-
-    /// Gives records from an exchange to the stage's chain. Effects are still to be sent.
-    fn routed(&mut self, via: NodeId, stage: StageId, batch: &mut Vec<Record>) -> Result<()> {
-        let plan = Arc::clone(&self.plan);
-        let exchange = &plan.nodes[via.0 as usize];
-        let Op::Exchange { to, ahead, .. } = &exchange.op else {
-            return Err(stoatflow_core::Error::internal(format!(
-                "node {} is no exchange",
-                exchange.name
-            )));
-        };
-        // Where Kafka Streams has no topic, nothing is read that could move its time.
-        if !ahead && !self.timing.by_clock[via.0 as usize] {
-            self.observe(stage, batch);
-        }
-        self.observe_tasks(via, stage, batch);
-        match (to.as_slice(), exchange.fork) {
-            ([entry], Fork::Batch) => self.push(stage, *entry, batch)?,
-            (entries, Fork::Batch) => {
-                for entry in entries {
-                    self.push(stage, *entry, &mut batch.clone())?;
-                }
-            }
-            (entries, Fork::Record) => {
-                for record in batch.drain(..) {
-                    for entry in entries {
-                        self.push(stage, *entry, &mut vec![record.clone()])?;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -3,7 +3,12 @@
 //! All calls are synchronous and run on the engine's own threads (ingest and commit); none may
 //! block longer than the time it is given. Every implementation passes [`crate::contract`].
 
+mod consumer;
+mod producer;
+
 use bytes::Bytes;
+pub use consumer::Consumer;
+pub use producer::{CommitOutcome, Producer, ProducerMode};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,61 +158,6 @@ pub struct OpenTransaction {
     pub start: Offset,
     /// The timestamp of the producer's last record.
     pub last: Timestamp,
-}
-
-/// How a producer commits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProducerMode {
-    /// Everything between `begin` and `commit` appears at once. Opening one fences every older
-    /// producer with the same id and aborts what it left open.
-    Transactional {
-        /// The transactional id: `application.id`. A broker may use a second one that is made of it.
-        id: String,
-        /// How long the broker keeps an open transaction of a silent producer.
-        timeout: Duration,
-    },
-    /// Every record appears when it is acknowledged. `begin` and `commit` bound only the offsets,
-    /// which still go through a (record-less) transaction of `id`, so that an older instance is
-    /// fenced at its next commit.
-    Plain {
-        /// The transactional id of the guard: `application.id`.
-        id: String,
-        /// How long the broker keeps an open transaction of a silent producer.
-        timeout: Duration,
-    },
-    /// As `Plain`, for who does not look after it with `pursue`: what is sent goes by itself, and a record
-    /// that is too large is refused at once, without taking others along.
-    Background {
-        /// As of `Plain`.
-        id: String,
-        /// As of `Plain`.
-        timeout: Duration,
-    },
-}
-
-impl ProducerMode {
-    /// The transactional id.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        let (Self::Transactional { id, .. } | Self::Plain { id, .. } | Self::Background { id, .. }) =
-            self;
-        id
-    }
-
-    /// How long a transaction of it may be silent.
-    #[must_use]
-    pub const fn timeout(&self) -> Duration {
-        let (Self::Transactional { timeout, .. }
-        | Self::Plain { timeout, .. }
-        | Self::Background { timeout, .. }) = self;
-        *timeout
-    }
-
-    /// Are records part of its transactions?
-    #[must_use]
-    pub const fn is_transactional(&self) -> bool {
-        matches!(self, Self::Transactional { .. })
-    }
 }
 
 /// What speaks to a broker.
@@ -376,148 +326,4 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config`.
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>>;
-}
-
-/// A reader of assigned partitions.
-pub trait Consumer: Send {
-    /// Reads exactly these partitions from these offsets on; replaces what was assigned.
-    ///
-    /// # Errors
-    /// `Unavailable`, `MissingTopic`.
-    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()>;
-    /// Appends up to `max` records to `into`, per partition in offset order. Waits at most `timeout`
-    /// for the first one, never for more. Slots are indices into the assignment.
-    ///
-    /// # Errors
-    /// `Unavailable` only if the client has given up; short outages are waited out.
-    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<ConsumerRecord>)
-    -> Result<()>;
-    /// As `poll`, for who copies what it needs by itself: nothing is copied on the way. Without headers.
-    ///
-    /// # Errors
-    /// As `poll`.
-    fn look(
-        &mut self,
-        max: usize,
-        timeout: Duration,
-        each: &mut dyn FnMut(RecordRef<'_>),
-    ) -> Result<()> {
-        let mut fetched = Vec::new();
-        let outcome = self.poll(max, timeout, &mut fetched);
-        for record in &fetched {
-            each(RecordRef {
-                slot: record.slot,
-                offset: record.offset,
-                timestamp: record.timestamp,
-                key: record.key.as_deref(),
-                value: record.value.as_deref(),
-            });
-        }
-        outcome
-    }
-    /// The next offset that `poll` would give for each slot: past control records and aborted ones
-    /// too, so that a reader can tell that it has reached a stable end.
-    fn positions(&self) -> Vec<Offset>;
-    /// Under which leader the last record before this offset was written, of what the reader has
-    /// fetched (the leader epoch of KIP-320). `None` if it has fetched none, or doesn't know.
-    fn leader_epoch(&self, _slot: u32, _before: Offset) -> Option<i32> {
-        None
-    }
-    /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody:
-    /// it is of the last answer that came, and false as long as none has.
-    fn caught_up(&self, slot: u32) -> bool;
-    /// With a time, nothing need come before it is over, and then all that is there: a reader may leave the
-    /// broker in peace until then. Holds until it is said anew. A hint, and one that a reader may know
-    /// nothing of.
-    fn defer(&mut self, _time: Option<Duration>) {}
-    /// Has it asked for something that has not come yet? A reader may not know.
-    fn has_asked(&self) -> bool {
-        false
-    }
-    /// How long records usually take to come once they are asked for, of the slowest broker. Zero
-    /// if it doesn't know.
-    fn usual_answer(&self) -> Duration {
-        Duration::ZERO
-    }
-    /// Stops fetching these slots (true) or goes on (false).
-    ///
-    /// # Errors
-    /// `Internal` if a slot is not assigned.
-    fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()>;
-}
-
-/// What became of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitOutcome {
-    /// It is durable, and visible at once or a moment later: Kafka answers before its markers are
-    /// written. Opening the next producer of the same id waits for them, so a recovery opens it
-    /// before it asks for `committed` and `ranges`.
-    Committed,
-    /// It did not happen, and never will.
-    Aborted,
-}
-
-/// A writer. Order of calls: (`begin`, `send`*, `flush`, `offsets`, `commit` | `abort`)*.
-pub trait Producer: Send {
-    /// Does the broker refuse the records, not only the commit, of this producer once a newer one
-    /// has opened its id? If not, the engine keeps instances apart by time.
-    fn sends_are_fenced(&self) -> bool;
-    /// Opens a transaction.
-    ///
-    /// # Errors
-    /// `Fenced`, `Internal`.
-    fn begin(&mut self) -> Result<()>;
-    /// Hands records over; drains `records`. Waits only when the client's own buffer is full. A
-    /// producer may keep them back until those before are acknowledged.
-    ///
-    /// # Errors
-    /// `Fenced`, `Unavailable`, `MissingTopic`, `Unauthorized`, `Serde` (record too large).
-    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()>;
-    /// Goes on with what `send` has kept back; gives how many bytes still are. Waits for a millisecond
-    /// at most.
-    ///
-    /// # Errors
-    /// As `send`.
-    fn pursue(&mut self) -> Result<usize> {
-        Ok(0)
-    }
-    /// Waits until every record that was sent is acknowledged.
-    ///
-    /// # Errors
-    /// As `send`; `Unavailable` after `timeout`.
-    fn flush(&mut self, timeout: Duration) -> Result<()>;
-    /// Adds the positions of a group to the transaction.
-    ///
-    /// # Errors
-    /// `Fenced`, `Unavailable`.
-    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()>;
-    /// Ends the transaction.
-    ///
-    /// # Errors
-    /// `Fenced`; `UnknownOutcome` if the broker didn't answer within `timeout`.
-    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome>;
-    /// Drops the transaction.
-    ///
-    /// # Errors
-    /// `Fenced`, `Unavailable`.
-    fn abort(&mut self, timeout: Duration) -> Result<()>;
-    /// For the given topic: per partition one past the highest offset acknowledged so far by this
-    /// producer (since it was opened); partitions that got nothing are absent. Valid after `flush`.
-    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)>;
-    /// The broker's clock at the last acknowledged record of a topic with
-    /// `message.timestamp.type=LogAppendTime`, if there was one. Valid after `flush`.
-    fn append_time(&self) -> Option<Timestamp> {
-        None
-    }
-    /// How often its epochs have run out, so that the broker gave it another id.
-    fn rollovers(&self) -> u64 {
-        0
-    }
-    /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has
-    /// nothing to do.
-    fn remember(&mut self, _topics: &[Arc<str>]) {}
-    /// Tells the producer where a remembered partition ends, to which nobody else writes. One that
-    /// can tell fails with `Incompatible` when the next record gets an offset before it: the broker
-    /// has lost records.
-    fn note_end(&mut self, _topic: &str, _partition: Partition, _end: Offset) {}
 }

@@ -3,6 +3,9 @@
 //! One variant per operator, with everything that it needs to know beside its parents and children. Made
 //! with the stages, read by `operators::exec::build`. Never holds state.
 
+mod form;
+mod stores;
+
 use crate::columns::Column;
 use crate::function::Function;
 use crate::materialized::Expiry;
@@ -11,6 +14,7 @@ use crate::spec::{Awaiting, SerdeSpec};
 use crate::timetable::Times;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
+pub use form::Form;
 use serde::Serialize;
 use stoatflow_core::{ClockId, Handler, NodeId, ProcessorId, SinkId, SourceId, StageId, StoreId};
 
@@ -29,42 +33,6 @@ pub enum Fold {
         /// Puts two sessions together.
         merger: Option<Function>,
     },
-}
-
-/// What becomes of a record and of what an async function gives for it: as the method of that name does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // the names are those of the methods
-pub enum Form {
-    Filter,
-    FilterNot,
-    Map,
-    MapValues,
-    FlatMap,
-    FlatMapValues,
-    SelectKey,
-    GroupBy,
-    Peek,
-    Foreach,
-}
-
-impl Form {
-    /// The method.
-    #[must_use]
-    pub const fn method(self) -> &'static str {
-        match self {
-            Self::Filter => "filter",
-            Self::FilterNot => "filter_not",
-            Self::Map => "map",
-            Self::MapValues => "map_values",
-            Self::FlatMap => "flat_map",
-            Self::FlatMapValues => "flat_map_values",
-            Self::SelectKey => "select_key",
-            Self::GroupBy => "group_by",
-            Self::Peek => "peek",
-            Self::Foreach => "foreach",
-        }
-    }
 }
 
 /// What a node does. `old` of a table's node: its updates must carry what was before
@@ -479,81 +447,6 @@ impl Op {
             Self::Expire { .. } => "expire",
             Self::ToStream => "to_stream",
             Self::Sink { .. } => "sink",
-        }
-    }
-
-    /// The stores it writes.
-    #[must_use]
-    pub fn stores(&self) -> Vec<StoreId> {
-        match self {
-            Self::TableSource { store, .. }
-            | Self::Count { store, .. }
-            | Self::Reduce { store, .. }
-            | Self::Aggregate { store, .. }
-            | Self::SlidingAggregate { store, .. }
-            | Self::SessionAggregate { store, .. }
-            | Self::TableAggregate { store, .. }
-            | Self::ForeignAnswer { store, .. }
-            | Self::Suppress { store, .. }
-            | Self::Calls { store, .. }
-            | Self::Offload { store, .. }
-            | Self::OffloadAnswers { store, .. }
-            | Self::Deduplicate { store, .. } => vec![*store],
-            Self::TableFilter { store, .. }
-            | Self::TableMapValues { store, .. }
-            | Self::TableMerge { store, .. }
-            | Self::StreamTableJoin { buffer: store, .. } => store.iter().copied().collect(),
-            Self::WindowAggregate {
-                store, positions, ..
-            } => [Some(*store), *positions].into_iter().flatten().collect(),
-            Self::TransformValues { store, stores, .. } => {
-                store.iter().chain(stores).copied().collect()
-            }
-            Self::StreamJoin { own, pending, .. } => {
-                [Some(*own), *pending].into_iter().flatten().collect()
-            }
-            Self::Process { stores, .. } => stores.clone(),
-            // The table's store is the table's: written in its stage, whatever its batches are.
-            Self::Expire { timers, .. } => vec![*timers],
-            _ => vec![],
-        }
-    }
-
-    /// The store of its result: what a query of its name reads.
-    #[must_use]
-    pub const fn store(&self) -> Option<StoreId> {
-        match self {
-            Self::TableSource { store, .. }
-            | Self::Count { store, .. }
-            | Self::Reduce { store, .. }
-            | Self::Aggregate { store, .. }
-            | Self::WindowAggregate { store, .. }
-            | Self::SlidingAggregate { store, .. }
-            | Self::SessionAggregate { store, .. }
-            | Self::TableAggregate { store, .. } => Some(*store),
-            Self::TableFilter { store, .. }
-            | Self::TableMapValues { store, .. }
-            | Self::TransformValues { store, .. }
-            | Self::TableMerge { store, .. } => *store,
-            _ => None,
-        }
-    }
-
-    /// The clocks it moves.
-    #[must_use]
-    pub const fn clock(&self) -> Option<ClockId> {
-        match self {
-            Self::WindowAggregate { clock, .. }
-            | Self::SlidingAggregate { clock, .. }
-            | Self::SessionAggregate { clock, .. }
-            | Self::StreamJoin { clock, .. }
-            | Self::Suppress { clock, .. }
-            | Self::Deduplicate { clock, .. }
-            | Self::Scheduled { clock, .. }
-            | Self::Process { clock, .. }
-            | Self::Expire { clock, .. } => Some(*clock),
-            Self::StreamTableJoin { clock, .. } => *clock,
-            _ => None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! what is certain of their result. What a callable returns is what its annotation says, unless
 //! there is a default.
 
+mod aggregations;
 mod annotated;
 mod as_read;
 mod calls;
@@ -14,20 +15,20 @@ mod fitting;
 mod indexes;
 mod joins;
 mod offload;
+mod processors;
+mod results;
+mod settle;
 mod windowed;
 
-use crate::aggregation::{members, window_of};
-use crate::check::timers::key_of_timers;
 use crate::check::{Kind, Shape};
-use crate::function::Function;
-use crate::infer::{Type, infer};
 use crate::logical::{Call, LogicalPlan};
 use crate::materialized::Materialized;
 use crate::problems::{Problems, place};
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::SerdeSpec;
 use crate::window::Until;
 pub(crate) use offload::OffloadSerdes;
-use windowed::{in_window_of, windowed};
+use results::pair;
+use windowed::in_window_of;
 
 /// What is known of a side of a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -401,179 +402,6 @@ impl Pass<'_> {
         let sides = (side(&k), side(&v));
         self.serdes.used[i] = k.zip(v);
         sides
-    }
-
-    /// The key by which records walk to a processor with stores. Where nothing says its serde they
-    /// stay where they are, as in Kafka Streams. Timers say it: a key's timers fire where its records are.
-    fn processor_key(&mut self, i: usize, from: &[usize], stores: &[String]) {
-        if stores.is_empty() {
-            return;
-        }
-        let plan = self.plan;
-        let timers = || {
-            stores
-                .iter()
-                .filter_map(|store| Some((store, key_of_timers(plan, store)?)))
-        };
-        let key = from
-            .iter()
-            .find_map(|&f| self.sides[f].0.known().cloned())
-            .or_else(|| timers().next().map(|(_, key)| key.clone()))
-            .or_else(|| plan.default_key.clone());
-        if let Some(key) = &key {
-            for (store, own) in timers().filter(|(_, own)| *own != key) {
-                let (own, key) = (self.words(own), self.words(key));
-                self.problems.at(
-                    plan,
-                    i,
-                    format!("keeps the timers '{store}' by {own}, but its records come by {key}: timers fire where the records of their key are processed, so give both the same serde (key=)"),
-                );
-            }
-        }
-        self.serdes.group_key[i] = key;
-    }
-
-    /// What a function gives, if it is a native expression.
-    fn result(&self, i: usize, from: usize, function: &Function, elements: bool) -> Side {
-        let Function::Expr(e) = function else {
-            return Side::Lost(i);
-        };
-        let (key, value) = &self.sides[from];
-        let given = infer(e, key.known(), value.known());
-        match (if elements { given.element() } else { given }, e.bare()) {
-            // What hands a side through hands its history through as well.
-            (Type::Unknown, crate::Expression::Key) if !elements => key.clone(),
-            (Type::Unknown, crate::Expression::Value) if !elements => value.clone(),
-            (given, _) => given.serde().map_or(Side::Lost(i), Side::Known),
-        }
-    }
-
-    /// What an aggregate is, if it is native: a count is written as one, anything else as JSON.
-    fn aggregate(&self, i: usize, from: usize, function: Option<&Function>) -> Side {
-        let all = members(self.plan, from, function);
-        let function = all.first().and_then(|(_, function)| *function);
-        match function {
-            Some(Function::Aggregation(one)) => Side::Known(SerdeSpec::Builtin(
-                if one.is_count() { "int64" } else { "json" }.into(),
-            )),
-            Some(function) => self.result(i, from, function, false),
-            None => Side::Lost(i),
-        }
-    }
-
-    fn aggregation(
-        &mut self,
-        i: usize,
-        from: usize,
-        materialized: Option<&Materialized>,
-        value: Side,
-    ) -> (Side, Side) {
-        let (m_key, m_value) = given(materialized);
-        let group = self.sides[from].0.clone();
-        let named = "key= to the grouping";
-        let key = match &m_key {
-            Some(key) => Some(key.clone()),
-            None => self.settle(i, "key", group.clone(), named),
-        };
-        if key.is_none() {
-            // One finding for each grouping is enough.
-            self.sides[from].0 = Side::Reported;
-        }
-        let value = match m_value {
-            Some(value) => Some(value),
-            None => self.settle(i, "value", value, "Materialized(value=...)"),
-        };
-        for (member, _) in members(self.plan, from, None) {
-            if self.serdes.group_key[member].is_none() {
-                let fallback = || self.plan.default_key.clone().or_else(|| m_key.clone());
-                let own = self.sides[member].0.known().cloned();
-                self.serdes.group_key[member] = own.or_else(fallback).or_else(|| key.clone());
-            }
-        }
-        let side = |s: &Option<SerdeSpec>| s.clone().map_or(Side::Reported, Side::Known);
-        let given = match (window_of(self.plan, from), &key) {
-            (Some(window), Some(inner)) => Side::Known(windowed(inner, &window)),
-            _ => side(&key),
-        };
-        let sides = (given, side(&value));
-        self.serdes.used[i] = key.zip(value);
-        sides
-    }
-
-    /// The serde of a side where bytes are needed.
-    fn settle(&mut self, i: usize, which: &str, side: Side, argument: &str) -> Option<SerdeSpec> {
-        let default = if which.ends_with("key") {
-            &self.plan.default_key
-        } else {
-            &self.plan.default_value
-        };
-        match (side, default) {
-            (Side::Known(serde), _) => Some(serde),
-            (_, Some(default)) => Some(default.clone()),
-            (Side::Reported, None) => None,
-            (Side::Lost(at), None) => {
-                if let Some(serde) = self.annotated(at, which.ends_with("key")) {
-                    return Some(serde);
-                }
-                let why = self.why(i, at, which);
-                self.problems.at(
-                    self.plan,
-                    i,
-                    format!("doesn't know the serde of its {which}: {why}. Give {argument}"),
-                );
-                None
-            }
-        }
-    }
-
-    fn why(&self, i: usize, at: usize, which: &str) -> String {
-        let node = &self.plan.nodes[at];
-        let by = place(node, at);
-        let function = node.call.functions().last().copied();
-        match (&node.call, function) {
-            (Call::Merge { .. }, _) => {
-                format!("{by} joins streams whose {which} serdes differ or are unknown")
-            }
-            (_, Some(Function::Udf(u) | Function::Async(Awaiting { udf: u, .. }))) => {
-                let name = &self
-                    .plan
-                    .functions
-                    .get(*u as usize)
-                    .map_or("a function", String::as_str);
-                if at == i {
-                    format!("the function '{name}' can return anything")
-                } else {
-                    format!("{by} calls '{name}', which can return anything")
-                }
-            }
-            (
-                Call::Process { .. } | Call::ProcessValues { .. } | Call::TransformValues { .. },
-                _,
-            ) => {
-                format!("{by} can give anything")
-            }
-            (Call::Cogroup { .. }, _) => format!("{by} puts streams of different values together"),
-            _ => format!("the result of the expression in {by} has no serde of its own"),
-        }
-    }
-}
-
-/// What the sides of a pair are written with, if a native expression gives it.
-fn pair(
-    function: &Function,
-    key: Option<&SerdeSpec>,
-    value: Option<&SerdeSpec>,
-) -> Option<(Option<SerdeSpec>, Option<SerdeSpec>)> {
-    let Function::Expr(e) = function else {
-        return None;
-    };
-    let crate::Expression::Array { args } = e.bare() else {
-        return None;
-    };
-    let side = |e: &crate::Expression| infer(e, key, value).serde();
-    match args.as_slice() {
-        [key, value] => Some((side(key), side(value))),
-        _ => None,
     }
 }
 

@@ -3,6 +3,9 @@
 //! Gives a report or the first broken promise. Has the machines, the processes, and the time limit
 //! within which a healed system must have done all its work.
 
+mod healed;
+mod instances;
+
 use crate::broker::SimBroker;
 use crate::checkers;
 use crate::feeder::Feeder;
@@ -13,7 +16,7 @@ use crate::schedule::{Move, Schedule};
 use crate::trace::Statistics;
 use crate::worker::Worker;
 use crate::workload::offloads::REQUESTS;
-use crate::workload::{APPLICATION, Job, Part};
+use crate::workload::{Job, Part};
 use crate::world::World;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,14 +28,6 @@ use stoatflow_state::memory::MemoryBackend;
 
 /// The longest phase with misfortune.
 const TROUBLED_TURNS: u32 = 12_000;
-/// Longer than a broker keeps offsets and tombstones.
-const LONG_PAUSE: Duration = Duration::from_secs(2 * 86_400);
-/// In this many rounds of all rooms, and in some more per record, a healed system must be done and an
-/// old instance must have noticed that it is fenced.
-const HEALED_ROUNDS: usize = 3_000;
-/// The smallest budgets let a record or two through at a time, and what is asked again waits for
-/// 200 ms each time.
-const ROUNDS_PER_RECORD: usize = 30;
 
 /// A run that kept all promises.
 #[derive(Clone, Debug)]
@@ -228,130 +223,6 @@ impl Simulation {
         self.restore_everywhere()
     }
 
-    /// Answers that are there before a start must count.
-    fn promise(&mut self) -> Result<BTreeSet<String>, String> {
-        let Some(parking) = self.job.parking() else {
-            return Ok(BTreeSet::new());
-        };
-        // A start takes some time: what is parked is told apart by it.
-        self.advance(Duration::from_millis(1));
-        // Under at-least-once an older instance may not know yet that it is none any more.
-        if self.job.guarantee == Guarantee::AtLeastOnce {
-            return Ok(BTreeSet::new());
-        }
-        let (parked, answered) = checkers::answered(&self.world.broker)?;
-        if parked as u64 > parking.most && !parking.rekeyed {
-            return Err(format!(
-                "{parked} records are parked, {} may be",
-                parking.most
-            ));
-        }
-        self.world
-            .add("answers that came before a start", answered.len() as u64);
-        Ok(answered)
-    }
-
-    /// No process runs for a long time.
-    fn pause(&mut self) {
-        self.forgotten = true;
-        self.world.event("two days go by".into());
-        self.world.count("long pauses");
-        self.world.clock.advance(LONG_PAUSE);
-        let changelogs = self.world.changelogs.iter().map(|(topic, _)| topic);
-        self.world.broker.forget(changelogs);
-    }
-
-    fn start(&mut self, machine: usize) -> Result<bool, String> {
-        self.started += 1;
-        // What rings by the clock would be expected to have rung in between.
-        let bells = self
-            .job
-            .parts
-            .iter()
-            .any(|part| matches!(part, Part::Bells(_)));
-        let alone = self.processes.is_empty() && self.started > 1 && !bells;
-        if alone && !self.world.is_healed() && self.schedule.rng().chance(400) {
-            self.pause();
-        }
-        if let Some(ticks) = checkers::uncounted(&self.world.broker) {
-            self.uncounted = ticks;
-        }
-        let promised = self.promise()?;
-        if !self.world.is_healed() && self.schedule.rng().chance(300) {
-            self.world
-                .event(format!("the disk of machine {machine} is lost"));
-            self.world.count("disks lost");
-            self.disks[machine] = MemoryBackend::new(true);
-        }
-        let disk = self.disks[machine].clone();
-        let place = (self.started, machine, disk);
-        match Process::start(
-            &self.world,
-            &self.job,
-            &mut self.schedule,
-            self.mutation,
-            place,
-        ) {
-            Ok(mut process) => {
-                self.world.count("starts");
-                self.promised.extend(promised);
-                let (before, restored) = (self.watermark, process.watermark());
-                self.watermark = checkers::watermark(&self.job, &self.world.broker);
-                // Under at-least-once the offsets topic may lack the last commit, and only it is
-                // left after a long pause.
-                let may_go_back = self.forgotten && self.job.guarantee == Guarantee::AtLeastOnce;
-                let (back, other) = (self.watermark < before, restored != self.watermark);
-                if back && !may_go_back || other && !(may_go_back && restored < self.watermark) {
-                    return Err(format!(
-                        "the watermark was {before}, {} is committed, and a start began with {restored}",
-                        self.watermark
-                    ));
-                }
-                if self.last_lanes != 0 && self.last_lanes != process.lanes {
-                    self.world.count("lanes changed");
-                }
-                self.last_lanes = process.lanes;
-                self.processes.push(process);
-                Ok(true)
-            }
-            Err(None) => Ok(false),
-            Err(Some(finding)) => {
-                self.witness = Witness::Engine;
-                Err(finding)
-            }
-        }
-    }
-
-    /// A machine without a process.
-    fn free_machine(&mut self) -> Option<usize> {
-        let free = |m: &usize| self.processes.iter().all(|p| p.machine != *m);
-        let free: Vec<usize> = (0..self.disks.len()).filter(free).collect();
-        // Mostly the first: a second disk that is far behind is the rarer case.
-        if free.len() > 1 && self.schedule.rng().chance(8000) {
-            return free.first().copied();
-        }
-        free.last().copied()
-    }
-
-    /// Starts a process if none is at work and one may start.
-    fn start_if_needed(&mut self) -> Result<(), String> {
-        if self.processes.iter().any(|p| !p.stale) {
-            return Ok(());
-        }
-        let machine = match self.waits_for {
-            // A new instance waits until the old one has released the state directory.
-            Some(machine) if self.processes.iter().any(|p| p.machine == machine) => None,
-            Some(machine) => Some(machine),
-            None => self.free_machine(),
-        };
-        if let Some(machine) = machine
-            && self.start(machine)?
-        {
-            self.waits_for = None;
-        }
-        Ok(())
-    }
-
     /// One move of phase one.
     fn move_once(&mut self) -> Result<(), String> {
         self.start_if_needed()?;
@@ -419,35 +290,6 @@ impl Simulation {
             .map_err(|e| format!("the simulator itself: {e}"))
     }
 
-    /// A second instance.
-    fn take_over(&mut self, elsewhere: bool) -> Result<(), String> {
-        let Some(machine) = self.processes.iter().find(|p| !p.stale).map(|p| p.machine) else {
-            return Ok(());
-        };
-        if elsewhere {
-            let Some(machine) = self.free_machine() else {
-                return Ok(());
-            };
-            self.world
-                .event("a second instance starts elsewhere".into());
-            self.world.count("second instances elsewhere");
-            if self.job.guarantee == Guarantee::AtLeastOnce {
-                self.world
-                    .count("second instances elsewhere, at least once");
-            }
-            self.processes.iter_mut().for_each(Process::become_stale);
-            self.start(machine)?;
-            return Ok(());
-        }
-        // On the same machine it fences first and then waits for the lock.
-        self.world.event("a second instance starts here".into());
-        self.world.count("second instances here");
-        self.world.broker.take_over(APPLICATION);
-        self.processes.iter_mut().for_each(Process::become_stale);
-        self.waits_for = Some(machine);
-        Ok(())
-    }
-
     fn turn(&mut self, at: usize, turn: Turn) -> Result<(), String> {
         match self.processes[at].turn(turn, self.schedule.rng()) {
             Ok(Some(end)) => self.end(at, end),
@@ -465,85 +307,5 @@ impl Simulation {
         self.world.count(&format!("ended: {end:?}"));
         self.world
             .event(format!("#{} ended: {end:?}", process.number()));
-    }
-
-    /// Phase two: no more misfortune; everything must be done within a bounded number of turns.
-    fn drain(&mut self) -> Result<(), String> {
-        let rounds = HEALED_ROUNDS + ROUNDS_PER_RECORD * self.job.inputs.len();
-        for _ in 0..rounds {
-            if !self.feeder.is_done() {
-                self.feed()?;
-            }
-            self.start_if_needed()?;
-            self.round()?;
-            let alone = self.processes.iter().all(|p| !p.stale) && !self.processes.is_empty();
-            if alone && self.feeder.is_done() && self.drained().is_ok() {
-                return self.stop_cleanly();
-            }
-            if let Some(what) = self.world.first_violation() {
-                return Err(what);
-            }
-        }
-        let stale = self.processes.iter().filter(|p| p.stale).count();
-        let why = self.drained().err().unwrap_or_default();
-        Err(format!(
-            "no end within {rounds} rounds without misfortune ({stale} fenced instances still run; {why})"
-        ))
-    }
-
-    fn drained(&self) -> checkers::Verdict {
-        if self.worker.as_ref().is_some_and(|worker| !worker.is_idle()) {
-            return Err("the worker has not answered everything".into());
-        }
-        checkers::drained(&self.job, &self.world.broker, self.healed)
-    }
-
-    /// Every room of every process once, in some order, and a little time.
-    fn round(&mut self) -> Result<(), String> {
-        self.advance(Duration::from_millis(40));
-        self.work()?;
-        for at in (0..self.processes.len()).rev() {
-            let lanes = (0..self.processes[at].lanes).map(Turn::Lane);
-            let mut turns: Vec<Turn> = lanes.chain([Turn::Intake, Turn::Commit]).collect();
-            self.schedule.rng().shuffle(&mut turns);
-            let number = self.processes[at].number();
-            for turn in turns {
-                if self.processes.get(at).is_none_or(|p| p.number() != number) {
-                    break;
-                }
-                self.turn(at, turn)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn stop_cleanly(&mut self) -> Result<(), String> {
-        for process in &mut self.processes {
-            if !process.stopping {
-                process.stop();
-            }
-        }
-        for _ in 0..HEALED_ROUNDS {
-            if self.processes.is_empty() {
-                return Ok(());
-            }
-            self.round()?;
-        }
-        Err(format!(
-            "a clean stop took more than {HEALED_ROUNDS} rounds"
-        ))
-    }
-
-    /// Both disks, and an empty one, must come to the same state.
-    fn restore_everywhere(&mut self) -> Result<(), String> {
-        self.disks.push(MemoryBackend::new(true));
-        for machine in 0..self.disks.len() {
-            if !self.start(machine)? {
-                return Err("a start without misfortune failed".into());
-            }
-            self.processes.clear();
-            checkers::disk(&self.job, &self.world.broker, &self.disks[machine])?;
-        }
-        self.world.first_violation().map_or(Ok(()), Err)
     }
 }

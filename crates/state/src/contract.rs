@@ -6,8 +6,13 @@
 
 #![allow(clippy::missing_panics_doc)] // panicking is how a suite speaks
 
-use crate::{Backend, EpochBatch, KeyRange, Page, StoreLayout, Write};
+mod ranges;
+mod snapshots;
+
+use crate::{Backend, EpochBatch, KeyRange, StoreLayout, Write};
 use bytes::Bytes;
+pub use ranges::{ranges_are_dropped_before_the_writes, scans_are_ordered_and_bounded};
+pub use snapshots::snapshots_stand_still;
 use stoatflow_core::{Epoch, Offset, Partition, Result, RocksDbOptions, StoreId, Timestamp};
 
 const A: StoreId = StoreId(0);
@@ -205,48 +210,6 @@ pub fn a_store_knows_when_it_was_current(b: &dyn Backend) {
     assert_eq!((at(A), at(B)), (Some(Timestamp(7)), None));
 }
 
-/// `from` is in, `to` is out, order is that of the bytes, in both directions.
-pub fn scans_are_ordered_and_bounded(b: &dyn Backend) {
-    let writes = ["b", "a", "ab", "d", "c", "\u{ff}", ""]
-        .map(|k| write(k, Some("v")))
-        .to_vec();
-    ok(b.apply(epoch(1, vec![(A, writes)], vec![])));
-    let range = |from: Option<&str>, to: Option<&str>, reverse| KeyRange {
-        from: from.map(bytes),
-        to: to.map(bytes),
-        reverse,
-    };
-    assert_eq!(
-        keys(b, &range(None, None, false), 99),
-        ["", "a", "ab", "b", "c", "d", "\u{ff}"]
-    );
-    assert_eq!(
-        keys(b, &range(None, None, true), 99),
-        ["\u{ff}", "d", "c", "b", "ab", "a", ""]
-    );
-    assert_eq!(
-        keys(b, &range(Some("a"), Some("c"), false), 99),
-        ["a", "ab", "b"]
-    );
-    assert_eq!(
-        keys(b, &range(Some("a"), Some("c"), true), 99),
-        ["b", "ab", "a"]
-    );
-    assert_eq!(keys(b, &range(Some("aa"), None, false), 2), ["ab", "b"]);
-    assert_eq!(keys(b, &range(None, Some("b"), true), 2), ["ab", "a"]);
-    for (from, to) in [("c", "c"), ("d", "a"), ("e", "f")] {
-        assert!(
-            keys(b, &range(Some(from), Some(to), false), 9).is_empty(),
-            "{from}..{to}"
-        );
-        assert!(
-            keys(b, &range(Some(from), Some(to), true), 9).is_empty(),
-            "{from}..{to} reverse"
-        );
-    }
-    assert!(keys(b, &KeyRange::default(), 0).is_empty());
-}
-
 /// Restored records may repeat a key; the last one counts, also over what was there.
 pub fn later_restored_records_win(b: &dyn Backend) {
     let writes = vec![
@@ -328,64 +291,6 @@ pub fn large_restores(b: &dyn Backend) {
     assert_eq!(positions(b, A), [(0, 3)]);
 }
 
-/// A dropped range is empty, but for what the same epoch wrote; its ends are where they are for scans.
-pub fn ranges_are_dropped_before_the_writes(b: &dyn Backend) {
-    let range = |from: Option<&str>, to: Option<&str>| KeyRange {
-        from: from.map(bytes),
-        to: to.map(bytes),
-        reverse: false,
-    };
-    let all = || {
-        ["", "a", "ab", "b", "c", "\u{ff}"]
-            .map(|k| write(k, Some("1")))
-            .to_vec()
-    };
-    let drops = |b: &dyn Backend, range: KeyRange, writes: Vec<Write>| {
-        ok(b.apply(epoch(1, vec![(A, all()), (B, all())], vec![])));
-        ok(b.apply(EpochBatch {
-            epoch: Epoch(2),
-            drops: vec![(A, range)],
-            writes: vec![(A, writes)],
-            ..EpochBatch::default()
-        }));
-        let left = keys(b, &KeyRange::default(), 99);
-        assert_eq!(ok(b.scan(B, &KeyRange::default(), 99)).len(), 6);
-        left
-    };
-    let none = Vec::new;
-    assert_eq!(
-        drops(b, range(Some("a"), Some("b")), none()),
-        ["", "b", "c", "\u{ff}"]
-    );
-    assert_eq!(
-        value(b, A, "ab"),
-        None,
-        "a dropped key is not found by itself either"
-    );
-    assert_eq!(drops(b, range(None, Some("c")), none()), ["c", "\u{ff}"]);
-    assert_eq!(
-        drops(b, range(Some("ab"), None), vec![write("b", Some("2"))]),
-        ["", "a", "b"]
-    );
-    assert_eq!(
-        value(b, A, "b"),
-        Some(bytes("2")),
-        "the writes of an epoch come after its drops"
-    );
-    assert_eq!(drops(b, range(Some("b"), Some("b")), none()).len(), 6);
-    assert_eq!(drops(b, range(Some("c"), Some("a")), none()).len(), 6);
-    assert!(drops(b, range(None, None), none()).is_empty());
-    ok(b.apply(EpochBatch {
-        epoch: Epoch(3),
-        drops: vec![(A, range(None, None)), (A, range(Some("x"), None))],
-        ..EpochBatch::default()
-    }));
-    assert!(
-        keys(b, &KeyRange::default(), 9).is_empty(),
-        "dropping from an empty store"
-    );
-}
-
 /// A wiped store is as if new, and the others don't notice.
 pub fn wiping(b: &dyn Backend) {
     ok(b.wipe(A));
@@ -418,87 +323,6 @@ pub fn wiping(b: &dyn Backend) {
         (value(b, A, "a"), positions(b, A)),
         (Some(bytes("new")), vec![(0, 7)])
     );
-}
-
-/// A snapshot shows one moment, page by page, whatever is applied, dropped or wiped meanwhile.
-pub fn snapshots_stand_still(b: &dyn Backend) {
-    let all = || {
-        ["", "a", "b", "c", "d"]
-            .map(|k| write(k, Some("old")))
-            .to_vec()
-    };
-    ok(b.apply(epoch(1, vec![(A, all()), (B, all())], vec![])));
-    let none = ok(b.snapshot(&[]));
-    let before = ok(b.snapshot(&[A, B]));
-    let page = |rows, bytes| Page { rows, bytes };
-    let first = ok(before.page(A, None, page(2, 1_000)));
-    assert_eq!(
-        first,
-        [("", "old"), ("a", "old")].map(|(k, v)| (bytes(k), bytes(v)))
-    );
-    let gone = KeyRange {
-        from: None,
-        to: Some(bytes("b")),
-        reverse: false,
-    };
-    ok(b.apply(EpochBatch {
-        epoch: Epoch(2),
-        drops: vec![(A, gone)],
-        writes: vec![(
-            A,
-            vec![
-                write("b", None),
-                write("bb", Some("new")),
-                write("c", Some("new")),
-            ],
-        )],
-        ..EpochBatch::default()
-    }));
-    ok(b.wipe(B));
-    let keys = |entries: Vec<(Bytes, Bytes)>| -> Vec<String> {
-        let text = |(k, _): (Bytes, Bytes)| String::from_utf8_lossy(&k).into_owned();
-        entries.into_iter().map(text).collect()
-    };
-    let rest = ok(before.page(A, Some(&bytes("b")), page(99, 1_000)));
-    assert!(rest.iter().all(|(_, value)| *value == bytes("old")));
-    assert_eq!(keys(rest), ["b", "c", "d"]);
-    assert_eq!(keys(ok(before.page(B, None, page(99, 1_000)))).len(), 5);
-    assert_eq!(ok(before.get(A, b"b")), Some(bytes("old")));
-    assert_eq!(ok(before.get(A, b"bb")), None);
-    assert_eq!(
-        keys(ok(before.page(A, Some(&bytes("bb")), page(1, 1_000)))),
-        ["c"]
-    );
-    let range = |from: Option<&str>, to: Option<&str>, reverse| KeyRange {
-        from: from.map(bytes),
-        to: to.map(bytes),
-        reverse,
-    };
-    let scan = |range: KeyRange, rows| keys(ok(before.scan(A, &range, page(rows, 1_000))));
-    assert_eq!(scan(range(Some("b"), Some("d"), false), 9), ["b", "c"]);
-    assert_eq!(scan(range(Some("b"), Some("d"), true), 9), ["c", "b"]);
-    assert_eq!(scan(range(None, None, true), 2), ["d", "c"]);
-    assert!(scan(range(Some("c"), Some("c"), false), 9).is_empty());
-    assert!(scan(range(Some("d"), Some("b"), true), 9).is_empty());
-    assert!(ok(before.page(A, Some(&bytes("d\0")), page(9, 1_000))).is_empty());
-    assert_eq!(
-        keys(ok(before.page(A, None, page(99, 8)))),
-        ["", "a", "b"],
-        "3, 7, 11 bytes: the page ends with the entry that reaches 8"
-    );
-    assert_eq!(
-        keys(ok(before.page(A, None, page(99, 0)))),
-        [""],
-        "one at least"
-    );
-    drop(none);
-    let after = ok(b.snapshot(&[A]));
-    assert_eq!(
-        keys(ok(after.page(A, None, page(99, 1_000)))),
-        ["bb", "c", "d"]
-    );
-    drop(before);
-    assert_eq!(ok(after.get(A, b"c")), Some(bytes("new")));
 }
 
 /// What a durable back end still knows when it is opened again. `open` must drop nothing by itself;

@@ -3,21 +3,20 @@
 //! Takes names with dots or underscores and values as JSON scalars. Contains the checks that
 //! involve several settings, and those of names that become topics.
 
+mod values;
+
 use super::clients::{self, Client, client};
-use super::kinds::{default_lanes, is_address, of_table, read, watermark_of};
+use super::kinds::{default_lanes, of_table, read};
 use super::nearest::nearest;
 use super::read::{Value, shown, text_of};
 use super::state_dir::default_state_dir;
 use super::streams::{self, Effect};
 use super::table::{KEYS, KeySpec};
-use super::{
-    AdminAccess, BrokerAddress, ClientRole, Guarantee, Settings, StoreBackend, WatermarkDefault,
-};
-use crate::{BlockCompression, CompactionStyle, Error, Handler, Handlers, Result, RocksDbOptions};
+use super::{ClientRole, Guarantee, Settings, StoreBackend};
+use crate::{Error, Handlers, Result};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Kafka's bound for topic names is 249; the longest name made of it has to fit.
 const MAX_APPLICATION_ID: usize = 150;
@@ -388,175 +387,5 @@ impl Reading {
             ));
         }
         self.problems.extend(found);
-    }
-
-    fn broker(&mut self) -> BrokerAddress {
-        let text = self.text("bootstrap.servers");
-        if let Some(path) = text.strip_prefix("embedded:") {
-            return BrokerAddress::Embedded((!path.is_empty()).then(|| PathBuf::from(path)));
-        }
-        if !matches!(self.values["bootstrap.servers"], Value::Wrong) {
-            let bad = text
-                .split(',')
-                .map(str::trim)
-                .find(|part| !is_address(part));
-            if let Some(bad) = bad {
-                let why =
-                    format!("'{bad}' is not host:port; write host:port,host:port or embedded:PATH");
-                self.problem("bootstrap.servers", &Json::from(text.as_str()), &why);
-            }
-        }
-        BrokerAddress::Kafka(text)
-    }
-
-    /// A word of a setting, if it was given.
-    fn word(
-        &mut self,
-        name: &'static str,
-        of: fn(&str) -> std::result::Result<&'static str, String>,
-    ) -> Option<&'static str> {
-        if !self.given.contains(name) || matches!(self.values[name], Value::Wrong) {
-            return None;
-        }
-        let text = self.text(name);
-        match of(&text) {
-            Ok(word) => Some(word),
-            Err(why) => {
-                self.problem(name, &Json::from(text), &why);
-                None
-            }
-        }
-    }
-
-    /// As the setting says; `log_and_continue` writes a dead letter, if there is a topic for them.
-    fn handler(&mut self, name: &str) -> Option<Handler> {
-        let text = self.text(name);
-        let letters = self.text("errors.dead.letter.queue.topic.name");
-        let handler = match Handler::of_setting(&text) {
-            Some(Handler::Continue) if letters != "off" => Some(Handler::Dlq(letters)),
-            other => other,
-        };
-        if handler.is_none() && !matches!(self.values[name], Value::Wrong) {
-            self.problem(
-                name,
-                &Json::from(text),
-                "write log_and_fail, log_and_continue or dlq:TOPIC; others are given in code (on_processing_error=, on_deserialization_error=, on_production_error=)",
-            );
-        }
-        handler
-    }
-
-    fn rocksdb(&self) -> RocksDbOptions {
-        RocksDbOptions {
-            compression: BlockCompression::named(&self.text("rocksdb.compression"))
-                .unwrap_or_default(),
-            block_size: u64::try_from(self.number("rocksdb.block.size")).unwrap_or(0),
-            bloom_bits: u32::try_from(self.number("rocksdb.bloom.bits")).unwrap_or(0),
-            compaction: CompactionStyle::named(&self.text("rocksdb.compaction"))
-                .unwrap_or_default(),
-            cache_size: None,
-        }
-    }
-
-    fn watermark(&mut self) -> WatermarkDefault {
-        let name = "watermark.default";
-        let text = self.text(name);
-        let found = watermark_of(&text);
-        if found.is_none() && !matches!(self.values[name], Value::Wrong) {
-            self.problem(
-                name,
-                &Json::from(text),
-                "write bounded:10s (how late records may be), monotonic or none; with ,idle:5m behind it partitions that are silent for so long hold nobody back",
-            );
-        }
-        found.unwrap_or_default()
-    }
-
-    fn admin(&mut self) -> Option<String> {
-        let text = self.text("admin.listen");
-        if matches!(text.as_str(), "off" | "false" | "") {
-            return None;
-        }
-        let port = text
-            .rsplit_once(':')
-            .filter(|(host, _)| !host.is_empty())
-            .map(|(_, port)| port.parse::<u16>());
-        if !matches!(port, Some(Ok(_))) {
-            self.problem(
-                "admin.listen",
-                &Json::from(text.as_str()),
-                "write host:port (port 0 takes a free one), or off",
-            );
-        }
-        Some(text)
-    }
-
-    fn admin_access(&mut self) -> AdminAccess {
-        let file = |text: Option<String>| text.map(PathBuf::from);
-        let access = AdminAccess {
-            token: self.unless_off("admin.token"),
-            certificate: file(self.unless_off("admin.ssl.certificate")),
-            key: file(self.unless_off("admin.ssl.key")),
-            client_ca: file(self.unless_off("admin.ssl.ca")),
-            open: matches!(self.values["admin.open"], Value::Bool(true)),
-            max_connections: self.size("admin.max.connections"),
-        };
-        if let Some(token) = &access.token
-            && !token.starts_with("file:")
-            && let Err(why) = super::check_token(token)
-        {
-            self.problem("admin.token", &Json::from(""), &why);
-        }
-        let has = |name: &str| !matches!(&self.values[name], Value::Text(text) if text == "off");
-        let missing = [
-            ("admin.ssl.certificate", "admin.ssl.key"),
-            ("admin.ssl.key", "admin.ssl.certificate"),
-            ("admin.ssl.ca", "admin.ssl.certificate"),
-        ];
-        let missing = missing
-            .iter()
-            .find(|(given, other)| has(given) && !has(other));
-        if let Some((given, other)) = missing {
-            self.problems.push(format!(
-                "{given} needs {other} beside it: set both, or neither"
-            ));
-        }
-        access
-    }
-
-    /// Text, unless it is `off`.
-    fn unless_off(&self, name: &str) -> Option<String> {
-        Some(self.text(name)).filter(|text| !matches!(text.as_str(), "off" | ""))
-    }
-
-    fn text(&self, name: &str) -> String {
-        if let Value::Text(text) = &self.values[name] {
-            text.clone()
-        } else {
-            String::new()
-        }
-    }
-
-    fn number(&self, name: &str) -> i64 {
-        if let Value::Number(n) = self.values[name] {
-            n
-        } else {
-            1
-        }
-    }
-
-    fn size(&self, name: &str) -> usize {
-        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
-    }
-
-    /// `None`: below 0.
-    fn interval(&self, name: &str) -> Option<Duration> {
-        u64::try_from(self.number(name))
-            .ok()
-            .map(Duration::from_millis)
-    }
-
-    fn duration(&self, name: &str) -> Duration {
-        Duration::from_millis(u64::try_from(self.number(name)).unwrap_or(0))
     }
 }

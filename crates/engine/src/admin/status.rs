@@ -3,35 +3,36 @@
 //! Relaxed atomics, or short locks. No part decides by what stands here (but for `announced`), and
 //! reading never waits for a lane, the interpreter or a broker.
 
+mod commits;
 mod drops;
 pub mod duration_buckets;
 mod hints;
+mod partitions;
 mod readiness;
 
 use crate::admin::dead_letters::DeadLetterLog;
 use crate::admin::drop_log::DropLog;
 use crate::admin::error_log::ErrorLog;
 use crate::admin::function_calls::FunctionCalls;
-use crate::admin::open_transactions::HeldBack;
 use crate::admin::status::duration_buckets::DurationBuckets;
 use crate::commit::commit_failure::CommitFailure;
 use crate::index::state::IndexStatus;
 use crate::lane::hot_keys::HotKeys;
+use commits::COMMITS_KEPT;
+pub use commits::{BarrierStatus, CommitStatus};
 pub(super) use drops::is_meant;
 use parking_lot::Mutex;
+pub use partitions::PartitionStatus;
 pub(super) use readiness::REASONS;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use stoatflow_core::{Epoch, Error, Lane, RocksDbOptions, Timestamp};
+use stoatflow_core::{Error, Lane, RocksDbOptions, Timestamp};
 use stoatflow_operators::{Foreign, RunCoordinator, current_call::CurrentCall, offload::Occupancy};
 use stoatflow_plan::PhysicalPlan;
-use stoatflow_protocol::{Lifecycle, Step};
-
-/// How many past commits `/debug/barriers` shows.
-const COMMITS_KEPT: usize = 64;
+use stoatflow_protocol::Lifecycle;
 
 /// Counters of one lane.
 #[derive(Debug, Default)]
@@ -72,75 +73,6 @@ pub struct RestoreProgress {
     pub rebuilt: Option<&'static str>,
 }
 
-/// One partition that is read.
-#[derive(Clone, Debug, Serialize)]
-pub struct PartitionStatus {
-    /// Topic.
-    pub topic: String,
-    /// Partition.
-    pub partition: i32,
-    /// The next offset to be admitted.
-    pub position: i64,
-    /// The committed offset.
-    pub committed: i64,
-    /// One past the last readable offset, as last seen.
-    pub end: i64,
-    /// The highest timestamp admitted so far (-1: none).
-    pub stream_time: i64,
-    /// Its watermark (-1: none).
-    pub watermark: i64,
-    /// The watermark strategy.
-    pub strategy: Arc<str>,
-    /// The alignment group.
-    pub group: Option<Arc<str>>,
-    /// Is it idle, so that it holds no other back?
-    pub idle: bool,
-    /// Does it wait for its alignment group?
-    pub waits: bool,
-    /// Do others wait for it?
-    pub holds_back: bool,
-    /// The open transaction that holds it back.
-    pub held_back: Option<HeldBack>,
-}
-
-/// One commit, for `/debug/barriers`.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct CommitStatus {
-    /// The epoch.
-    pub epoch: u64,
-    /// Input records in it.
-    pub records: u64,
-    /// Output and changelog records in it.
-    pub outputs: u64,
-    /// From the barrier to the last lane's seal, microseconds.
-    pub align_us: u64,
-    /// Flush, offsets and transaction, microseconds.
-    pub commit_us: u64,
-    /// Of it: until every record was acknowledged.
-    pub flush_us: u64,
-    /// Of it: until the offsets were acknowledged.
-    pub offsets_us: u64,
-    /// Local store, microseconds.
-    pub apply_us: u64,
-    /// When it was done (wall clock, ms).
-    pub at_ms: i64,
-}
-
-impl CommitStatus {
-    /// One of its steps is done.
-    pub fn took(&mut self, step: Step, us: u64) {
-        match step {
-            Step::Apply => self.apply_us += us,
-            Step::Changelog | Step::Flush => self.flush_us += us,
-            Step::Offsets => self.offsets_us += us,
-            Step::Commit | Step::Announce => {}
-        }
-        if step != Step::Apply {
-            self.commit_us += us;
-        }
-    }
-}
-
 /// A state and when it began.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateEntry {
@@ -159,21 +91,6 @@ pub struct ErrorStatus {
     pub message: String,
     /// What to do.
     pub next_step: String,
-}
-
-/// The latest barrier, for `/debug/barriers`.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct BarrierStatus {
-    /// The open epoch at dispatch.
-    pub open_epoch: u64,
-    /// The epoch being aligned or committed, if any.
-    pub in_flight: Option<u64>,
-    /// The current step of the commit.
-    pub step: Option<String>,
-    /// The last committed epoch.
-    pub committed: Option<u64>,
-    /// Arrivals per stage of the epoch being aligned (the last entry: seals).
-    pub arrivals: Vec<u64>,
 }
 
 /// See the module.
@@ -488,65 +405,6 @@ impl Status {
         }
     }
 
-    /// Partitions, as intake last reported them.
-    pub fn partitions(&self) -> Vec<PartitionStatus> {
-        self.detail.lock().partitions.clone()
-    }
-
-    /// Changes the status of partitions, which are in the order of slots.
-    pub fn with_partitions(&self, change: impl FnOnce(&mut [PartitionStatus])) {
-        change(&mut self.detail.lock().partitions);
-    }
-
-    /// Sets the partitions when reading begins.
-    pub fn report_partitions(&self, partitions: Vec<PartitionStatus>) {
-        self.detail.lock().partitions = partitions;
-    }
-
-    /// The latest commits, oldest first.
-    pub fn recent_commits(&self) -> Vec<CommitStatus> {
-        self.detail.lock().commits.iter().cloned().collect()
-    }
-
-    /// A commit is done.
-    pub fn committed(&self, commit: CommitStatus) {
-        (self.dead_letters).committed(Epoch(commit.epoch), Timestamp(commit.at_ms));
-        self.commits.fetch_add(1, Relaxed);
-        self.records_committed.fetch_add(commit.records, Relaxed);
-        let mut detail = self.detail.lock();
-        if detail.commits.len() == COMMITS_KEPT {
-            detail.commits.pop_front();
-        }
-        let took = commit.align_us + commit.commit_us + commit.apply_us;
-        // Saturating: a value out of the histogram's bounds is recorded as the bound.
-        detail.commit_seconds.saturating_record(took);
-        detail.commit_buckets.record(took);
-        detail.commits.push_back(commit);
-    }
-
-    /// Commit duration at a quantile, microseconds.
-    pub fn commit_quantile_us(&self, quantile: f64) -> u64 {
-        self.detail
-            .lock()
-            .commit_seconds
-            .value_at_quantile(quantile)
-    }
-
-    /// How long commits have taken.
-    pub fn commit_buckets(&self) -> DurationBuckets {
-        self.detail.lock().commit_buckets
-    }
-
-    /// The latest barrier.
-    pub fn barrier(&self) -> BarrierStatus {
-        self.detail.lock().barrier.clone()
-    }
-
-    /// Changes it.
-    pub fn with_barrier(&self, change: impl FnOnce(&mut BarrierStatus)) {
-        change(&mut self.detail.lock().barrier);
-    }
-
     /// Counts dropped records, of which the caller tells the log.
     pub fn dropped(&self, node: &str, reason: &'static str, count: u64) {
         add(&mut self.detail.lock().dropped, node, reason, count);
@@ -576,15 +434,5 @@ impl Status {
     pub fn worked(&self) -> Duration {
         let each = self.lanes.iter().map(|lane| lane.busy_ns.load(Relaxed));
         Duration::from_nanos(each.sum())
-    }
-
-    /// Input records that are readable but not committed.
-    pub fn lag(&self) -> i64 {
-        self.detail
-            .lock()
-            .partitions
-            .iter()
-            .map(|p| (p.end - p.committed).max(0))
-            .sum()
     }
 }

@@ -19,6 +19,8 @@
 //! only builds and reads records; [`crate::commit`] sends them.
 
 mod choose;
+mod refusals;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,8 @@ pub(crate) use choose::{PositionOrigin, choose_position};
 
 use crate::runtime::shared::Shared;
 use bytes::Bytes;
+pub(crate) use refusals::changelog_recreated;
+pub(crate) use rows::OffsetRows;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,15 +37,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
-    Broker, CommitOutcome, Committed, CutEntry, NewTopic, Producer, ProducerRecord, TopicInfo,
+    CommitOutcome, Committed, CutEntry, NewTopic, Producer, ProducerRecord, TopicInfo,
 };
 
-/// Timeout of one poll while the topic is read.
-const STEP: Duration = Duration::from_millis(100);
 /// An idle application writes this often, so that its local state counts as current.
 const RENEWED_EVERY_MS: i64 = 600_000;
-/// Records per poll.
-const BATCH: usize = 2_048;
 
 /// The topic's name.
 #[must_use]
@@ -62,264 +62,6 @@ pub(crate) fn new_topic(application: &str, replication: i32) -> NewTopic {
         replication,
         config: config.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
     }
-}
-
-/// What the topic contains.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OffsetRows {
-    pub positions: BTreeMap<TopicPartition, Committed>,
-    /// Ids of topics.
-    pub topics: BTreeMap<Arc<str>, Arc<str>>,
-    /// Ends of changelog topics, by partition: one past the last record that belongs to a commit.
-    pub changelogs: BTreeMap<Arc<str>, Vec<Option<Offset>>>,
-    /// How many partitions changelog topics had.
-    pub partitions: BTreeMap<Arc<str>, i32>,
-    /// Of the rows of changelog topics.
-    pub formats: BTreeMap<Arc<str>, String>,
-    /// Changelog partitions that went on before their end: records in between are gone.
-    pub lost: BTreeSet<TopicPartition>,
-    /// When the last instance was started.
-    pub started: Option<Timestamp>,
-}
-
-impl OffsetRows {
-    /// Reads the topic to its end; empty if it doesn't exist. `None` if a stop was requested.
-    ///
-    /// # Errors
-    /// `Unavailable`; `Incompatible` for a row that is none of ours.
-    pub fn read(
-        broker: &dyn Broker,
-        application: &str,
-        timeout: Duration,
-        shared: &Shared,
-    ) -> Result<Option<Self>> {
-        let mut rows = Self::default();
-        let topic: Arc<str> = topic_name(application).into();
-        if broker
-            .topics(&[&topic], timeout)?
-            .iter()
-            .all(Option::is_none)
-        {
-            return Ok(Some(rows));
-        }
-        let partition = TopicPartition::new(Arc::clone(&topic), 0);
-        let range = broker.ranges(std::slice::from_ref(&partition), timeout)?[0];
-        if range.begin >= range.stable_end {
-            return Ok(Some(rows));
-        }
-        let mut consumer = broker.bulk_consumer(application)?;
-        consumer.assign(&[(partition, range.begin)])?;
-        let (mut at, mut silent) = (range.begin, Duration::ZERO);
-        while at < range.stable_end {
-            if shared.is_stopping() {
-                return Ok(None);
-            }
-            let mut taken = Ok(());
-            consumer.look(BATCH, STEP, &mut |record| {
-                if taken.is_ok() {
-                    taken = rows.take(record.key.unwrap_or_default(), record.value);
-                }
-            })?;
-            taken.map_err(|row| {
-                Error::incompatible(format!(
-                    "the topic '{topic}' holds a row that this application did \
-                    not write: {row}"
-                ))
-                .hint(
-                    "only the application may write this topic: find the other writer, or use \
-                        another application.id",
-                )
-            })?;
-            let now = consumer.positions()[0];
-            silent = if now == at {
-                silent + STEP
-            } else {
-                Duration::ZERO
-            };
-            if silent > timeout {
-                return Err(Error::unavailable(format!(
-                    "no record of '{topic}' came from {} for {} s",
-                    broker.address(),
-                    timeout.as_secs()
-                )));
-            }
-            at = now;
-        }
-        Ok(Some(rows))
-    }
-
-    /// Takes a row; the error is the text of a row that can't be read.
-    fn take(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
-        let unread = || String::from_utf8_lossy(key).into_owned();
-        let parts: Vec<Value> = serde_json::from_slice(key).map_err(|_| unread())?;
-        let value: Option<Value> = match value {
-            Some(value) => Some(serde_json::from_slice(value).map_err(|_| unread())?),
-            None => None,
-        };
-        let texts: Vec<Option<&str>> = parts.iter().map(Value::as_str).collect();
-        match texts.as_slice() {
-            [Some("position"), Some(topic), None] => {
-                let number = parts[2].as_i64().and_then(|n| i32::try_from(n).ok());
-                let partition = TopicPartition::new(Arc::from(*topic), number.ok_or_else(unread)?);
-                let Some(value) = value else {
-                    self.positions.remove(&partition);
-                    return Ok(());
-                };
-                let committed = Committed {
-                    offset: Offset(value["offset"].as_i64().ok_or_else(unread)?),
-                    metadata: value["metadata"].as_str().unwrap_or_default().to_owned(),
-                };
-                self.positions.insert(partition, committed);
-            }
-            [Some("topic"), Some(topic)] => {
-                let id = value.as_ref().and_then(|value| value["id"].as_str());
-                match id {
-                    Some(id) => self.topics.insert(Arc::from(*topic), Arc::from(id)),
-                    None => self.topics.remove(*topic),
-                };
-            }
-            [Some("format"), Some(topic)] => {
-                let format = value.as_ref().and_then(|value| value["format"].as_str());
-                match format {
-                    Some(format) => self.formats.insert(Arc::from(*topic), format.to_owned()),
-                    None => self.formats.remove(*topic),
-                };
-            }
-            [Some("changelog"), Some(topic)] => {
-                self.lost.retain(|partition| *partition.topic != **topic);
-                self.partitions.remove(*topic);
-                let Some(value) = value else {
-                    self.changelogs.remove(*topic);
-                    return Ok(());
-                };
-                let partitions = value["partitions"].as_i64();
-                if let Some(partitions) = partitions.and_then(|n| i32::try_from(n).ok()) {
-                    self.partitions.insert(Arc::from(*topic), partitions);
-                }
-                let ends = value["ends"].as_array().ok_or_else(unread)?;
-                let ends = ends.iter().map(|end| end.as_i64().map(Offset)).collect();
-                self.changelogs.insert(Arc::from(*topic), ends);
-                let lost = value["lost"].as_array().map_or(&[][..], Vec::as_slice);
-                for partition in lost {
-                    let number = partition.as_i64().and_then(|n| i32::try_from(n).ok());
-                    let number = number.ok_or_else(unread)?;
-                    self.lost
-                        .insert(TopicPartition::new(Arc::from(*topic), number));
-                }
-            }
-            [Some("instance")] => {
-                let started = value.as_ref().and_then(|value| value["started"].as_i64());
-                self.started = started.map(Timestamp);
-            }
-            [
-                None | Some("position" | "topic" | "format" | "changelog"),
-                ..,
-            ]
-            | [] => return Err(unread()),
-            // Rows of other kinds are information only.
-            [Some(_), ..] => {}
-        }
-        Ok(())
-    }
-
-    /// Where a changelog partition ended with the last commit.
-    pub fn end_of(&self, partition: &TopicPartition) -> Option<Offset> {
-        let ends = self.changelogs.get(&partition.topic)?;
-        *ends.get(usize::try_from(partition.partition.0).ok()?)?
-    }
-
-    /// The first topic whose id has changed since its offsets were committed: name, old id, new id.
-    fn recreated<'a>(&'a self, now: &'a BTreeMap<Arc<str>, Arc<str>>) -> Option<[&'a Arc<str>; 3]> {
-        let both = now.iter().filter_map(|(name, id)| {
-            let (name, then) = self.topics.get_key_value(name)?;
-            (then != id).then_some([name, then, id])
-        });
-        both.into_iter().next()
-    }
-
-    /// Refuses to go on after another instance, which has begun since this one did. Only for an
-    /// application that restarts by itself: one that a user starts takes over.
-    ///
-    /// # Errors
-    /// `Fenced`.
-    pub fn refuse_successor(&self, shared: &Shared) -> Result<()> {
-        let announced = shared.status.announced.load(Relaxed);
-        match self.started {
-            Some(started) if announced != 0 && started.0 != announced => Err(Error::fenced(
-                "another instance of the application was started while this one was cut off from the broker",
-            )
-            .hint("only one instance of an application may run: stop the other one, or leave this one stopped")),
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses a changelog that has another number of partitions than when its rows were written:
-    /// newer rows of a key may be in another partition than its older ones, which a restore can't
-    /// tell apart.
-    ///
-    /// # Errors
-    /// `Incompatible`, with the topic and the next step.
-    pub fn refuse_other_partitions(&self, changelogs: &[TopicInfo]) -> Result<()> {
-        for TopicInfo {
-            name, partitions, ..
-        } in changelogs
-        {
-            let then = self.partitions.get(name).filter(|then| *then != partitions);
-            if let Some(then) = then {
-                return Err(Error::incompatible(format!(
-                    "the changelog topic '{name}' has {partitions} partitions, and had {then} when its rows were \
-                        written: rows of one key may be in two of them, and state that is restored from it may be older \
-                        than the offsets"
-                ))
-                .hint("partitions of a changelog must not be added; to compute everything again: stoatflow reset")
-                .at(|at| at.topic = Some(name.to_string())));
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses offsets of a topic that was deleted and created again.
-    ///
-    /// # Errors
-    /// `Incompatible`, with the topic and the next step.
-    pub fn refuse_recreated(
-        &self,
-        application: &str,
-        now: &BTreeMap<Arc<str>, Arc<str>>,
-        changelogs: &[Option<Arc<str>>],
-    ) -> Result<()> {
-        let Some([name, then, id]) = self.recreated(now) else {
-            return Ok(());
-        };
-        if changelogs.iter().flatten().any(|c| c == name) {
-            return Err(changelog_recreated(application, [name, then, id]));
-        }
-        let next = format!(
-            "if that was on purpose, start over with it: stoatflow reset --input-topic {name} \
-                (application '{application}')"
-        );
-        let lost = "the committed offsets belong to the old one";
-        Err(recreated([name, then, id], lost, next))
-    }
-}
-
-/// A changelog topic (name, old id, new id) was deleted and created again.
-pub(crate) fn changelog_recreated(application: &str, topic: [&Arc<str>; 3]) -> Error {
-    let lost = "it lacks what the application's state was";
-    let next = format!(
-        "restore the old topic from a copy, or recompute everything: stoatflow reset \
-            (application '{application}')"
-    );
-    recreated(topic, lost, next)
-}
-
-fn recreated([name, then, id]: [&Arc<str>; 3], lost: &str, next: String) -> Error {
-    Error::incompatible(format!(
-        "the topic '{name}' was deleted and created again since the last commit (its id was {then}, \
-            and is {id}): {lost}"
-    ))
-    .hint(next)
-    .at(|at| at.topic = Some(name.to_string()))
 }
 
 /// What the application writes into the topic.

@@ -11,7 +11,9 @@
 
 mod epochs;
 mod event_times;
+mod held;
 mod offload_backpressure;
+mod positions;
 mod stalled_watermark;
 mod task_idle;
 mod ticks;
@@ -189,18 +191,6 @@ impl Dispatch {
         self.has_room() || (self.gate.is_open() && self.task_idle.is_waiting_for_data())
     }
 
-    /// Is there buffer room for every partition?
-    fn has_room(&self) -> bool {
-        self.buffered_bytes - self.held_bytes() < self.admission.budget() / 2
-    }
-
-    /// Bytes of partitions that are held: they must not keep others from being fetched.
-    fn held_bytes(&self) -> i64 {
-        let buffers = self.held.iter();
-        let bytes = buffers.map(|Reverse((_, slot))| self.buffers[*slot as usize].bytes);
-        bytes.sum()
-    }
-
     /// Takes fetched records, and watermarks that user functions gave for them.
     pub fn accept(&mut self, fetched: &mut Vec<ConsumerRecord>, said: &mut Vec<WatermarkUpdate>) {
         for said in said.drain(..) {
@@ -336,41 +326,6 @@ impl Dispatch {
         moved > 0
     }
 
-    /// Releases partitions that no longer have to wait.
-    fn release_held(&mut self) {
-        let mut at = 0;
-        while let Some(Reverse((_, slot))) = self.held.get(at) {
-            let slot = *slot as usize;
-            let bound = self.times.bound(slot);
-            if self.room(slot) == 0 || bound.is_some_and(|bound| self.times.watermark(slot) > bound)
-            {
-                at += 1;
-            } else {
-                let head = self.held.swap_remove(at);
-                self.heads.push(head);
-            }
-        }
-    }
-
-    /// Pauses held partitions with enough in their buffers, until half of it is used up.
-    fn check_full(&mut self) {
-        if self.held.is_empty() && self.full.is_empty() {
-            return;
-        }
-        let enough = self.admission.budget() / 8;
-        let crowded = self.held_bytes() > self.admission.budget() / 2;
-        let buffers = &self.buffers;
-        self.full
-            .retain(|slot| buffers[*slot as usize].bytes > enough / 2);
-        for Reverse((_, slot)) in &self.held {
-            let bytes = buffers[*slot as usize].bytes;
-            if (crowded || bytes > enough) && !self.full.contains(slot) {
-                self.full.push(*slot);
-            }
-        }
-        self.full.sort_unstable();
-    }
-
     /// Checks for progress of time without records: idle partitions, and a requested watermark.
     pub fn check_time(&mut self) {
         let (buffers, gate) = (&self.buffers, self.gate.is_open());
@@ -426,23 +381,6 @@ impl Dispatch {
         self.gate.is_open()
     }
 
-    /// The slots to pause, sorted: other sources while global tables load; held partitions with
-    /// full buffers; and without room, every partition that has anything buffered.
-    #[must_use]
-    pub fn paused_slots(&self) -> Vec<u32> {
-        let those = |is: &dyn Fn(usize) -> bool| {
-            let all = (0..).zip(0..self.slots.len());
-            all.filter(|(_, at)| is(*at)).map(|(at, _)| at).collect()
-        };
-        if !self.gate.is_open() {
-            those(&|at| !self.slots[at].is_global)
-        } else if self.has_room() {
-            self.full.clone()
-        } else {
-            those(&|at| !self.buffers[at].records.is_empty())
-        }
-    }
-
     fn take_one(&mut self, slot: u32) {
         let index = slot as usize;
         let mut record = self.buffers[index]
@@ -492,52 +430,5 @@ impl Dispatch {
         for lane in 0..self.staged.len() {
             self.flush_lane(lane);
         }
-    }
-
-    /// Shows positions and watermarks in the status.
-    fn report_partitions(&self, watermark: i64) {
-        let status = &self.shared.status;
-        status.watermark.store(watermark, Relaxed);
-        status.with_partitions(|known| {
-            for (partition, at) in known.iter_mut().zip(&self.cut) {
-                partition.position = at.0;
-            }
-            let waits = |at: usize| {
-                let mut held = self.held.iter();
-                held.any(|Reverse((_, slot))| *slot as usize == at)
-            };
-            self.times.report(known, waits);
-        });
-    }
-
-    /// The consumer's positions, which may be past commit markers. Without this the group's lag
-    /// behind a transactional producer would never become 0.
-    pub fn skip_to(&mut self, positions: &[Offset]) {
-        for ((at, position), buffer) in self.cut.iter_mut().zip(positions).zip(&self.buffers) {
-            if buffer.records.is_empty() && position > at {
-                *at = *position;
-                self.skipped = true;
-            }
-        }
-    }
-
-    /// Is everything admitted also committed?
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.epoch_records == 0 && !self.skipped && !self.fresh && !self.is_committing()
-    }
-
-    /// Do records wait for nothing but credit?
-    #[must_use]
-    pub fn has_buffered(&self) -> bool {
-        self.buffered_bytes > self.held_bytes()
-    }
-
-    /// Offset and stream time per slot.
-    pub fn positions(&self) -> impl Iterator<Item = (Offset, Timestamp)> + '_ {
-        self.cut
-            .iter()
-            .copied()
-            .zip(self.times.highest().iter().copied())
     }
 }

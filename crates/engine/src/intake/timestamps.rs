@@ -5,73 +5,20 @@
 //! where the source's handler is asked ([`crate::intake::invalid_timestamps`]). Keeps the highest
 //! time of each partition. A user function gets a whole batch per call; lanes continue meanwhile.
 
+mod ahead_of_clock;
+mod extractor;
+
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition, SourcePartitions};
 use crate::runtime::shared::Shared;
-use std::fmt;
+pub use ahead_of_clock::InvalidTime;
+use ahead_of_clock::{AheadOfClock, in_time, latest};
+pub use extractor::Extractor;
 use std::sync::Arc;
-use std::time::Duration;
-use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp, TopicPartition};
+use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp};
 use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::error_policy::is_of_a_record;
-use stoatflow_operators::expr::Compiled;
 use stoatflow_operators::{Failed, Udf, dropped};
-
-/// Timestamps ahead of the clock are logged at most this often.
-const TELL_EVERY: Duration = Duration::from_secs(60);
-
-/// Where a partition's timestamps come from.
-#[derive(Clone)]
-pub enum Extractor {
-    /// The record's own; a negative one is an error.
-    FailOnInvalid,
-    /// The record's own; a negative one drops the record.
-    LogAndSkip,
-    /// The record's own; the partition's highest instead of a negative one.
-    UsePartitionTime,
-    /// The clock.
-    Wallclock,
-    /// A native expression.
-    Expression(Arc<Compiled>),
-    /// A user function.
-    Function(Arc<dyn Udf>),
-}
-
-impl Extractor {
-    /// Does it give the same timestamps?
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Function(one), Self::Function(two)) => Arc::ptr_eq(one, two),
-            (Self::Expression(one), Self::Expression(two)) => one.is_same(two),
-            (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
-        }
-    }
-
-    /// The timestamp of a record with its `own`; `highest` is the partition's. `None`: it has none.
-    /// Not for expressions and functions.
-    fn known(&self, own: i64, highest: i64, now: impl FnOnce() -> i64) -> Option<i64> {
-        match self {
-            Self::FailOnInvalid => (own >= 0).then_some(own),
-            Self::UsePartitionTime if own < 0 => (highest >= 0).then_some(highest),
-            Self::Wallclock => Some(now()),
-            _ => Some(own),
-        }
-    }
-}
-
-impl fmt::Debug for Extractor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FailOnInvalid => "FailOnInvalid",
-            Self::LogAndSkip => "LogAndSkip",
-            Self::UsePartitionTime => "UsePartitionTime",
-            Self::Wallclock => "Wallclock",
-            Self::Expression(expression) => expression.text(),
-            Self::Function(udf) => udf.name(),
-        })
-    }
-}
 
 /// A watermark that a user function gave for a record.
 #[derive(Clone, Copy, Debug)]
@@ -353,64 +300,6 @@ impl TimestampAssigner {
         self.results.extend(unreadable.map(|(_, error)| Err(error)));
         self.batch.clear();
         Ok(())
-    }
-}
-
-/// Why a timestamp is invalid.
-#[derive(Debug)]
-pub struct InvalidTime {
-    /// The error.
-    pub error: Error,
-    /// Is it too far ahead of the clock?
-    pub ahead: bool,
-}
-
-impl From<Error> for InvalidTime {
-    fn from(error: Error) -> Self {
-        let ahead = false;
-        Self { error, ahead }
-    }
-}
-
-/// The latest timestamp allowed now.
-fn latest(max_ahead: Option<i64>, shared: &Shared) -> i64 {
-    max_ahead.map_or(i64::MAX, |ahead| shared.clock.now().0.saturating_add(ahead))
-}
-
-fn in_time(time: i64, latest: i64) -> Result<i64, InvalidTime> {
-    if time <= latest {
-        return Ok(time);
-    }
-    let error = Error::serde(format!(
-        "the record's time {time} is {} ms further ahead of the clock than max.timestamp.ahead.ms allows",
-        time.saturating_sub(latest)
-    ))
-    .hint("correct the clock where the record was made; let the source leave such records out \
-        (on_error=DLQ(...) or log_and_continue()), or raise max.timestamp.ahead.ms");
-    Err(InvalidTime { error, ahead: true })
-}
-
-/// Rate-limits the log about records too far ahead of the clock.
-#[derive(Debug, Default)]
-struct AheadOfClock {
-    /// Since the last line.
-    records: u64,
-    logged_at: Option<Duration>,
-}
-
-impl AheadOfClock {
-    /// Counts a record, and logs if it is time.
-    fn tell(&mut self, shared: &Shared, partition: &TopicPartition) {
-        let now = shared.clock.monotonic();
-        let due = |then| now.saturating_sub(then) >= TELL_EVERY;
-        if self.records == 0 || !self.logged_at.is_none_or(due) {
-            return;
-        }
-        let records = std::mem::take(&mut self.records);
-        self.logged_at = Some(now);
-        tracing::warn!(%partition, records, "records are further ahead of the clock than \
-            max.timestamp.ahead.ms allows; they don't move time, and their sources' handlers decide \
-            about them. Next: correct the clock of the producer");
     }
 }
 

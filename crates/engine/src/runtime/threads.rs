@@ -5,29 +5,25 @@
 //! that they never hold up a tokio worker (law 9). The admin port has threads of its own and answers
 //! whatever lanes do (law 8).
 
-use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
-use crate::admin::thread_activity::lane_thread;
 use crate::admin::{AdminAddress, AdminOptions, AdminView, close, serve};
 use crate::query::StoreReaders;
 use crate::query::followers::ChangesEnd;
-use crate::restore::{Parallelism, RestoreListener};
+use crate::restore::RestoreListener;
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::malloc::set_mmap_threshold;
 use crate::runtime::shared::Shared;
+use crate::startup::EngineSpec;
 use crate::startup::components::Components;
-use crate::startup::{EngineParts, EngineSpec, StartupContext};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
 use stoatflow_operators::Foreign;
 use stoatflow_plan::PhysicalPlan;
-use stoatflow_protocol::{Lifecycle, Restarts};
-use stoatflow_state::Backend;
-use tokio::runtime::{Builder, Handle, Runtime};
+use stoatflow_protocol::Lifecycle;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 mod admin_target;
@@ -36,6 +32,7 @@ mod ending;
 mod fenced;
 mod queries;
 mod restarting;
+mod run;
 pub(crate) mod spawn;
 mod start_line;
 mod stop_request;
@@ -44,27 +41,14 @@ mod watchdog;
 pub use restarting::{RestartAnswer, Uncaught};
 
 use admin_target::EngineTarget;
-use bodies::{run_commit, run_index_builds, run_intake, run_lane};
-use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
+use spawn::{panicked, spawn};
 use stop_request::{Current, Outcome, StopRequest, signal};
 
 /// `/health/ready` reports a stall after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
 
-/// More threads don't speed up a restore: one reader feeds them.
-const LOADERS: usize = 4;
-
 /// So many stores are read for the admin port at a time.
 const ADMIN_READERS: usize = 4;
-
-/// How a run without a failure ended.
-enum End {
-    /// A stop was requested.
-    Stopped,
-    /// There are new partitions to read. The next run takes over the state: what is only in memory
-    /// and has no changelog would be lost otherwise.
-    Grown(Arc<dyn Backend>),
-}
 
 /// Called with every change of state (old, new).
 pub type Listener = Box<dyn Fn(Lifecycle, Lifecycle) + Send + Sync>;
@@ -336,61 +320,6 @@ impl Inner {
         shared
     }
 
-    /// Runs until the end: restarts the run if the broker was away or if there are new partitions.
-    fn run_with_restarts(
-        self: &Arc<Self>,
-        mut shared: Arc<Shared>,
-        failpoints: &Failpoints,
-        runtime: &Handle,
-    ) -> (Result<()>, Arc<Shared>) {
-        let settings = &self.spec.settings;
-        let clock = &self.spec.components.clock;
-        let mut restarts = Restarts::new(settings.restart_max, settings.restart_window);
-        let mut has_run = false;
-        let mut spec = self.spec.clone();
-        self.wait_if_fenced_often(&shared);
-        loop {
-            let error = match self.run_once(&spec, &shared, runtime) {
-                Ok(End::Stopped) => return (Ok(()), shared),
-                Ok(End::Grown(backend)) => {
-                    if self.shared.lock().requested != StopRequest::Nothing {
-                        return (Ok(()), shared);
-                    }
-                    shared.set_ended();
-                    spec.components.backend = Some(backend);
-                    self.status.reset_for_restart();
-                    self.enter(Lifecycle::Starting, clock.now());
-                    shared.followers.end(ChangesEnd::Grown);
-                    shared = self.begin(failpoints);
-                    shared.run.go_on();
-                    continue;
-                }
-                Err(error) => error,
-            };
-            // After a failure only the state on disk can be trusted, and readers must not keep it
-            // open.
-            self.readers.end();
-            spec = self.spec.clone();
-            // At a first start a missing broker is more often a mistyped address than an outage.
-            has_run |= matches!(self.status.state(), Lifecycle::Running | Lifecycle::Paused);
-            let asked = self.shared.lock().requested;
-            let pause = (has_run && asked == StopRequest::Nothing)
-                .then(|| self.pause_before_restart(&mut restarts, &error))
-                .flatten();
-            let Some(pause) = pause else {
-                return (Err(error), shared);
-            };
-            shared.set_ended();
-            self.status.restarts.fetch_add(1, Relaxed);
-            self.status.reset_for_restart();
-            self.enter(Lifecycle::Starting, clock.now());
-            shared.followers.end(ChangesEnd::Failed);
-            shared = self.begin(failpoints);
-            shared.run.go_on();
-            shared.pause(pause);
-        }
-    }
-
     fn enter(&self, next: Lifecycle, now: stoatflow_core::Timestamp) {
         let before = self.status.state();
         if self.status.enter(next, now) {
@@ -439,108 +368,6 @@ impl Inner {
         )?;
         *self.admin.lock() = Some(address);
         Ok(Some(runtime))
-    }
-
-    /// One run, from start to end. A failure is returned after all parts have stopped.
-    fn run_once(
-        self: &Arc<Self>,
-        spec: &EngineSpec,
-        shared: &Arc<Shared>,
-        runtime: &Handle,
-    ) -> Result<End> {
-        let (this, run) = (Arc::clone(self), Arc::clone(shared));
-        spawn("stoatflow-bounds", move || this.enforce_time_limits(&run))?;
-        let clock = Arc::clone(&spec.components.clock);
-        let Some(parts) = self.build_parts(spec, shared)? else {
-            return Ok(End::Stopped);
-        };
-        let started = parts.slots.iter();
-        let started = started.map(|slot| (slot.partition.clone(), slot.start));
-        shared.snapshot_lock.begin(started.collect());
-        self.readers.begin(&parts.backend, shared);
-        self.enter(Lifecycle::Running, clock.now());
-        self.log_start(parts.slots.iter().map(|slot| &slot.partition));
-        let foreign = spec.plan.calls_out();
-        let EngineParts {
-            intake,
-            lanes,
-            commit,
-            backend,
-            slots,
-            stores,
-            unbuilt,
-            ..
-        } = parts;
-        // In the order in which they end. One that can't be started ends the others.
-        let mut threads = Threads::new(shared);
-        let mut tasks = Vec::new();
-        let guest = (spec.foreign.runtime.clone()).filter(|_| intake.calls_out());
-        let (this, run) = (Arc::clone(self), Arc::clone(shared));
-        threads.spawn("stoatflow-intake", move || {
-            hosted(guest.as_deref(), (&run.status.intake, &run), || {
-                run_intake(intake, &run, |state| this.enter(state, run.clock.now()));
-            });
-        });
-        let run = Arc::clone(shared);
-        threads.spawn("stoatflow-commit", move || run_commit(commit, &run));
-        {
-            let (shared, this) = (Arc::clone(shared), Arc::clone(self));
-            self.status.report_partitions(first_report(&slots));
-            threads.spawn("stoatflow-observe", move || {
-                monitor_lag(&shared, &this.spec, &slots);
-            });
-        }
-        if !unbuilt.is_empty() {
-            let (shared, backend) = (Arc::clone(shared), Arc::clone(&backend));
-            threads.spawn("stoatflow-index", move || {
-                run_index_builds(unbuilt, backend.as_ref(), &shared);
-            });
-        }
-        for lane in lanes {
-            let (name, shared) = (lane_thread(lane.id()), Arc::clone(shared));
-            if foreign {
-                let runtime = runtime.clone();
-                let guest = spec.foreign.runtime.clone();
-                threads.spawn(&name, move || {
-                    let at = Arc::clone(&shared.status.lane(lane.id()).at_hand);
-                    let run = Arc::clone(&shared);
-                    hosted(guest.as_deref(), (&at, &run), || {
-                        runtime.block_on(run_lane(lane, shared));
-                    });
-                });
-            } else {
-                let guard = PanicGuard::new(name, &shared);
-                tasks.push(runtime.spawn(async move {
-                    run_lane(lane, shared).await;
-                    drop(guard);
-                }));
-            }
-        }
-        threads.join();
-        for task in tasks {
-            // Its guard has reported a panic.
-            drop(runtime.block_on(task));
-        }
-        drop(stores);
-        match shared.take_failure() {
-            Some(error) => Err(error),
-            None if shared.has_new_partitions() => Ok(End::Grown(backend)),
-            None => Ok(End::Stopped),
-        }
-    }
-
-    fn build_parts(&self, spec: &EngineSpec, shared: &Arc<Shared>) -> Result<Option<EngineParts>> {
-        let enter = |state| self.enter(state, spec.components.clock.now());
-        // One core for the reader, the others load.
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let host = StartupContext {
-            on_state: &enter,
-            parallelism: Parallelism::Threads(
-                &|name, body| spawn(name, body),
-                (cores - 1).clamp(1, LOADERS),
-            ),
-        };
-        spec.build(shared, &host)
     }
 
     fn end(&self, error: Option<Error>, shared: &Shared) {

@@ -16,76 +16,19 @@
 //! due by it. What the newest record is stays known all the same, for windows that close on quiet topics.
 
 mod before;
+mod other_lanes;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod time;
 
-pub use steps::{GroupSteps, Name, Step, Steps};
+pub use steps::{GroupSteps, Step, Steps};
 
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{ClockId, Order, Record, StoreId, Task, Timestamp};
-
-/// One clock in one task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time {
-    /// The highest timestamp seen; -1: none yet.
-    pub stream: i64,
-    /// Up to where the operator has done what is done once (windows given on closing).
-    pub mark: i64,
-    /// Where records don't move the time: the highest timestamp among them. Of the application's clock: what
-    /// the watermark was asked to be raised to. -1: none.
-    pub newest: i64,
-}
-
-impl Time {
-    /// Nothing seen.
-    pub const NONE: Self = Self {
-        stream: -1,
-        mark: -1,
-        newest: -1,
-    };
-
-    /// The later of both, each.
-    #[must_use]
-    pub fn merge(self, other: Self) -> Self {
-        Self {
-            stream: self.stream.max(other.stream),
-            mark: self.mark.max(other.mark),
-            newest: self.newest.max(other.newest),
-        }
-    }
-}
-
-/// Times at a record of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct TimesAt {
-    /// Its place in the order.
-    pub place: (u64, u64),
-    /// The stream time of its task; -1: none.
-    pub stream: i64,
-    /// The highest timestamp of its source's records with a key, in its partition, before it; -1: none.
-    pub keyed_before: i64,
-}
-
-/// Times by clock, then by task.
-pub type Times = Vec<Vec<Time>>;
-
-/// Takes the later of both, each.
-pub fn merge_times(into: &mut Times, other: &Times) {
-    if into.len() < other.len() {
-        into.resize(other.len(), Vec::new());
-    }
-    for (own, other) in into.iter_mut().zip(other) {
-        if own.len() < other.len() {
-            own.resize(other.len(), Time::NONE);
-        }
-        for (own, other) in own.iter_mut().zip(other) {
-            *own = own.merge(*other);
-        }
-    }
-}
+pub use time::{Time, Times, TimesAt, merge_times};
 
 /// What a clock goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -342,22 +285,6 @@ impl LaneClocks {
         self.stream(clock, record.task())
     }
 
-    /// The time of a clock just before a record, however far this lane has come: for what comes out later
-    /// than its place in the order.
-    #[must_use]
-    pub fn as_of(&self, clock: ClockId, record: &Record) -> i64 {
-        let (order, index) = (record.origin.order, usize::from(clock.0));
-        let (Some(steps), Some(group)) = (&self.steps, self.rules[index].group) else {
-            return self.stream(clock, order.task());
-        };
-        let steps = steps.of(group, order.task());
-        let before = steps.partition_point(|step| step.order < order);
-        let moved = before.checked_sub(1).map_or(-1, |last| steps[last].time);
-        let at_begin = self.at_begin.get(index);
-        let at_begin = at_begin.and_then(|times| times.get(self.place(order.task())));
-        moved.max(at_begin.map_or(-1, |time| time.stream))
-    }
-
     /// A batch begins: these are the times at its records, in ascending order.
     pub fn begin_batch(&mut self, times: Vec<TimesAt>) {
         self.at_records = times;
@@ -392,78 +319,6 @@ impl LaneClocks {
         let at_record = self.at_record(order).map(|times| times.stream);
         let seen = || time.map(|clock| self.stream(clock, order.task()));
         at_record.or_else(seen).filter(|time| *time >= 0)
-    }
-
-    /// Takes what moved time in other lanes up to a place in the order.
-    fn pass(&mut self, clock: ClockId, order: Order, with: bool) {
-        let index = usize::from(clock.0);
-        if self.rules[index].dispatched && !self.by_watermark {
-            if let Some(times) = self.at_record(order) {
-                self.move_on(clock, order.task(), times.keyed_before);
-            }
-            return;
-        }
-        if let (Some(steps), Some(group)) = (&self.steps, self.rules[index].group) {
-            let task = order.task();
-            let steps = steps.of(group, task);
-            let passed = &mut self.passed[index];
-            if passed.len() <= task.index() {
-                passed.resize(task.index() + 1, 0);
-            }
-            let from = passed[task.index()];
-            let rest = &steps[from..];
-            let within = |step: &Step| step.order < order || with && step.order == order;
-            let more = leading(rest, within);
-            if more > 0 {
-                passed[task.index()] = from + more;
-                let time = rest[more - 1].time;
-                self.move_on(clock, task, time);
-            }
-        }
-    }
-
-    /// The record of this tick whose time was the first at or after `time` in a task, if that is known:
-    /// what is due since then was due at it.
-    #[must_use]
-    pub fn first_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Step> {
-        let group = self.rules[usize::from(clock.0)].group?;
-        let steps = self.steps.as_ref()?.of(group, task);
-        steps.get(steps.partition_point(|step| step.time < time))
-    }
-
-    /// In the name of which record something comes out that was due since `time` in a task: that of
-    /// [`Self::first_at`].
-    #[must_use]
-    pub fn name_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Name> {
-        let group = self.rules[usize::from(clock.0)].group?;
-        let step = self.first_at(clock, task, time)?;
-        self.steps.as_ref()?.name(group, step)
-    }
-
-    /// A tick begins, of which all lanes know this.
-    pub fn begin_tick(&mut self, steps: Option<Arc<Steps>>) {
-        if steps.is_some() {
-            self.at_begin.clone_from(&self.times);
-        }
-        self.steps = steps;
-        self.passed.iter_mut().for_each(Vec::clear);
-    }
-
-    /// All records of the tick are through: time is the same in all lanes.
-    pub fn end_tick(&mut self) {
-        let Some(steps) = &self.steps else { return };
-        let rules = self.rules.iter().enumerate();
-        let followed: Vec<(usize, u16)> = rules
-            .filter_map(|(at, rule)| Some((at, rule.group?)))
-            .collect();
-        let last = followed.into_iter().flat_map(|(clock, group)| {
-            let last = steps.last(group);
-            last.map(move |(task, time)| (clock, task, time))
-        });
-        for (clock, task, time) in last.collect::<Vec<_>>() {
-            let clock = ClockId(u16::try_from(clock).unwrap_or(u16::MAX));
-            self.move_on(clock, task, time);
-        }
     }
 
     /// The highest timestamp among the records that did not move a clock; -1: none.
@@ -518,21 +373,4 @@ impl LaneClocks {
     pub fn merge(&mut self, times: &Times) {
         merge_times(&mut self.times, times);
     }
-}
-
-/// How many at the front are so: as `partition_point`, for an answer that is mostly near.
-fn leading(steps: &[Step], within: impl Fn(&Step) -> bool) -> usize {
-    // Usually none, or only the record's own step.
-    for near in 0..2 {
-        if !steps.get(near).is_some_and(&within) {
-            return near;
-        }
-    }
-    let mut width = 4;
-    while width < steps.len() && within(&steps[width - 1]) {
-        width *= 2;
-    }
-    // Those before the half of it are so: that was seen.
-    let low = if width > 4 { width / 2 } else { 0 };
-    low + steps[low..width.min(steps.len())].partition_point(within)
 }

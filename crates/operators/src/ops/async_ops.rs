@@ -17,6 +17,7 @@ mod call_queue;
 mod in_flight;
 mod oldest_call;
 mod overload;
+mod parking;
 mod side_by_side;
 mod tally;
 #[cfg(test)]
@@ -34,18 +35,17 @@ use crate::support::error_policy::Outcome;
 use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use crate::{
-    Answer, Answered, Args, Arguments, AsyncUdf, Call, Context, FaultInjection, LaneStore,
-    Operator, RunCoordinator, Wait,
+    Answer, Answered, Args, Arguments, AsyncUdf, Call, Context, FaultInjection, Operator,
+    RunCoordinator, Wait,
 };
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use smallvec::smallvec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Datum, Epoch, Error, Record, Result, Serde, StoreId};
+use stoatflow_core::{Epoch, Error, Record, Result, Serde, StoreId};
 use stoatflow_plan::{Awaiting, Form};
-use stoatflow_state::{KeyRange, Stored};
 use tally::Row;
 
 /// How long a wait lasts before it is looked whether the run has ended.
@@ -325,51 +325,6 @@ impl AsyncCalls {
         Ok(())
     }
 
-    fn unpark(&self, entry: &Entry, context: &mut Context<'_>) -> Result<()> {
-        let Some(row) = &entry.row else {
-            return Ok(());
-        };
-        if self.settings.fault == FaultInjection::CallsParkedForever {
-            return Ok(());
-        }
-        let epoch = context.epoch;
-        let LaneStore { store, dirty } = context.store(self.settings.store);
-        store
-            .put(epoch, dirty, &row.key, None)
-            .map_err(|e| self.node_context.name_node(e))
-    }
-
-    /// Writes down what is under way and not written yet.
-    fn park(&mut self, context: &mut Context<'_>) -> Result<()> {
-        if self.settings.fault == FaultInjection::CallsUnparked {
-            self.fresh.clear();
-        }
-        let epoch = context.epoch;
-        let tally = Arc::clone(&self.udf.in_flight().tally);
-        let LaneStore { store, dirty } = context.store(self.settings.store);
-        for ticket in self.fresh.drain(..) {
-            let Some(entry) = self.entries.get_mut(&ticket) else {
-                continue;
-            };
-            let origin = &entry.record.origin;
-            let bytes = match entry.written.parked.take() {
-                Some(bytes) => Ok(bytes),
-                None => self.codec.encode(&entry.record),
-            };
-            let stored = Stored {
-                value: Datum::Bytes(bytes.map_err(|e| self.node_context.locate(e, origin))?),
-                timestamp: entry.record.timestamp,
-            };
-            let row = row(ticket, entry);
-            store
-                .put(epoch, dirty, &row, Some(stored))
-                .map_err(|e| self.node_context.name_node(e))?;
-            entry.row = Some(Row::new(row, &tally));
-        }
-        self.queue.mark(self.next);
-        Ok(())
-    }
-
     /// Waits for what began in this epoch, if that can help.
     fn wait(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let run = Arc::clone(context.run);
@@ -410,38 +365,6 @@ fn arguments(args: Args, record: &Record) -> Arguments {
     }
 }
 
-/// The first byte of a row.
-const UNKEYED: u8 = 0;
-const KEYED: u8 = 1;
-
-/// The row of a record that outlives its epoch: its order, then the number of its call.
-fn row(ticket: u64, entry: &Entry) -> Bytes {
-    let mut row = BytesMut::with_capacity(32);
-    match &entry.written.key {
-        Some(key) => {
-            row.put_u8(KEYED);
-            row.put_slice(key);
-        }
-        None => {
-            row.put_u8(UNKEYED);
-            row.put_slice(&place(&entry.record));
-        }
-    }
-    row.put_u64(ticket);
-    row.freeze()
-}
-
-/// Where a record without a key was read: two lanes never have the same.
-fn place(record: &Record) -> [u8; 16] {
-    let origin = &record.origin;
-    let mut place = [0; 16];
-    place[..2].copy_from_slice(&origin.source.0.to_be_bytes());
-    place[2..4].copy_from_slice(&origin.topic.to_be_bytes());
-    place[4..8].copy_from_slice(&origin.partition.0.to_be_bytes());
-    place[8..].copy_from_slice(&origin.offset.0.to_be_bytes());
-    place
-}
-
 impl Operator for AsyncCalls {
     fn process(
         &mut self,
@@ -475,44 +398,7 @@ impl Operator for AsyncCalls {
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         self.attend(context.run);
-        let (epoch, share) = (context.epoch, context.share);
-        let LaneStore { store, .. } = context.store(self.settings.store);
-        let found = store
-            .scan(epoch, &KeyRange::default(), usize::MAX)
-            .map_err(|e| self.node_context.name_node(e))?;
-        let mut parked = Vec::new();
-        for (row, stored) in found {
-            let Some(at) = row.len().checked_sub(8).filter(|at| *at > 0) else {
-                return Err(self.codec.corrupt());
-            };
-            let mut number = [0; 8];
-            number.copy_from_slice(&row[at..]);
-            let ticket = u64::from_be_bytes(number);
-            self.next = self.next.max(ticket + 1);
-            let key = (row[0] == KEYED).then(|| row.slice(1..at));
-            let owner = match &key {
-                Some(key) => self.settings.key.affinity(key),
-                None => &row[..at],
-            };
-            if share.owns(owner) {
-                let record = self.codec.decode(&stored.value)?;
-                parked.push((ticket, row.clone(), key, record));
-            }
-        }
-        parked.sort_unstable_by_key(|(ticket, ..)| *ticket);
-        self.udf.in_flight().force(parked.len());
-        if self.settings.fault == FaultInjection::CallsOvertaken {
-            parked.iter_mut().for_each(|(_, _, key, _)| *key = None);
-        }
-        let rows = parked.into_iter();
-        // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
-        let tally = Arc::clone(&self.udf.in_flight().tally);
-        self.begin(rows.map(|(_, row, key, record)| {
-            let written = Written { key, parked: None };
-            (Some(Row::new(row, &tally)), written, record)
-        }));
-        self.queue.mark(self.next);
-        Ok(())
+        self.restore(context)
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {

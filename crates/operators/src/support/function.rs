@@ -5,6 +5,8 @@
 //! it leaves the batch, and the call continues behind it: operators see a shorter batch with a result for
 //! each record. Never runs a function twice for a record, unless a handler says so.
 
+mod results;
+mod routes;
 #[cfg(test)]
 mod tests;
 
@@ -12,10 +14,12 @@ use crate::expr::Compiled;
 use crate::expr::combiner::{Combiner, Takes};
 use crate::support::error_policy::Outcome;
 use crate::support::node_context::NodeContext;
-use crate::{Args, Context, Failed, Foreign, Partitions, Udf};
-use std::cell::RefCell;
+use crate::{Args, Context, Failed, Foreign, Udf};
+pub(crate) use results::Many;
+use results::{Nothing, Results};
+pub use routes::{check_partitions, check_topic};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Partition, Record, Result};
+use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::{Awaiting, Function as Spec};
 
 #[derive(Debug)]
@@ -234,89 +238,6 @@ impl Function {
         out.whole()
     }
 
-    /// A topic per record.
-    pub fn topics(
-        &self,
-        batch: &mut Vec<Record>,
-        out: &mut Vec<Arc<str>>,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        out.clear();
-        self.run(
-            batch,
-            out,
-            context,
-            |_| {},
-            |rest, _, out| match &self.callee {
-                Callee::Foreign(udf) => {
-                    udf.topics(rest, &|origin| self.node_context.topic_of(origin), out)
-                }
-                Callee::Native(expr) => each(rest, |record| {
-                    let topic: Arc<str> = match expr.eval(record)? {
-                        Datum::Str(topic) => topic.as_str().into(),
-                        other => {
-                            return Err(Error::user(format!(
-                                "a topic's name was expected, but the expression gave {}",
-                                other.type_name()
-                            ))
-                            .hint("give a text for every record: sf.coalesce(..., \"other\")"));
-                        }
-                    };
-                    check_topic(&topic)?;
-                    out.push(topic);
-                    Ok(())
-                }),
-            },
-        )?;
-        // A port that doesn't check by itself has called for the later records already.
-        self.checked(batch, out.iter().map(|topic| check_topic(topic)))
-    }
-
-    /// The partitions of each record's topic that it goes to. `to`: topics, and how many partitions they
-    /// have. `gone` is told of each record that is left out.
-    pub fn partitions(
-        &self,
-        batch: &mut Vec<Record>,
-        to: &mut Vec<(Arc<str>, u32)>,
-        out: &mut Vec<Partitions>,
-        context: &mut Context<'_>,
-        mut gone: impl FnMut(usize),
-    ) -> Result<()> {
-        out.clear();
-        // Shared by the call and by what follows a failure; never at the same time.
-        let to = RefCell::new(to);
-        let told = |at: usize| {
-            to.borrow_mut().remove(at);
-            gone(at);
-        };
-        self.run(batch, out, context, told, |rest, from, out| {
-            let to = to.borrow();
-            let to = &to[from..];
-            let mut next = to.iter();
-            match &self.callee {
-                Callee::Foreign(udf) => udf.partitions(rest, to, out),
-                Callee::Native(expr) => each(rest, |record| {
-                    let chosen = chosen(expr.eval(record)?)?;
-                    next.next()
-                        .map_or(Ok(()), |to| check_partitions(&chosen, to))?;
-                    out.push(chosen);
-                    Ok(())
-                }),
-            }
-        })?;
-        let to = to.into_inner();
-        let checks = out.iter().zip(to.iter());
-        self.checked(
-            batch,
-            checks.map(|(chosen, to)| check_partitions(chosen, to)),
-        )
-    }
-
-    fn checked(&self, batch: &[Record], checks: impl Iterator<Item = Result<()>>) -> Result<()> {
-        let mut all = batch.iter().zip(checks);
-        all.try_for_each(|(record, check)| check.map_err(|e| self.locate(e, record)))
-    }
-
     /// Side effects. A native expression has none, but it may fail, and that shows.
     pub fn effect(&self, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         self.run(
@@ -440,128 +361,10 @@ struct Trial {
     attempts: u32,
 }
 
-/// Results, parallel to the records of a batch.
-trait Results {
-    /// For how many records; `None`: unknown.
-    fn count(&self) -> Option<usize>;
-    /// Forgets what is there for later ones than so many.
-    fn cut(&mut self, records: usize);
-}
-
-struct Nothing;
-
-impl Results for Nothing {
-    fn count(&self) -> Option<usize> {
-        None
-    }
-
-    fn cut(&mut self, _records: usize) {}
-}
-
-impl<T> Results for Vec<T> {
-    fn count(&self) -> Option<usize> {
-        Some(self.len())
-    }
-
-    fn cut(&mut self, records: usize) {
-        self.truncate(records);
-    }
-}
-
-/// Any number of results per record.
-#[derive(Debug)]
-pub(crate) struct Many<T> {
-    pub items: Vec<T>,
-    /// Where each record's end.
-    pub ends: Vec<usize>,
-}
-
-impl<T> Default for Many<T> {
-    fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            ends: Vec::new(),
-        }
-    }
-}
-
-impl<T> Many<T> {
-    fn clear(&mut self) {
-        self.items.clear();
-        self.ends.clear();
-    }
-
-    fn whole(&self) -> Result<()> {
-        let (results, ends) = (self.items.len(), &self.ends);
-        if ends.is_sorted() && ends.last().copied().unwrap_or(0) == results {
-            return Ok(());
-        }
-        Err(Error::internal(format!(
-            "a function gave {results} results, but their ends don't add up"
-        )))
-    }
-}
-
-impl<T> Results for Many<T> {
-    fn count(&self) -> Option<usize> {
-        Some(self.ends.len())
-    }
-
-    fn cut(&mut self, records: usize) {
-        self.ends.truncate(records);
-        self.items.truncate(self.ends.last().copied().unwrap_or(0));
-    }
-}
-
 /// Something native for each record, up to the first that fails.
 fn each(batch: &[Record], mut act: impl FnMut(&Record) -> Result<()>) -> Result<(), Failed> {
     batch
         .iter()
         .enumerate()
         .try_for_each(|(at, record)| act(record).map_err(|error| Failed { at, error }))
-}
-
-/// A partition that an expression gave.
-fn chosen(given: Datum) -> Result<Partitions> {
-    match given {
-        Datum::Null => Ok(None),
-        Datum::Int(number) => Ok(Some(vec![Partition(i32::try_from(number).unwrap_or(-1))])),
-        other => Err(Error::user(format!(
-            "a partition was expected, but the expression gave {}",
-            other.type_name()
-        ))
-        .hint("give a number, or null to let the key decide")),
-    }
-}
-
-/// May this be a topic's name?
-///
-/// # Errors
-/// `User` for an empty text.
-pub fn check_topic(topic: &str) -> Result<()> {
-    if topic.is_empty() {
-        return Err(
-            Error::user("the function gave an empty text for a topic's name")
-                .hint("give the name of a topic for every record"),
-        );
-    }
-    Ok(())
-}
-
-/// Does the topic have all the partitions that a partitioner chose?
-///
-/// # Errors
-/// `User` for one that it doesn't have.
-pub fn check_partitions(chosen: &Partitions, (topic, count): &(Arc<str>, u32)) -> Result<()> {
-    let beyond = chosen
-        .iter()
-        .flatten()
-        .find(|partition| u32::try_from(partition.0).map_or(true, |number| number >= *count));
-    let Some(partition) = beyond else {
-        return Ok(());
-    };
-    Err(Error::user(format!(
-        "the partitioner chose partition {partition} of the topic {topic}, which has {count}"
-    ))
-    .hint("give numbers from 0 to partitions - 1, such as hash % partitions"))
 }

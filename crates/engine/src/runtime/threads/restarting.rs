@@ -1,11 +1,20 @@
-//! Whether another run follows one that failed, and what stands before the first one.
+//! One run after another: whether another one follows, and what stands before the first one.
+//!
+//! Restarts the run if the broker was away, if the user says so, or if there are new partitions. Each begins
+//! from the last commit.
 
+use super::run::End;
+use super::stop_request::StopRequest;
 use super::{Inner, fenced};
+use crate::query::followers::ChangesEnd;
+use crate::runtime::failpoint::Failpoints;
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind};
+use stoatflow_core::{Error, ErrorKind, Result};
 use stoatflow_protocol::{Lifecycle, Restarts, fencings, restarts};
+use tokio::runtime::Handle;
 
 /// What the user answers to an error that would end the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +29,61 @@ pub enum RestartAnswer {
 pub type Uncaught = Arc<dyn Fn(&Error) -> RestartAnswer + Send + Sync>;
 
 impl Inner {
+    /// Runs until the end: restarts the run if the broker was away or if there are new partitions.
+    pub(super) fn run_with_restarts(
+        self: &Arc<Self>,
+        mut shared: Arc<Shared>,
+        failpoints: &Failpoints,
+        runtime: &Handle,
+    ) -> (Result<()>, Arc<Shared>) {
+        let settings = &self.spec.settings;
+        let clock = &self.spec.components.clock;
+        let mut restarts = Restarts::new(settings.restart_max, settings.restart_window);
+        let mut has_run = false;
+        let mut spec = self.spec.clone();
+        self.wait_if_fenced_often(&shared);
+        loop {
+            let error = match self.run_once(&spec, &shared, runtime) {
+                Ok(End::Stopped) => return (Ok(()), shared),
+                Ok(End::Grown(backend)) => {
+                    if self.shared.lock().requested != StopRequest::Nothing {
+                        return (Ok(()), shared);
+                    }
+                    shared.set_ended();
+                    spec.components.backend = Some(backend);
+                    self.status.reset_for_restart();
+                    self.enter(Lifecycle::Starting, clock.now());
+                    shared.followers.end(ChangesEnd::Grown);
+                    shared = self.begin(failpoints);
+                    shared.run.go_on();
+                    continue;
+                }
+                Err(error) => error,
+            };
+            // After a failure only the state on disk can be trusted, and readers must not keep it
+            // open.
+            self.readers.end();
+            spec = self.spec.clone();
+            // At a first start a missing broker is more often a mistyped address than an outage.
+            has_run |= matches!(self.status.state(), Lifecycle::Running | Lifecycle::Paused);
+            let asked = self.shared.lock().requested;
+            let pause = (has_run && asked == StopRequest::Nothing)
+                .then(|| self.pause_before_restart(&mut restarts, &error))
+                .flatten();
+            let Some(pause) = pause else {
+                return (Err(error), shared);
+            };
+            shared.set_ended();
+            self.status.restarts.fetch_add(1, Relaxed);
+            self.status.reset_for_restart();
+            self.enter(Lifecycle::Starting, clock.now());
+            shared.followers.end(ChangesEnd::Failed);
+            shared = self.begin(failpoints);
+            shared.run.go_on();
+            shared.pause(pause);
+        }
+    }
+
     /// How long to wait before another run, if there is to be one.
     pub(super) fn pause_before_restart(
         &self,

@@ -4,16 +4,17 @@
 //! client that writes, and in plain mode a second, transactional one that only guards the offsets.
 //! Never waits in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
 
+mod bursts;
 mod calls;
+mod targets;
 mod transactions;
 
-use super::client::{Client, Fault, c_text, millis};
+use super::client::{Client, Fault, c_text};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
 use crate::kafka::lost_records::LostRecords;
 use crate::kafka::markers::Markers;
-use crate::kafka::partitioner::{Label, StickyPartitioner, topic_config};
 use crate::kafka::properties::Properties;
 use crate::kafka::transactional_side::TransactionalSide;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
@@ -21,59 +22,23 @@ use calls::Caller;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::collections::{BTreeMap, VecDeque};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{
     Clock, Error, Offset, Partition, Result, SystemClock, Timestamp, TopicPartition,
 };
+use targets::Target;
 use transactions::Group;
 
-/// How long a first write to a topic may take to find out whether it exists.
-const LOOK_UP: Duration = Duration::from_secs(30);
 /// One wait for room in the client's buffer.
 const ROOM: Duration = Duration::from_millis(20);
 
-/// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes`
-/// of a topic).
-const BURST: usize = 900_000;
-/// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would
-/// save little, and waiting for its answer takes longer than the rest.
-const TRANSACTIONS_V2: usize = 2 << 20;
-/// For so long a burst is waited for, before what else there is to do is looked at.
-const PUSH: Duration = Duration::from_millis(1);
 /// So much may wait for the burst before.
 const KEPT: usize = 24 << 20;
-/// For so long a flush sends one burst after another.
-const PATIENCE: Duration = Duration::from_millis(40);
 
 /// How librdkafka names the state of a transaction that can only be aborted.
 const GIVEN_UP: &str = "AbortableError";
-
-/// librdkafka's handle of a topic: saves a look-up by name per record.
-#[derive(Debug)]
-struct Topic(NonNull<sys::rd_kafka_topic_t>);
-
-// SAFETY: librdkafka's topic handles are thread-safe.
-unsafe impl Send for Topic {}
-
-impl Drop for Topic {
-    fn drop(&mut self) {
-        // SAFETY: made in `target`, given back once, before its client.
-        unsafe { sys::rd_kafka_topic_destroy(self.0.as_ptr()) };
-    }
-}
-
-#[derive(Debug)]
-struct Target {
-    /// As senders name it: one pointer comparison finds it.
-    name: Arc<str>,
-    topic: Topic,
-    sticks: StickyPartitioner,
-    /// Over so many partitions its records spread, at a careful guess.
-    spread: usize,
-}
 
 /// A writer. Fields drop in order: topic handles before their client.
 #[derive(Debug)]
@@ -199,75 +164,6 @@ impl KafkaProducer {
         }
     }
 
-    fn target(&mut self, name: &Arc<str>) -> Result<usize> {
-        if self
-            .targets
-            .get(self.last)
-            .is_some_and(|t| Arc::ptr_eq(&t.name, name))
-        {
-            return Ok(self.last);
-        }
-        if let Some(found) = self.targets.iter().position(|t| t.name == *name) {
-            self.targets[found].name = name.clone();
-            self.last = found;
-            return Ok(found);
-        }
-        // The client would wait 30 s for a topic that does not exist, or have the broker make it.
-        match &self.admin.topics(&[name], LOOK_UP)?[0] {
-            Some(found) => self.add_target(name, found.partitions),
-            None => Err(error(
-                Code::UnknownTopicOrPartition,
-                "unknown topic",
-                self.doing("writing", Some(name)),
-            )),
-        }
-    }
-
-    /// Makes the handle of a topic that exists.
-    pub(in crate::kafka) fn add_target(
-        &mut self,
-        name: &Arc<str>,
-        partitions: i32,
-    ) -> Result<usize> {
-        let text = c_text(name)?;
-        // SAFETY: client and name are alive; the configuration is given away.
-        let handle = unsafe {
-            let config = topic_config(&self.client);
-            sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), config)
-        };
-        let handle = NonNull::new(handle).ok_or_else(|| {
-            Error::internal(format!("the client gives no handle for topic '{name}'"))
-        })?;
-        self.targets.push(Target {
-            name: name.clone(),
-            topic: Topic(handle),
-            sticks: StickyPartitioner::new(),
-            spread: usize::try_from(partitions / 2).unwrap_or(1).max(1),
-        });
-        self.last = self.targets.len() - 1;
-        let mut reports = self.client.events.reports.lock();
-        reports.remember(self.last, self.remembered.contains(name));
-        self.noted.retain(|at, end| {
-            let other = at.topic != *name;
-            if !other {
-                reports.note(self.last, at.partition.0, end.0);
-            }
-            other
-        });
-        drop(reports);
-        Ok(self.last)
-    }
-
-    fn label(&mut self, target: usize, record: &ProducerRecord) -> Label {
-        let stick = if record.key.is_none() && record.partition.is_none() {
-            self.targets[target].sticks.take(weight(record))
-        } else {
-            0
-        };
-        let topic = u32::try_from(target).unwrap_or(u32::MAX);
-        Label { topic, stick }
-    }
-
     /// Hands a record over; gives which target it is for.
     fn write(&mut self, record: &ProducerRecord) -> Result<usize> {
         let index = self.target(&record.topic)?;
@@ -327,89 +223,6 @@ impl KafkaProducer {
         let guard = self.guard.as_ref().unwrap_or(&self.client);
         self.markers
             .settle(|| self.clock.monotonic(), |left| guard.serve(left));
-    }
-
-    /// How many of the records that the client has are not acknowledged.
-    fn unacknowledged(&self) -> i32 {
-        // SAFETY: the client is alive.
-        unsafe { sys::rd_kafka_outq_len(self.client.ptr()) }
-    }
-
-    /// Gives the client the first record that was kept back; says how much of it one partition may have.
-    fn hand_over(&mut self) -> Result<usize> {
-        let Some(record) = self.kept.pop_front() else {
-            return Ok(0);
-        };
-        let weight = weight(&record);
-        self.kept_bytes -= weight;
-        self.sent += weight;
-        let target = self.write(&record)?;
-        let spread = if record.partition.is_none() {
-            self.targets[target].spread
-        } else {
-            1
-        };
-        Ok(weight / spread)
-    }
-
-    /// Gives the client one burst of it.
-    fn burst(&mut self) -> Result<()> {
-        let mut most = 0;
-        while most < BURST && !self.kept.is_empty() {
-            most += self.hand_over()?;
-        }
-        Ok(())
-    }
-
-    /// Has the client send all it has, at once and whole, and waits until it is acknowledged.
-    fn push(&self, timeout: Duration) -> Result<Code> {
-        // SAFETY: the client is alive.
-        let code = Code::from(unsafe { sys::rd_kafka_flush(self.client.ptr(), millis(timeout)) });
-        self.delivered()?;
-        Ok(code)
-    }
-
-    /// Fails if what the client has is not acknowledged in time.
-    fn acknowledge(&self, timeout: Duration) -> Result<()> {
-        let code = self.push(timeout)?;
-        if code == Code::NoError {
-            return Ok(());
-        }
-        let left = self.unacknowledged();
-        let fault = self.client.fatal().unwrap_or((
-            code,
-            format!("{left} records are not acknowledged after {timeout:?}"),
-        ));
-        Err(error(fault.0, &fault.1, self.doing("flushing", None)))
-    }
-
-    /// One burst after another: while a partition has a request under way, librdkafka sends no
-    /// second one, but its thread turns for as long as there is something to send. What comes
-    /// meanwhile waits here, for the next burst.
-    fn send_kept(&mut self) -> Result<usize> {
-        self.client.serve(Duration::ZERO);
-        self.delivered()?;
-        while self.sent < TRANSACTIONS_V2 && !self.kept.is_empty() {
-            self.hand_over()?;
-        }
-        if !self.kept.is_empty() && self.unacknowledged() == 0 {
-            self.burst()?;
-            self.push(PUSH)?;
-        }
-        Ok(self.kept_bytes)
-    }
-
-    fn flush_all(&mut self, timeout: Duration) -> Result<()> {
-        let clock = SystemClock::new();
-        while !self.kept.is_empty() {
-            self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
-            let far = clock.monotonic() > PATIENCE;
-            while far && !self.kept.is_empty() {
-                self.hand_over()?;
-            }
-            self.burst()?;
-        }
-        self.acknowledge(timeout.saturating_sub(clock.monotonic()))
     }
 }
 

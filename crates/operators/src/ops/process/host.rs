@@ -5,8 +5,11 @@
 //! interpreter is waited for (the stores see to it), so the processor may hold the interpreter here.
 
 mod atomic;
+mod ranges;
 mod tasks;
 mod timed_stores;
+mod versions;
+mod windows;
 
 use super::processor_env::{Connected, ProcessorEnv};
 use super::task_scans::TaskScans;
@@ -20,10 +23,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Order, Origin, Record, Result, Task};
 use stoatflow_plan::StoreKind;
-use stoatflow_state::{
-    KeyRange, SessionEntry, Stored, TimerDomain, TimerView, VersionedRecord, WindowEntry, after,
-    after_prefix,
-};
+use stoatflow_state::{Stored, TimerDomain, TimerView};
 
 /// See the module.
 pub(crate) struct Host<'h, 'c> {
@@ -88,27 +88,6 @@ impl<'h, 'c> Host<'h, 'c> {
     fn lane_store(&mut self, store: &Connected) -> &mut LaneStore {
         self.context.store(store.id)
     }
-
-    fn decoded(
-        &self,
-        store: &Connected,
-        found: Vec<(Bytes, Stored)>,
-    ) -> Result<Vec<(Datum, Stored)>> {
-        found
-            .into_iter()
-            .map(|(key, stored)| Ok((store.key_of(key)?, given(store, stored)?)))
-            .collect()
-    }
-
-    fn scan(&mut self, at: usize, range: &KeyRange) -> Result<Vec<(Datum, Stored)>> {
-        let store = self.connected(at)?;
-        let empty = matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to);
-        if empty {
-            return Ok(Vec::new());
-        }
-        let found = self.rows(at, store, range)?;
-        self.decoded(store, found)
-    }
 }
 
 fn given(store: &Connected, stored: Stored) -> Result<Stored> {
@@ -116,20 +95,6 @@ fn given(store: &Connected, stored: Stored) -> Result<Stored> {
         value: store.given(stored.value)?,
         timestamp: stored.timestamp,
     })
-}
-
-/// A range of keys as bytes, both ends included.
-fn ends(
-    store: &Connected,
-    from: Option<&Datum>,
-    to: Option<&Datum>,
-) -> Result<(Option<Bytes>, Option<Bytes>)> {
-    let bytes = |key: Option<&Datum>| {
-        key.filter(|key| !key.is_null())
-            .map(|key| store.key_bytes(key))
-            .transpose()
-    };
-    Ok((bytes(from)?, bytes(to)?))
 }
 
 impl ProcessorHost for Host<'_, '_> {
@@ -247,24 +212,11 @@ impl ProcessorHost for Host<'_, '_> {
         to: Option<&Datum>,
         reverse: bool,
     ) -> Result<Vec<(Datum, Stored)>> {
-        let (at, store) = (store, self.connected(store)?);
-        let (from, to) = ends(store, from, to)?;
-        let to = to.as_ref().map(|key| after(key));
-        self.scan(at, &KeyRange { from, to, reverse })
+        self.keys_between(store, from, to, reverse)
     }
 
     fn prefix(&mut self, store: usize, prefix: &Datum) -> Result<Vec<(Datum, Stored)>> {
-        let (at, store) = (store, self.connected(store)?);
-        let from = match prefix {
-            Datum::Bytes(bytes) => bytes.clone(),
-            key => store.key_bytes(key)?,
-        };
-        let range = KeyRange {
-            to: after_prefix(&from),
-            from: Some(from),
-            reverse: false,
-        };
-        self.scan(at, &range)
+        self.keys_with_prefix(store, prefix)
     }
 
     fn approximate_len(&mut self, store: usize) -> u64 {
@@ -273,31 +225,11 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn window_put(&mut self, store: usize, key: &Datum, start: i64, value: Stored) -> Result<()> {
-        let store = self.connected(store)?;
-        store.writable()?;
-        let key = store.key_bytes(key)?;
-        let value = taken(store, value)?;
-        let (mut view, dirty) = self.windows(store, Some(&key))?;
-        // A window that is too old is not written: the store's retention says so, as in Kafka Streams.
-        if matches!(
-            store.kind,
-            StoreKind::Window {
-                duplicates: true,
-                ..
-            }
-        ) {
-            view.put_duplicate(dirty, &key, start, value)?;
-        } else {
-            view.put(dirty, &key, start, Some(value))?;
-        }
-        self.see(store, &key, start)
+        self.put_window(store, key, start, value)
     }
 
     fn window_get(&mut self, store: usize, key: &Datum, start: i64) -> Result<Option<Stored>> {
-        let store = self.connected(store)?;
-        let key = store.key_bytes(key)?;
-        let found = self.windows(store, Some(&key))?.0.fetch(&key, start)?;
-        found.map(|stored| given(store, stored)).transpose()
+        self.window_at(store, key, start)
     }
 
     fn window_fetch(
@@ -308,30 +240,7 @@ impl ProcessorHost for Host<'_, '_> {
         to: i64,
         reverse: bool,
     ) -> Result<Vec<(Datum, i64, Stored)>> {
-        let store = self.connected(store)?;
-        let entries: Vec<WindowEntry> = match keys {
-            Keys::One(key) => {
-                let key = store.key_bytes(key)?;
-                let (view, _) = self.windows(store, Some(&key))?;
-                let found = view.fetch_range(&key, from, to, reverse, usize::MAX)?;
-                found
-                    .into_iter()
-                    .map(|(start, stored)| (key.clone(), start, stored))
-                    .collect()
-            }
-            Keys::Between(first, last) => {
-                let (first, last) = ends(store, first, last)?;
-                let (view, _) = self.windows(store, None)?;
-                let mut found =
-                    view.fetch_keys(first.as_deref(), last.as_deref(), from, to, reverse)?;
-                self.keep_own(store, &mut found, |(key, ..)| key);
-                found
-            }
-        };
-        let given = entries
-            .into_iter()
-            .map(|(key, start, stored)| Ok((store.key_of(key)?, start, given(store, stored)?)));
-        given.collect()
+        self.windows_between(store, keys, from, to, reverse)
     }
 
     fn session_put(
@@ -342,13 +251,7 @@ impl ProcessorHost for Host<'_, '_> {
         end: i64,
         value: Stored,
     ) -> Result<()> {
-        let store = self.connected(store)?;
-        store.writable()?;
-        let key = store.key_bytes(key)?;
-        let value = taken(store, value)?;
-        let (mut view, dirty) = self.sessions(store, Some(&key))?;
-        view.put(dirty, &key, start, end, Some(value))?;
-        self.see(store, &key, end)
+        self.put_session(store, key, start, end, value)
     }
 
     fn session_get(
@@ -358,11 +261,7 @@ impl ProcessorHost for Host<'_, '_> {
         start: i64,
         end: i64,
     ) -> Result<Option<Datum>> {
-        let store = self.connected(store)?;
-        let key = store.key_bytes(key)?;
-        let (view, _) = self.sessions(store, Some(&key))?;
-        let found = view.fetch_session(&key, start, end)?;
-        found.map(|stored| store.given(stored.value)).transpose()
+        self.session_at(store, key, start, end)
     }
 
     fn session_find(
@@ -373,32 +272,7 @@ impl ProcessorHost for Host<'_, '_> {
         latest_start: i64,
         reverse: bool,
     ) -> Result<Vec<(Datum, i64, i64, Datum)>> {
-        let store = self.connected(store)?;
-        let entries: Vec<SessionEntry> = match keys {
-            Keys::One(key) => {
-                let key = store.key_bytes(key)?;
-                let (view, _) = self.sessions(store, Some(&key))?;
-                view.find_sessions(&key, earliest_end, latest_start, reverse)?
-            }
-            Keys::Between(first, last) => {
-                let (first, last) = ends(store, first, last)?;
-                let (view, _) = self.sessions(store, None)?;
-                let mut found = view.find_keys(
-                    first.as_deref(),
-                    last.as_deref(),
-                    earliest_end,
-                    latest_start,
-                    reverse,
-                )?;
-                self.keep_own(store, &mut found, |entry| &entry.key);
-                found
-            }
-        };
-        let given = entries.into_iter().map(|e| {
-            let key = store.key_of(e.key)?;
-            Ok((key, e.start, e.end, store.given(e.value.value)?))
-        });
-        given.collect()
+        self.sessions_between(store, keys, earliest_end, latest_start, reverse)
     }
 
     fn versioned_put(
@@ -408,16 +282,7 @@ impl ProcessorHost for Host<'_, '_> {
         value: Datum,
         timestamp: i64,
     ) -> Result<i64> {
-        let store = self.connected(store)?;
-        store.writable()?;
-        let key = store.key_bytes(key)?;
-        let value = store.taken(value)?;
-        let (mut view, dirty) = self.versions(store, Some(&key))?;
-        let code = view
-            .put(dirty, &key, Some(value).filter(|v| !v.is_null()), timestamp)?
-            .code();
-        self.see(store, &key, timestamp)?;
-        Ok(code)
+        self.put_version(store, key, value, timestamp)
     }
 
     fn versioned_delete(
@@ -426,13 +291,7 @@ impl ProcessorHost for Host<'_, '_> {
         key: &Datum,
         timestamp: i64,
     ) -> Result<Option<Version>> {
-        let store = self.connected(store)?;
-        store.writable()?;
-        let key = store.key_bytes(key)?;
-        let (mut view, dirty) = self.versions(store, Some(&key))?;
-        let ended = view.delete(dirty, &key, timestamp)?;
-        self.see(store, &key, timestamp)?;
-        ended.map(|record| version(store, record)).transpose()
+        self.end_version(store, key, timestamp)
     }
 
     fn versioned_get(
@@ -441,14 +300,7 @@ impl ProcessorHost for Host<'_, '_> {
         key: &Datum,
         as_of: Option<i64>,
     ) -> Result<Option<Version>> {
-        let store = self.connected(store)?;
-        let key = store.key_bytes(key)?;
-        let (view, _) = self.versions(store, Some(&key))?;
-        let found = match as_of {
-            Some(time) => view.get_as_of(&key, time)?,
-            None => view.get(&key)?,
-        };
-        found.map(|record| version(store, record)).transpose()
+        self.version_as_of(store, key, as_of)
     }
 
     fn timer_register(
@@ -574,9 +426,4 @@ fn taken(store: &Connected, stored: Stored) -> Result<Stored> {
         value: store.taken(stored.value)?,
         timestamp: stored.timestamp,
     })
-}
-
-fn version(store: &Connected, record: VersionedRecord) -> Result<Version> {
-    let value = store.given(record.value)?;
-    Ok((value, record.timestamp, record.valid_to))
 }

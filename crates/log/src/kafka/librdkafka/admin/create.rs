@@ -3,8 +3,10 @@
 //! Takes topics with their settings, gives `Ok` once every broker tells of them. One that exists is
 //! left as it is.
 
-use super::{Admin, Call, Code, ErrorContext, Op, c_text, error, outcomes, sys, text};
+use super::call::{Call, outcomes};
+use super::{Admin, Code, Op, c_text, sys, text};
 use crate::NewTopic;
+use crate::kafka::errors::{ErrorContext, error};
 use std::time::Duration;
 use stoatflow_core::Result;
 

@@ -3,7 +3,8 @@
 //! Takes names, gives `Ok` once the cluster no longer tells of them. What is gone already counts as
 //! deleted, so a deletion whose answer was lost can be asked for again.
 
-use super::{Admin, Call, Code, Op, c_text, outcomes, sys};
+use super::call::{Call, outcomes};
+use super::{Admin, Code, Op, c_text, sys};
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
 

@@ -7,17 +7,18 @@
 //! leaders, and when they are asked for again.
 
 mod answer;
+mod ask;
+mod trouble;
 
 use crate::kafka::admin::AdminClient;
 use crate::kafka::blocks::Blocks;
-use crate::kafka::errors::{ErrorContext, error};
-use crate::kafka::native::consumer::fetch::{FETCH, FetchLimits, FetchTarget, request};
-use crate::kafka::native::consumer::fetch_state::{FetchState, FetchStates, FetchWish};
+use crate::kafka::native::consumer::fetch::FetchLimits;
+use crate::kafka::native::consumer::fetch_state::{FetchState, FetchStates};
 use crate::kafka::native::error_class::{
-    ErrorClass, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
+    ErrorClass, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify,
 };
 use crate::kafka::native::net::answer_timeout::AnswerTimeout;
-use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
+use crate::kafka::native::net::cluster::{Cluster, Node};
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::records::batch_reader::{Record, UnreadableBatch};
@@ -25,7 +26,7 @@ use crate::kafka::native::{NativeConfig, unreachable};
 use crate::{Consumer, ConsumerRecord, RecordRef};
 use bytes::Bytes;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
-use kafka_protocol::protocol::{Decodable, Encodable};
+use kafka_protocol::protocol::Decodable;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,11 +42,6 @@ const AGAIN: Duration = Duration::from_millis(50);
 const GONE: Duration = Duration::from_secs(10);
 /// How long a broker may answer with an unknown error before it counts as one.
 const LOST_FOR_WORDS: Duration = Duration::from_secs(60);
-/// The shortest pause between two fetches from a broker whose last answer had all there was: an empty answer
-/// costs the broker as much as a full one, and wakes the application as often.
-const REST: Duration = Duration::from_millis(3);
-/// A last fetch is sent this long before the poll ends, so that a commit behind it is for all there is.
-const LEAD: Duration = Duration::from_micros(700);
 /// The longest pause between two fetches from a broker, whatever was asked for.
 pub(in crate::kafka::native) const LONGEST_REST: Duration = Duration::from_millis(15);
 /// How long an assignment may take to find out whether its topics exist.
@@ -116,52 +112,6 @@ impl NativeConsumer {
         }
     }
 
-    fn fail(&self, code: i16, said: &str, topic: Option<&str>) -> Error {
-        let doing = ErrorContext {
-            address: &self.address,
-            what: "reading",
-            topic,
-        };
-        error(named(code), said, doing)
-    }
-
-    /// Remembers what is to be said: the first that went wrong.
-    fn note(&mut self, error: Error) {
-        self.trouble.get_or_insert(error);
-    }
-
-    fn note_code(&mut self, index: usize, code: i16, what: &str) {
-        let partition = &self.slots.all[index].partition;
-        let said = format!("{partition}: {what}");
-        let error = self.fail(code, &said, Some(&partition.topic));
-        self.note(error);
-    }
-
-    fn note_unreadable(&mut self, index: usize, why: &UnreadableBatch) {
-        match why {
-            UnreadableBatch::Corrupt(why) => {
-                let (partition, address) = (&self.slots.all[index].partition, &self.address);
-                let error = Error::unavailable(format!(
-                    "reading: what came of {partition} from {address} is damaged ({why})"
-                ));
-                self.note(error.hint(
-                    "it is read again; if it stays damaged, the disk of the broker that leads it \
-                        is: have another replica lead",
-                ));
-            }
-            UnreadableBatch::Old(format) => {
-                let (partition, address) = (&self.slots.all[index].partition, &self.address);
-                let error = Error::new(
-                    ErrorKind::Incompatible,
-                    format!(
-                        "reading: {partition} at {address} has records of format {format}, from before 2017"
-                    ),
-                );
-                self.note(error.hint("set kafka.client = librdkafka, which knows them"));
-            }
-        }
-    }
-
     /// Assigns partitions that exist.
     pub(in crate::kafka) fn place(&mut self, partitions: &[(TopicPartition, Offset)]) {
         // Answers that still come are for the old assignment.
@@ -203,26 +153,6 @@ impl NativeConsumer {
             }
         }
         again
-    }
-
-    /// How long to wait before the next fetch from a broker, in a poll that lasts this long.
-    fn rest_of(&self, node: Node, left: Duration) -> Duration {
-        let Some(asked) = self.asked.get(&node).filter(|_| self.slots.has_all(node)) else {
-            return Duration::ZERO;
-        };
-        let (now, rested) = (self.clock.elapsed(), *asked + REST);
-        if let Some(until) = self.deferred {
-            let until = until.min(*asked + LONGEST_REST);
-            let next = if *asked < until { until } else { rested };
-            return next.saturating_sub(now);
-        }
-        let last_moment = (now + left).saturating_sub(LEAD);
-        let until = if *asked < last_moment {
-            rested.min(last_moment)
-        } else {
-            rested
-        };
-        until.saturating_sub(now)
     }
 
     fn receive(&mut self, node: Node, flight: Flight) {
@@ -336,67 +266,6 @@ impl NativeConsumer {
         }
     }
 
-    /// Asks a broker for what is wanted of it.
-    fn ask(&mut self, node: Node) {
-        if self.trouble.is_some() {
-            return;
-        }
-        match self.cluster.data(node) {
-            Ok(_) => {}
-            // It is being made: `wait` waits for it too.
-            Err(why) if why.leaves_connection() => return,
-            Err(why) => return self.lose(node, &why),
-        }
-        let now = self.clock.elapsed();
-        let FetchWish { wanted, patience } = self.slots.wish(node, self.fetch_limits, now);
-        if wanted.is_empty() {
-            return;
-        }
-        match self.send(node, &wanted, patience) {
-            Ok(version) => {
-                let since = self.clock.elapsed();
-                let received = 0;
-                self.asked.insert(node, since);
-                self.flights.insert(
-                    node,
-                    Flight {
-                        version,
-                        since,
-                        received,
-                    },
-                );
-            }
-            Err(why) => self.lose(node, &why),
-        }
-    }
-
-    fn send(
-        &mut self,
-        node: Node,
-        wanted: &[FetchTarget],
-        patience: Duration,
-    ) -> Result<i16, ConnectionError> {
-        let last = self.answers.remove(&node);
-        if last.as_ref().is_some_and(|answer| !answer.is_unique()) {
-            self.slots.detach();
-        }
-        let room = last.and_then(room_of);
-        let link = self.cluster.data(node)?;
-        let version = version_for::<FetchRequest>(link, FETCH)?;
-        let mut frame = link.open::<FetchRequest>(version)?;
-        let to = (version, link.rack());
-        let request = request(wanted, self.fetch_limits, patience, to);
-        let written = request.encode(&mut frame, version);
-        written.map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))?;
-        let size = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
-        frame[..4].copy_from_slice(&size.to_be_bytes());
-        link.post(&[&frame], ASIDE)?;
-        if let Some(room) = room {
-            link.lend(room);
-        }
-        Ok(version)
-    }
-
     /// Gives up to `max` records. Waits for the first.
     fn rounds(
         &mut self,
@@ -431,18 +300,6 @@ impl NativeConsumer {
             self.cluster.wait_or_connected(nodes, left.min(most));
         }
     }
-}
-
-/// The memory of an answer, if all of it is given and it is of no unusual size.
-fn room_of(mut answer: Bytes) -> Option<Vec<u8>> {
-    const USUAL: usize = 16 << 20;
-    if !answer.is_unique() {
-        return None;
-    }
-    // Nothing is moved to the front then.
-    answer.truncate(0);
-    let room = Vec::from(answer);
-    (room.capacity() <= USUAL).then_some(room)
 }
 
 impl Consumer for NativeConsumer {

@@ -3,23 +3,24 @@
 //! Takes frames, gives responses. Owns the transport, the broker's API versions, and when this client has to
 //! authenticate again. Never tries again: a connection that is broken is dropped.
 
+mod api_versions;
+mod authentication;
+
 use super::address::BrokerAddress;
 use super::connection_error::ConnectionError;
 use super::network::Stopwatch;
-use super::sasl::{SaslClient, SaslError, SaslSettings};
 use super::security::ClientContext;
 use super::session::Session;
 use super::throttle::Throttled;
 use super::tls::is_tls_record;
 use super::transport::{Read, Transport};
+pub(in crate::kafka::native) use api_versions::ApiVersions;
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, RequestHeader, ResponseHeader,
-    SaslAuthenticateRequest, SaslHandshakeRequest,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use rustix::event::{PollFd, PollFlags};
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, ErrorKind as Io, IoSlice};
 use std::net::SocketAddr;
@@ -31,41 +32,9 @@ use stoatflow_core::ErrorKind;
 const LARGEST_RESPONSE: usize = 128 << 20;
 /// So much is read at first: most responses are shorter.
 const FIRST_READ: usize = 4 << 10;
-/// The feature that says which version of transactions a cluster has.
-const TRANSACTION_VERSION: &str = "transaction.version";
 
-const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
 const ILLEGAL_SASL_STATE: i16 = 34;
 const UNSUPPORTED_VERSION: i16 = 35;
-const SASL_AUTHENTICATION_FAILED: i16 = 58;
-
-/// What a broker understands.
-#[derive(Clone, Debug, Default)]
-pub(in crate::kafka::native) struct ApiVersions {
-    ranges: BTreeMap<i16, (i16, i16)>,
-    /// The cluster's version of transactions: 2 is KIP-890.
-    pub transaction_version: i16,
-}
-
-impl ApiVersions {
-    /// The newest version of a request that both sides know, none above `most`.
-    pub(in crate::kafka::native) fn version<R: Request>(&self, most: i16) -> Option<i16> {
-        let (least, newest) = *self.ranges.get(&R::KEY)?;
-        let version = newest.min(R::VERSIONS.max).min(most);
-        (version >= least.max(R::VERSIONS.min)).then_some(version)
-    }
-
-    fn of(response: &ApiVersionsResponse) -> Self {
-        let mut features = response.finalized_features.iter();
-        let transactions = features.find(|f| &*f.name == TRANSACTION_VERSION);
-        Self {
-            ranges: (response.api_keys.iter())
-                .map(|k| (k.api_key, (k.min_version, k.max_version)))
-                .collect(),
-            transaction_version: transactions.map_or(0, |f| f.max_version_level),
-        }
-    }
-}
 
 /// A connection.
 #[derive(Debug)]
@@ -174,97 +143,6 @@ impl Connection {
         Err(ConnectionError::lost(
             "the broker doesn't say what it understands",
         ))
-    }
-
-    /// Is it time to authenticate again? Asked between requests.
-    pub(in crate::kafka::native) fn must_authenticate(&self) -> bool {
-        matches!(self.session, Session::Renewed(at) if self.clock.elapsed() >= at)
-    }
-
-    /// Is the session over, and too short to be renewed? Asked between requests.
-    pub(in crate::kafka::native) fn must_be_replaced(&self) -> bool {
-        matches!(self.session, Session::Replaced(at) if self.clock.elapsed() >= at)
-    }
-
-    /// Authenticates, if the protocol asks for it. Again too, on a connection without a request in flight.
-    pub(in crate::kafka::native) fn authenticate(
-        &mut self,
-        timeout: Duration,
-    ) -> Result<(), ConnectionError> {
-        let Some(sasl) = self.context.sasl.clone() else {
-            return Ok(());
-        };
-        let clock = self.context.stopwatch();
-        let left = || timeout.saturating_sub(clock.elapsed());
-        let mut client = sasl.begin()?;
-        self.choose_mechanism(&sasl, left())?;
-        let mut message = client.first();
-        loop {
-            let request = SaslAuthenticateRequest::default().with_auth_bytes(message.into());
-            let version = self.api_versions.version::<SaslAuthenticateRequest>(2);
-            let version = version.ok_or_else(too_old)?;
-            let response = self.call(version, &request, left())?;
-            match response.error_code {
-                0 => {}
-                SASL_AUTHENTICATION_FAILED => {
-                    let said = response.error_message.unwrap_or_default();
-                    return Err(refused_login(&sasl, &client, &said));
-                }
-                code => {
-                    let said = response.error_message.unwrap_or_default();
-                    let why = format!("authentication failed (code {code}: {said})");
-                    return Err(ConnectionError::lost(why));
-                }
-            }
-            match client.next(&response.auth_bytes) {
-                Ok(Some(next)) => message = next,
-                Ok(None) => {
-                    let now = self.clock.elapsed();
-                    self.session = Session::new(response.session_lifetime_ms, now);
-                    return Ok(());
-                }
-                Err(SaslError::Later(why)) => return Err(ConnectionError::lost(why)),
-                Err(SaslError::Refused(why)) => return Err(refused_login(&sasl, &client, &why)),
-            }
-        }
-    }
-
-    fn choose_mechanism(
-        &mut self,
-        sasl: &SaslSettings,
-        timeout: Duration,
-    ) -> Result<(), ConnectionError> {
-        let mechanism = sasl.mechanism();
-        let version = self.api_versions.version::<SaslHandshakeRequest>(1);
-        let version = version.filter(|v| *v == 1).ok_or_else(too_old)?;
-        let request =
-            SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(mechanism));
-        let response = self.call(version, &request, timeout)?;
-        match response.error_code {
-            0 => Ok(()),
-            UNSUPPORTED_SASL_MECHANISM => {
-                let offered: Vec<_> = response.mechanisms.iter().map(|m| &**m).collect();
-                Err(ConnectionError::refused(
-                    ErrorKind::Config,
-                    format!("the broker doesn't offer the SASL mechanism {mechanism}"),
-                    format!(
-                        "set sasl.mechanism to one that it offers: {}",
-                        offered.join(", ")
-                    ),
-                ))
-            }
-            ILLEGAL_SASL_STATE if self.session != Session::Endless => Err(ConnectionError::lost(
-                "the broker takes no second authentication now",
-            )),
-            ILLEGAL_SASL_STATE => Err(ConnectionError::refused(
-                ErrorKind::Config,
-                "the broker's listener doesn't use SASL",
-                "set security.protocol to SSL (or PLAINTEXT), or use the port of its SASL listener",
-            )),
-            code => Err(ConnectionError::lost(format!(
-                "the broker refuses the SASL handshake (code {code})"
-            ))),
-        }
     }
 
     fn needs_sasl() -> ConnectionError {
@@ -539,30 +417,4 @@ impl Connection {
 
 fn lost(why: impl Display) -> ConnectionError {
     ConnectionError::lost(why.to_string())
-}
-
-fn too_old() -> ConnectionError {
-    ConnectionError::refused(
-        ErrorKind::Config,
-        "the broker is too old for this client's SASL (before 1.0)",
-        "upgrade the broker",
-    )
-}
-
-fn refused_login(sasl: &SaslSettings, client: &SaslClient, said: &str) -> ConnectionError {
-    let who = match (sasl.username(), client.principal()) {
-        (Some(user), _) => format!("the broker refuses user '{user}' ({said})"),
-        (None, Some(name)) => format!("the broker refuses the token of '{name}' ({said})"),
-        (None, None) => format!("the broker refuses the token ({said})"),
-    };
-    let hint = match sasl.username() {
-        Some(_) => {
-            "check sasl.username, sasl.password and sasl.mechanism; with SCRAM the user must exist \
-                for this mechanism (kafka-configs --describe --entity-type users)"
-        }
-        None => {
-            "check the issuer, the audience and the scope of the token, and the clock of this machine"
-        }
-    };
-    ConnectionError::refused(ErrorKind::Unauthorized, who, hint)
 }

@@ -4,33 +4,26 @@
 //! whose identity the producer has. Asks again while the answer is "not yet" and there is time. Never knows
 //! of records.
 
+mod identity;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
-use crate::CutEntry;
 use crate::kafka::errors::{ErrorContext, error};
-use crate::kafka::native::error_class::{
-    ErrorClass, PRODUCER_FENCED, UNKNOWN_SERVER_ERROR, classify, named,
-};
+use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_SERVER_ERROR, classify, named};
 use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::{Cluster, CoordinatorType, Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::throttle::Throttled;
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::native::{NativeConfig, unreachable};
-use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
-use kafka_protocol::messages::txn_offset_commit_request::{
-    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
-};
 use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse, GroupId,
-    InitProducerIdRequest, ProduceRequest, ProducerId, TopicName, TransactionalId,
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    EndTxnRequest, InitProducerIdRequest, ProduceRequest, TransactionalId, TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
-use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind, Result};
+use stoatflow_core::{Error, Result};
+pub(in crate::kafka::native) use transaction::refused_topic;
 
 /// What to do where a coordinator doesn't come to the end of a transaction (KAFKA-19999).
 const STUCK: &str = "the coordinator is still ending the transaction before: start again in a moment; if it stays so, \
@@ -39,8 +32,6 @@ const STUCK: &str = "the coordinator is still ending the transaction before: sta
 /// The pause before a question is asked again: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// Whoever is taking an id over, and was told to come again, has done so by then.
-const NEWCOMER: Duration = Duration::from_millis(600);
 
 /// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what
 /// it is told to.
@@ -56,16 +47,6 @@ const OFFSETS_V2: i16 = 5;
 const END_V2: i16 = 5;
 /// The rules for transactions from which on they are understood.
 const TRANSACTIONS_V2: i16 = 2;
-
-/// The first topic that the coordinator refused with this code.
-pub(in crate::kafka::native) fn refused_topic(
-    answer: &TxnOffsetCommitResponse,
-    code: i16,
-) -> Option<&str> {
-    let refused = (answer.topics.iter())
-        .find(|topic| topic.partitions.iter().any(|p| p.error_code == code))?;
-    Some(refused.name.as_str())
-}
 
 /// How a question ended.
 #[derive(Debug)]
@@ -296,78 +277,6 @@ impl Coordination {
         }
     }
 
-    /// Takes the id over, or with an identity of one's own asks for the next epoch of it.
-    pub(in crate::kafka::native) fn init_producer_id(
-        &mut self,
-        own: Identity,
-        timeout: Duration,
-    ) -> Result<()> {
-        let id = self.id.clone();
-        let request = InitProducerIdRequest::default()
-            .with_transactional_id(Some(self.id()))
-            .with_transaction_timeout_ms(
-                i32::try_from(self.silence.as_millis()).unwrap_or(i32::MAX),
-            )
-            .with_producer_id(ProducerId(own.id))
-            .with_producer_epoch(own.epoch);
-        let seat = (CoordinatorType::Transaction, id.as_str());
-        match self.ask(seat, 5, &request, |a| a.error_code, timeout) {
-            CoordinatorAnswer::Done(answer) => {
-                self.identity = Identity {
-                    id: answer.producer_id.0,
-                    epoch: answer.producer_epoch,
-                };
-                // What was sent in an epoch before is refused, whenever it comes.
-                self.unanswered = false;
-                Ok(())
-            }
-            CoordinatorAnswer::Code { code, .. } => Err(match classify(code) {
-                // An epoch that the broker does not know as ours is somebody's who came later.
-                ErrorClass::Outdated | ErrorClass::Fenced => self.refused(
-                    PRODUCER_FENCED,
-                    "its epoch is outdated",
-                    "opening the producer",
-                ),
-                _ => self.refused(code, "refused", "opening the producer"),
-            }),
-            CoordinatorAnswer::Silence { last, .. } => {
-                Err(self.silent(&last, "opening the producer"))
-            }
-        }
-    }
-
-    /// Asks anybody for an identity that is nobody's yet: for what belongs to no transaction.
-    pub(in crate::kafka::native) fn init_idempotent_id(&mut self, timeout: Duration) -> Result<()> {
-        let what = "opening the producer";
-        let clock = self.cluster.stopwatch();
-        let mut pause = PAUSE;
-        loop {
-            let left = timeout.saturating_sub(clock.elapsed());
-            let request = |_| InitProducerIdRequest::default().with_transactional_id(None);
-            let most = left.min(self.request_timeout);
-            let last = match self.cluster.ask_anyone(5, request, most) {
-                Ok((answer, _)) if answer.error_code == 0 => {
-                    let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
-                    self.identity = Identity { id, epoch };
-                    return Ok(());
-                }
-                Ok((answer, _)) => match classify(answer.error_code) {
-                    ErrorClass::Again | ErrorClass::Ending => {
-                        ConnectionError::lost(format!("{:?}", named(answer.error_code)))
-                    }
-                    _ => return Err(self.refused(answer.error_code, "refused", what)),
-                },
-                Err(why) => why,
-            };
-            let left = timeout.saturating_sub(clock.elapsed());
-            if left.is_zero() || last.is_final() {
-                return Err(self.silent(&last, what));
-            }
-            self.cluster.pause(pause.min(left));
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
-    }
-
     /// Which rules hold for the next transaction; to be asked before it begins. Do brokers know
     /// enough at all?
     pub(in crate::kafka::native) fn negotiate_transaction_version(
@@ -396,177 +305,5 @@ impl Coordination {
             && api_versions
                 .version::<TxnOffsetCommitRequest>(OFFSETS)
                 .is_some_and(|v| v >= 3))
-    }
-
-    /// Adds partitions to the transaction; gives the first code that is not fine, and the topic.
-    pub(in crate::kafka::native) fn add(
-        &mut self,
-        parts: &[(Arc<str>, Vec<i32>)],
-        timeout: Duration,
-    ) -> CoordinatorAnswer<Option<String>> {
-        let topics = parts.iter().map(|(name, parts)| {
-            AddPartitionsToTxnTopic::default()
-                .with_name(TopicName::from(StrBytes::from_string(name.to_string())))
-                .with_partitions(parts.clone())
-        });
-        let request = AddPartitionsToTxnRequest::default()
-            .with_v3_and_below_transactional_id(self.id())
-            .with_v3_and_below_producer_id(ProducerId(self.identity.id))
-            .with_v3_and_below_producer_epoch(self.identity.epoch)
-            .with_v3_and_below_topics(topics.collect());
-        let id = self.id.clone();
-        let asked_for: usize = parts.iter().map(|(_, parts)| parts.len()).sum();
-        let worst = |answer: &<AddPartitionsToTxnRequest as Request>::Response| {
-            let topics = answer.results_by_topic_v3_and_below.iter();
-            let codes = topics.flat_map(|t| {
-                (t.results_by_partition.iter())
-                    .map(|p| (t.name.0.to_string(), p.partition_error_code))
-            });
-            // One that is refused says more than those that were not attempted because of it (55).
-            let bad: Vec<_> = codes.filter(|(_, code)| *code != 0).collect();
-            let telling = bad.iter().find(|(_, code)| *code != 55).or(bad.first());
-            let results = answer.results_by_topic_v3_and_below.iter();
-            let said: usize = results.map(|t| t.results_by_partition.len()).sum();
-            let left_out = (said < asked_for).then(|| (String::new(), UNKNOWN_SERVER_ERROR));
-            telling.cloned().or(left_out)
-        };
-        let asked = self.ask(
-            (CoordinatorType::Transaction, &id),
-            3,
-            &request,
-            |answer| worst(answer).map_or(0, |(_, code)| code),
-            timeout,
-        );
-        asked.map(|answer| worst(&answer).map(|(topic, _)| topic))
-    }
-
-    /// Adds positions of a group to the transaction.
-    pub(in crate::kafka::native) fn offsets(
-        &mut self,
-        group: &str,
-        cut: &[CutEntry],
-        timeout: Duration,
-    ) -> CoordinatorAnswer<TxnOffsetCommitResponse> {
-        let clock = self.cluster.stopwatch();
-        let group_id = || GroupId::from(StrBytes::from_string(group.to_owned()));
-        if !self.transactions_v2 {
-            let request = AddOffsetsToTxnRequest::default()
-                .with_transactional_id(self.id())
-                .with_producer_id(ProducerId(self.identity.id))
-                .with_producer_epoch(self.identity.epoch)
-                .with_group_id(group_id());
-            let id = self.id.clone();
-            let seat = (CoordinatorType::Transaction, id.as_str());
-            let added = self.ask(seat, 3, &request, |a| a.error_code, timeout);
-            if !matches!(added, CoordinatorAnswer::Done(_)) {
-                return added.map(|_| TxnOffsetCommitResponse::default());
-            }
-        }
-        let mut topics: Vec<TxnOffsetCommitRequestTopic> = Vec::new();
-        for entry in cut {
-            let part = TxnOffsetCommitRequestPartition::default()
-                .with_partition_index(entry.partition.partition.0)
-                .with_committed_offset(entry.offset.0)
-                .with_committed_metadata(Some(StrBytes::from_string(entry.metadata.clone())));
-            match topics.last_mut() {
-                Some(topic) if *topic.name.0 == *entry.partition.topic => {
-                    topic.partitions.push(part)
-                }
-                _ => {
-                    let name = StrBytes::from_string(entry.partition.topic.to_string());
-                    topics.push(
-                        TxnOffsetCommitRequestTopic::default()
-                            .with_name(TopicName::from(name))
-                            .with_partitions(vec![part]),
-                    );
-                }
-            }
-        }
-        // A partition that is not said to have another epoch has -1, and a group that nobody has
-        // joined no generation.
-        let request = TxnOffsetCommitRequest::default()
-            .with_transactional_id(self.id())
-            .with_group_id(group_id())
-            .with_producer_id(ProducerId(self.identity.id))
-            .with_producer_epoch(self.identity.epoch)
-            .with_generation_id(-1)
-            .with_topics(topics);
-        let most = if self.transactions_v2 {
-            OFFSETS_V2
-        } else {
-            OFFSETS
-        };
-        let left = timeout.saturating_sub(clock.elapsed());
-        let worst = |answer: &TxnOffsetCommitResponse| {
-            let codes = || {
-                let parts = answer.topics.iter().flat_map(|t| &t.partitions);
-                parts.map(|p| p.error_code)
-            };
-            let left_out = codes().count() < cut.len();
-            let fine = if left_out { UNKNOWN_SERVER_ERROR } else { 0 };
-            codes().find(|code| *code != 0).unwrap_or(fine)
-        };
-        self.ask((CoordinatorType::Group, group), most, &request, worst, left)
-    }
-
-    /// Ends the transaction.
-    pub(in crate::kafka::native) fn end(
-        &mut self,
-        committed: bool,
-        timeout: Duration,
-    ) -> CoordinatorAnswer<EndTxnResponse> {
-        let request = EndTxnRequest::default()
-            .with_transactional_id(self.id())
-            .with_producer_id(ProducerId(self.identity.id))
-            .with_producer_epoch(self.identity.epoch)
-            .with_committed(committed);
-        let most = if self.transactions_v2 { END_V2 } else { END };
-        let id = self.id.clone();
-        let seat = (CoordinatorType::Transaction, id.as_str());
-        self.ask(seat, most, &request, |a| a.error_code, timeout)
-    }
-
-    /// Takes the next epoch of the id, and once more in a moment. Whoever is just taking it over has only
-    /// ended our transaction when it is told to come again, and until it does we are not fenced.
-    fn prove(&mut self, timeout: Duration) -> Result<()> {
-        self.init_producer_id(self.identity, timeout)?;
-        self.prove_again(timeout)
-    }
-
-    /// The second half, for who has the next epoch already.
-    pub(in crate::kafka::native) fn prove_again(&mut self, timeout: Duration) -> Result<()> {
-        let clock = self.cluster.stopwatch();
-        loop {
-            let left = NEWCOMER.saturating_sub(clock.elapsed());
-            if left.is_zero() {
-                return self.init_producer_id(self.identity, timeout);
-            }
-            self.cluster.pause(left);
-        }
-    }
-
-    /// Somebody knows a newer epoch than ours: of a newer writer, or of the broker, which has ended a
-    /// transaction that took too long. Whoever is fenced is told so when it asks for the next epoch of its
-    /// own; the other one has it then.
-    pub(in crate::kafka::native) fn lost(
-        &mut self,
-        code: i16,
-        what: &str,
-        timeout: Duration,
-    ) -> Error {
-        match self.prove(timeout) {
-            Err(error) if error.kind() == ErrorKind::Fenced => return error,
-            Err(_) if classify(code) == ErrorClass::Fenced => {
-                return self.refused(code, "fenced", what);
-            }
-            _ => {}
-        }
-        Error::unavailable(format!(
-            "{what}: the broker at {} gave the transaction of '{}' up, which took too long ({:?})",
-            self.address,
-            self.id,
-            named(code)
-        ))
-        .hint("start again: nothing of it is visible, and its records are read again")
     }
 }

@@ -3,19 +3,17 @@
 //! Takes records, offsets and the end of the transaction; gives outcomes. Owns what becomes of a transaction
 //! when an answer is not as it should be. Sends when asked to do something, and has no thread of its own.
 
-use crate::kafka::errors::error;
+mod failures;
+mod roll_back;
+
 use crate::kafka::markers::Markers;
 use crate::kafka::native::NativeConfig;
-use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
-use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::error_class::{ErrorClass, classify, named};
 use crate::kafka::native::net::network::Stopwatch;
-use crate::kafka::native::producer::accumulator::Accumulator;
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, refused_topic,
 };
-use crate::kafka::native::producer::sender::{
-    ASIDE, AT_BROKER, EAGER, KEPT, LOOK, SendError, Sender,
-};
+use crate::kafka::native::producer::sender::{ASIDE, AT_BROKER, EAGER, KEPT, LOOK, Sender};
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::transactional_side::TransactionalSide;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
@@ -24,12 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp};
 
-/// For so long an abort waits for what is under way, so that it comes before it.
-const SWAN_SONG: Duration = Duration::from_secs(2);
 /// An abort that follows a commit has at least so long.
 const LEAST: Duration = Duration::from_secs(1);
-
-const AGAIN: &str = "start again: nothing of it is visible, and its records are read again";
 
 /// Where the producer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,79 +91,6 @@ impl TransactionalProducer {
             .settle(|| now.elapsed(), |left| cluster.pause(left));
     }
 
-    /// Somebody newer has the id.
-    fn stop(&mut self) {
-        self.state = State::Fenced;
-        self.drop_all();
-    }
-
-    fn fenced(&self, what: &str) -> Error {
-        self.coordination.refused(PRODUCER_FENCED, "fenced", what)
-    }
-
-    /// What becomes of the transaction because of a code, as an error.
-    fn spoil(&mut self, code: i16, said: &str, what: &str, topic: Option<&str>) -> Error {
-        match classify(code) {
-            ErrorClass::Outdated | ErrorClass::Fenced => {
-                let error = self.coordination.lost(code, what, ASIDE);
-                if error.kind() == ErrorKind::Fenced {
-                    self.stop();
-                } else {
-                    // The broker has ended it: nothing is left to be, and whether the new epoch was heard of
-                    // is asked at the next one.
-                    self.drop_all();
-                    self.coordination.touched = false;
-                    self.give_up();
-                }
-                error
-            }
-            ErrorClass::Lost => {
-                self.give_up();
-                Error::unavailable(format!(
-                    "{what}: the broker at {} gave the transaction of '{}' up ({:?} {said})",
-                    self.coordination.address,
-                    self.coordination.id,
-                    named(code)
-                ))
-                .hint(AGAIN)
-            }
-            _ => {
-                self.give_up();
-                error(named(code), said, self.coordination.doing(what, topic))
-            }
-        }
-    }
-
-    fn trouble(&mut self, trouble: SendError) -> Error {
-        match trouble {
-            SendError::Code {
-                code,
-                said,
-                what,
-                topic,
-            } => self.spoil(code, &said, what, topic.as_deref()),
-            SendError::Fatal(error) | SendError::LostRecords(error) => {
-                self.give_up();
-                error
-            }
-            SendError::Away(last) => {
-                self.give_up();
-                Error::unavailable(format!(
-                    "writing: the broker at {} was away for too long, the transaction of '{}' is \
-                        lost ({last})",
-                    self.coordination.address, self.coordination.id
-                ))
-                .hint(AGAIN)
-            }
-        }
-    }
-
-    /// The transaction can only be aborted, and what became of its records is not known.
-    const fn give_up(&mut self) {
-        self.state = State::Lost;
-        self.doubtful = true;
-    }
-
     fn drive(&mut self, all: bool) -> Result<()> {
         let driven = self.sender.drive(&mut self.coordination, all);
         driven.map_err(|trouble| self.trouble(trouble))
@@ -185,21 +106,6 @@ impl TransactionalProducer {
             self.coordination.cluster.cut_data(node);
         }
         self.sender.accumulator.clear();
-    }
-
-    /// Is there a transaction that goes on?
-    fn assure(&self) -> Result<()> {
-        match self.state {
-            State::Open => Ok(()),
-            State::Fenced => Err(self.fenced("writing")),
-            State::Lost => Err(Error::unavailable(format!(
-                "writing: the transaction of '{}' is lost",
-                self.coordination.id
-            ))),
-            State::Idle => Err(Error::internal(
-                "nothing may be written outside of a transaction",
-            )),
-        }
     }
 
     fn finish(&mut self) {
@@ -225,83 +131,6 @@ impl TransactionalProducer {
             self.coordination.identity = Identity { id, epoch };
             self.sender.accumulator.renumber();
         }
-    }
-
-    /// What was sent gets there before the end of the transaction. With an epoch for each, what comes later
-    /// is refused; without, a broker from before 3.6 could take it into the next one, so nothing is ended as
-    /// long as it may still come.
-    fn see_off(&mut self, timeout: Duration) -> Result<()> {
-        let clock = self.stopwatch();
-        let transactions_v2 = self.coordination.transactions_v2;
-        let most = if transactions_v2 {
-            SWAN_SONG.min(timeout / 2)
-        } else {
-            timeout / 4 * 3
-        };
-        self.doubtful |= self.sender.accumulator.unacknowledged() > 0;
-        self.sender.accumulator.drop_certain();
-        let waits = |accumulator: &Accumulator| {
-            if transactions_v2 {
-                accumulator.is_flying()
-            } else {
-                accumulator.is_in_doubt()
-            }
-        };
-        while self.state != State::Fenced
-            && waits(&self.sender.accumulator)
-            && clock.elapsed() < most
-        {
-            let driven = (self.sender).drive_for(&mut self.coordination, true, LOOK);
-            let Err(trouble) = driven else { continue };
-            let away = matches!(trouble, SendError::Away(_));
-            self.trouble(trouble);
-            self.sender.accumulator.drop_certain();
-            if away {
-                break;
-            }
-        }
-        let may_come = !transactions_v2 && self.sender.accumulator.is_in_doubt();
-        self.drop_all();
-        if may_come && self.state != State::Fenced {
-            self.give_up();
-            let last = ConnectionError::lost("what was sent is not answered, and may still arrive");
-            return Err(self.coordination.silent(&last, "aborting the transaction"));
-        }
-        Ok(())
-    }
-
-    /// Ends the transaction as one that never was.
-    fn roll_back(&mut self, timeout: Duration) -> Result<()> {
-        let clock = self.stopwatch();
-        let left = || timeout.saturating_sub(clock.elapsed());
-        self.see_off(timeout)?;
-        if self.state == State::Fenced {
-            return Err(self.fenced("aborting"));
-        }
-        if self.coordination.touched {
-            match self.coordination.end(false, left()) {
-                CoordinatorAnswer::Done(answer) => self.ended(&answer),
-                // The broker has done it already, or knows of none: a new epoch ends whatever there is.
-                CoordinatorAnswer::Code { .. } => self.doubtful = true,
-                CoordinatorAnswer::Silence { last, .. } => {
-                    self.give_up();
-                    return Err(self.coordination.silent(&last, "aborting the transaction"));
-                }
-            }
-        }
-        self.finish();
-        if self.doubtful {
-            self.renew(left())?;
-        }
-        Ok(())
-    }
-
-    fn unknown(&self, timeout: Duration, cause: Error) -> Error {
-        let (address, id) = (&self.coordination.address, &self.coordination.id);
-        Error::unknown_outcome(format!(
-            "the broker at {address} didn't say within {timeout:?} whether '{id}' is committed"
-        ))
-        .caused_by(cause)
     }
 
     /// Takes the next epoch of the id.

@@ -1,0 +1,112 @@
+//! The last commits and the barrier under way.
+//!
+//! Written by the commit thread, read by the admin port: durations by step, and quantiles.
+
+use super::Status;
+use crate::admin::status::duration_buckets::DurationBuckets;
+use serde::Serialize;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Epoch, Timestamp};
+use stoatflow_protocol::Step;
+
+/// How many past commits `/debug/barriers` shows.
+pub(super) const COMMITS_KEPT: usize = 64;
+
+/// One commit, for `/debug/barriers`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CommitStatus {
+    /// The epoch.
+    pub epoch: u64,
+    /// Input records in it.
+    pub records: u64,
+    /// Output and changelog records in it.
+    pub outputs: u64,
+    /// From the barrier to the last lane's seal, microseconds.
+    pub align_us: u64,
+    /// Flush, offsets and transaction, microseconds.
+    pub commit_us: u64,
+    /// Of it: until every record was acknowledged.
+    pub flush_us: u64,
+    /// Of it: until the offsets were acknowledged.
+    pub offsets_us: u64,
+    /// Local store, microseconds.
+    pub apply_us: u64,
+    /// When it was done (wall clock, ms).
+    pub at_ms: i64,
+}
+
+impl CommitStatus {
+    /// One of its steps is done.
+    pub fn took(&mut self, step: Step, us: u64) {
+        match step {
+            Step::Apply => self.apply_us += us,
+            Step::Changelog | Step::Flush => self.flush_us += us,
+            Step::Offsets => self.offsets_us += us,
+            Step::Commit | Step::Announce => {}
+        }
+        if step != Step::Apply {
+            self.commit_us += us;
+        }
+    }
+}
+
+/// The latest barrier, for `/debug/barriers`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BarrierStatus {
+    /// The open epoch at dispatch.
+    pub open_epoch: u64,
+    /// The epoch being aligned or committed, if any.
+    pub in_flight: Option<u64>,
+    /// The current step of the commit.
+    pub step: Option<String>,
+    /// The last committed epoch.
+    pub committed: Option<u64>,
+    /// Arrivals per stage of the epoch being aligned (the last entry: seals).
+    pub arrivals: Vec<u64>,
+}
+
+impl Status {
+    /// The latest commits, oldest first.
+    pub fn recent_commits(&self) -> Vec<CommitStatus> {
+        self.detail.lock().commits.iter().cloned().collect()
+    }
+
+    /// A commit is done.
+    pub fn committed(&self, commit: CommitStatus) {
+        (self.dead_letters).committed(Epoch(commit.epoch), Timestamp(commit.at_ms));
+        self.commits.fetch_add(1, Relaxed);
+        self.records_committed.fetch_add(commit.records, Relaxed);
+        let mut detail = self.detail.lock();
+        if detail.commits.len() == COMMITS_KEPT {
+            detail.commits.pop_front();
+        }
+        let took = commit.align_us + commit.commit_us + commit.apply_us;
+        // Saturating: a value out of the histogram's bounds is recorded as the bound.
+        detail.commit_seconds.saturating_record(took);
+        detail.commit_buckets.record(took);
+        detail.commits.push_back(commit);
+    }
+
+    /// Commit duration at a quantile, microseconds.
+    pub fn commit_quantile_us(&self, quantile: f64) -> u64 {
+        self.detail
+            .lock()
+            .commit_seconds
+            .value_at_quantile(quantile)
+    }
+
+    /// How long commits have taken.
+    pub fn commit_buckets(&self) -> DurationBuckets {
+        self.detail.lock().commit_buckets
+    }
+
+    /// The latest barrier.
+    pub fn barrier(&self) -> BarrierStatus {
+        self.detail.lock().barrier.clone()
+    }
+
+    /// Changes it.
+    pub fn with_barrier(&self, change: impl FnOnce(&mut BarrierStatus)) {
+        change(&mut self.detail.lock().barrier);
+    }
+}

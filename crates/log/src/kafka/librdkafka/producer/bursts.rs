@@ -1,0 +1,109 @@
+//! Records go in bursts: while a partition has a request under way, librdkafka sends no second one.
+//!
+//! Keeps back what comes meanwhile, hands it over when what was sent before is acknowledged, and
+//! flushes. A small transaction goes as it comes.
+
+use super::KafkaProducer;
+use crate::kafka::errors::error;
+use crate::kafka::librdkafka::client::millis;
+use crate::kafka::librdkafka::outgoing::weight;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_sys as sys;
+use std::time::Duration;
+use stoatflow_core::{Clock, Result, SystemClock};
+
+/// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes`
+/// of a topic).
+const BURST: usize = 900_000;
+/// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would
+/// save little, and waiting for its answer takes longer than the rest.
+const TRANSACTIONS_V2: usize = 2 << 20;
+/// For so long a burst is waited for, before what else there is to do is looked at.
+const PUSH: Duration = Duration::from_millis(1);
+/// For so long a flush sends one burst after another.
+const PATIENCE: Duration = Duration::from_millis(40);
+
+impl KafkaProducer {
+    /// How many of the records that the client has are not acknowledged.
+    fn unacknowledged(&self) -> i32 {
+        // SAFETY: the client is alive.
+        unsafe { sys::rd_kafka_outq_len(self.client.ptr()) }
+    }
+
+    /// Gives the client the first record that was kept back; says how much of it one partition may have.
+    pub(super) fn hand_over(&mut self) -> Result<usize> {
+        let Some(record) = self.kept.pop_front() else {
+            return Ok(0);
+        };
+        let weight = weight(&record);
+        self.kept_bytes -= weight;
+        self.sent += weight;
+        let target = self.write(&record)?;
+        let spread = if record.partition.is_none() {
+            self.targets[target].spread
+        } else {
+            1
+        };
+        Ok(weight / spread)
+    }
+
+    /// Gives the client one burst of it.
+    fn burst(&mut self) -> Result<()> {
+        let mut most = 0;
+        while most < BURST && !self.kept.is_empty() {
+            most += self.hand_over()?;
+        }
+        Ok(())
+    }
+
+    /// Has the client send all it has, at once and whole, and waits until it is acknowledged.
+    fn push(&self, timeout: Duration) -> Result<Code> {
+        // SAFETY: the client is alive.
+        let code = Code::from(unsafe { sys::rd_kafka_flush(self.client.ptr(), millis(timeout)) });
+        self.delivered()?;
+        Ok(code)
+    }
+
+    /// Fails if what the client has is not acknowledged in time.
+    fn acknowledge(&self, timeout: Duration) -> Result<()> {
+        let code = self.push(timeout)?;
+        if code == Code::NoError {
+            return Ok(());
+        }
+        let left = self.unacknowledged();
+        let fault = self.client.fatal().unwrap_or((
+            code,
+            format!("{left} records are not acknowledged after {timeout:?}"),
+        ));
+        Err(error(fault.0, &fault.1, self.doing("flushing", None)))
+    }
+
+    /// One burst after another: while a partition has a request under way, librdkafka sends no
+    /// second one, but its thread turns for as long as there is something to send. What comes
+    /// meanwhile waits here, for the next burst.
+    pub(super) fn send_kept(&mut self) -> Result<usize> {
+        self.client.serve(Duration::ZERO);
+        self.delivered()?;
+        while self.sent < TRANSACTIONS_V2 && !self.kept.is_empty() {
+            self.hand_over()?;
+        }
+        if !self.kept.is_empty() && self.unacknowledged() == 0 {
+            self.burst()?;
+            self.push(PUSH)?;
+        }
+        Ok(self.kept_bytes)
+    }
+
+    pub(super) fn flush_all(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        while !self.kept.is_empty() {
+            self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
+            let far = clock.monotonic() > PATIENCE;
+            while far && !self.kept.is_empty() {
+                self.hand_over()?;
+            }
+            self.burst()?;
+        }
+        self.acknowledge(timeout.saturating_sub(clock.monotonic()))
+    }
+}

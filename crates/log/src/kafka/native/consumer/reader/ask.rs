@@ -1,0 +1,116 @@
+//! When a broker is asked for more, and for what.
+//!
+//! Takes what is wanted of a broker, sends one fetch, and lends it the memory of the last answer. A
+//! broker whose last answer had all there was is left in peace for a while.
+
+use super::{ASIDE, Flight, LONGEST_REST, NativeConsumer};
+use crate::kafka::native::consumer::fetch::{FETCH, FetchTarget, request};
+use crate::kafka::native::consumer::fetch_state::FetchWish;
+use crate::kafka::native::net::cluster::{Node, version_for};
+use crate::kafka::native::net::connection_error::ConnectionError;
+use bytes::Bytes;
+use kafka_protocol::messages::FetchRequest;
+use kafka_protocol::protocol::Encodable;
+use std::time::Duration;
+use stoatflow_core::Result;
+
+/// The shortest pause between two fetches from a broker whose last answer had all there was: an empty answer
+/// costs the broker as much as a full one, and wakes the application as often.
+const REST: Duration = Duration::from_millis(3);
+/// A last fetch is sent this long before the poll ends, so that a commit behind it is for all there is.
+const LEAD: Duration = Duration::from_micros(700);
+
+impl NativeConsumer {
+    /// How long to wait before the next fetch from a broker, in a poll that lasts this long.
+    pub(super) fn rest_of(&self, node: Node, left: Duration) -> Duration {
+        let Some(asked) = self.asked.get(&node).filter(|_| self.slots.has_all(node)) else {
+            return Duration::ZERO;
+        };
+        let (now, rested) = (self.clock.elapsed(), *asked + REST);
+        if let Some(until) = self.deferred {
+            let until = until.min(*asked + LONGEST_REST);
+            let next = if *asked < until { until } else { rested };
+            return next.saturating_sub(now);
+        }
+        let last_moment = (now + left).saturating_sub(LEAD);
+        let until = if *asked < last_moment {
+            rested.min(last_moment)
+        } else {
+            rested
+        };
+        until.saturating_sub(now)
+    }
+
+    /// Asks a broker for what is wanted of it.
+    pub(super) fn ask(&mut self, node: Node) {
+        if self.trouble.is_some() {
+            return;
+        }
+        match self.cluster.data(node) {
+            Ok(_) => {}
+            // It is being made: `wait` waits for it too.
+            Err(why) if why.leaves_connection() => return,
+            Err(why) => return self.lose(node, &why),
+        }
+        let now = self.clock.elapsed();
+        let FetchWish { wanted, patience } = self.slots.wish(node, self.fetch_limits, now);
+        if wanted.is_empty() {
+            return;
+        }
+        match self.send(node, &wanted, patience) {
+            Ok(version) => {
+                let since = self.clock.elapsed();
+                let received = 0;
+                self.asked.insert(node, since);
+                self.flights.insert(
+                    node,
+                    Flight {
+                        version,
+                        since,
+                        received,
+                    },
+                );
+            }
+            Err(why) => self.lose(node, &why),
+        }
+    }
+
+    fn send(
+        &mut self,
+        node: Node,
+        wanted: &[FetchTarget],
+        patience: Duration,
+    ) -> Result<i16, ConnectionError> {
+        let last = self.answers.remove(&node);
+        if last.as_ref().is_some_and(|answer| !answer.is_unique()) {
+            self.slots.detach();
+        }
+        let room = last.and_then(room_of);
+        let link = self.cluster.data(node)?;
+        let version = version_for::<FetchRequest>(link, FETCH)?;
+        let mut frame = link.open::<FetchRequest>(version)?;
+        let to = (version, link.rack());
+        let request = request(wanted, self.fetch_limits, patience, to);
+        let written = request.encode(&mut frame, version);
+        written.map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))?;
+        let size = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+        frame[..4].copy_from_slice(&size.to_be_bytes());
+        link.post(&[&frame], ASIDE)?;
+        if let Some(room) = room {
+            link.lend(room);
+        }
+        Ok(version)
+    }
+}
+
+/// The memory of an answer, if all of it is given and it is of no unusual size.
+fn room_of(mut answer: Bytes) -> Option<Vec<u8>> {
+    const USUAL: usize = 16 << 20;
+    if !answer.is_unique() {
+        return None;
+    }
+    // Nothing is moved to the front then.
+    answer.truncate(0);
+    let room = Vec::from(answer);
+    (room.capacity() <= USUAL).then_some(room)
+}

@@ -1,0 +1,57 @@
+//! What went wrong while reading, until it is said.
+//!
+//! The first of it is kept, and said once what came is given.
+
+use super::NativeConsumer;
+use crate::kafka::errors::{ErrorContext, error};
+use crate::kafka::native::error_class::named;
+use crate::kafka::native::records::batch_reader::UnreadableBatch;
+use stoatflow_core::{Error, ErrorKind};
+
+impl NativeConsumer {
+    pub(super) fn fail(&self, code: i16, said: &str, topic: Option<&str>) -> Error {
+        let doing = ErrorContext {
+            address: &self.address,
+            what: "reading",
+            topic,
+        };
+        error(named(code), said, doing)
+    }
+
+    /// Remembers what is to be said: the first that went wrong.
+    pub(super) fn note(&mut self, error: Error) {
+        self.trouble.get_or_insert(error);
+    }
+
+    pub(super) fn note_code(&mut self, index: usize, code: i16, what: &str) {
+        let partition = &self.slots.all[index].partition;
+        let said = format!("{partition}: {what}");
+        let error = self.fail(code, &said, Some(&partition.topic));
+        self.note(error);
+    }
+
+    pub(super) fn note_unreadable(&mut self, index: usize, why: &UnreadableBatch) {
+        match why {
+            UnreadableBatch::Corrupt(why) => {
+                let (partition, address) = (&self.slots.all[index].partition, &self.address);
+                let error = Error::unavailable(format!(
+                    "reading: what came of {partition} from {address} is damaged ({why})"
+                ));
+                self.note(error.hint(
+                    "it is read again; if it stays damaged, the disk of the broker that leads it \
+                        is: have another replica lead",
+                ));
+            }
+            UnreadableBatch::Old(format) => {
+                let (partition, address) = (&self.slots.all[index].partition, &self.address);
+                let error = Error::new(
+                    ErrorKind::Incompatible,
+                    format!(
+                        "reading: {partition} at {address} has records of format {format}, from before 2017"
+                    ),
+                );
+                self.note(error.hint("set kafka.client = librdkafka, which knows them"));
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a failure makes of the transaction, as an error.
+//!
+//! Takes a code, or what sending met with; says whether the transaction goes on, can only be aborted,
+//! or somebody newer has the id. Never sends anything but the question whose the id is.
+
+use super::{State, TransactionalProducer};
+use crate::kafka::errors::error;
+use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
+use crate::kafka::native::producer::sender::{ASIDE, SendError};
+use std::time::Duration;
+use stoatflow_core::{Error, ErrorKind, Result};
+
+const AGAIN: &str = "start again: nothing of it is visible, and its records are read again";
+
+impl TransactionalProducer {
+    /// Somebody newer has the id.
+    pub(super) fn stop(&mut self) {
+        self.state = State::Fenced;
+        self.drop_all();
+    }
+
+    pub(super) fn fenced(&self, what: &str) -> Error {
+        self.coordination.refused(PRODUCER_FENCED, "fenced", what)
+    }
+
+    /// What becomes of the transaction because of a code, as an error.
+    pub(super) fn spoil(
+        &mut self,
+        code: i16,
+        said: &str,
+        what: &str,
+        topic: Option<&str>,
+    ) -> Error {
+        match classify(code) {
+            ErrorClass::Outdated | ErrorClass::Fenced => {
+                let error = self.coordination.lost(code, what, ASIDE);
+                if error.kind() == ErrorKind::Fenced {
+                    self.stop();
+                } else {
+                    // The broker has ended it: nothing is left to be, and whether the new epoch was heard of
+                    // is asked at the next one.
+                    self.drop_all();
+                    self.coordination.touched = false;
+                    self.give_up();
+                }
+                error
+            }
+            ErrorClass::Lost => {
+                self.give_up();
+                Error::unavailable(format!(
+                    "{what}: the broker at {} gave the transaction of '{}' up ({:?} {said})",
+                    self.coordination.address,
+                    self.coordination.id,
+                    named(code)
+                ))
+                .hint(AGAIN)
+            }
+            _ => {
+                self.give_up();
+                error(named(code), said, self.coordination.doing(what, topic))
+            }
+        }
+    }
+
+    pub(super) fn trouble(&mut self, trouble: SendError) -> Error {
+        match trouble {
+            SendError::Code {
+                code,
+                said,
+                what,
+                topic,
+            } => self.spoil(code, &said, what, topic.as_deref()),
+            SendError::Fatal(error) | SendError::LostRecords(error) => {
+                self.give_up();
+                error
+            }
+            SendError::Away(last) => {
+                self.give_up();
+                Error::unavailable(format!(
+                    "writing: the broker at {} was away for too long, the transaction of '{}' is \
+                        lost ({last})",
+                    self.coordination.address, self.coordination.id
+                ))
+                .hint(AGAIN)
+            }
+        }
+    }
+
+    /// The transaction can only be aborted, and what became of its records is not known.
+    pub(super) const fn give_up(&mut self) {
+        self.state = State::Lost;
+        self.doubtful = true;
+    }
+
+    /// Is there a transaction that goes on?
+    pub(super) fn assure(&self) -> Result<()> {
+        match self.state {
+            State::Open => Ok(()),
+            State::Fenced => Err(self.fenced("writing")),
+            State::Lost => Err(Error::unavailable(format!(
+                "writing: the transaction of '{}' is lost",
+                self.coordination.id
+            ))),
+            State::Idle => Err(Error::internal(
+                "nothing may be written outside of a transaction",
+            )),
+        }
+    }
+
+    pub(super) fn unknown(&self, timeout: Duration, cause: Error) -> Error {
+        let (address, id) = (&self.coordination.address, &self.coordination.id);
+        Error::unknown_outcome(format!(
+            "the broker at {address} didn't say within {timeout:?} whether '{id}' is committed"
+        ))
+        .caused_by(cause)
+    }
+}

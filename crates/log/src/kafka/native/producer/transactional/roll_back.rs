@@ -1,0 +1,86 @@
+//! Ends a transaction as one that never was.
+//!
+//! Waits for what is under way, so that it comes before the end. Where the fate of anything is not
+//! known, the id gets another epoch.
+
+use super::{State, TransactionalProducer};
+use crate::kafka::native::net::connection_error::ConnectionError;
+use crate::kafka::native::producer::accumulator::Accumulator;
+use crate::kafka::native::producer::coordination::CoordinatorAnswer;
+use crate::kafka::native::producer::sender::{LOOK, SendError};
+use std::time::Duration;
+use stoatflow_core::Result;
+
+/// For so long an abort waits for what is under way, so that it comes before it.
+const SWAN_SONG: Duration = Duration::from_secs(2);
+
+impl TransactionalProducer {
+    /// What was sent gets there before the end of the transaction. With an epoch for each, what comes later
+    /// is refused; without, a broker from before 3.6 could take it into the next one, so nothing is ended as
+    /// long as it may still come.
+    fn see_off(&mut self, timeout: Duration) -> Result<()> {
+        let clock = self.stopwatch();
+        let transactions_v2 = self.coordination.transactions_v2;
+        let most = if transactions_v2 {
+            SWAN_SONG.min(timeout / 2)
+        } else {
+            timeout / 4 * 3
+        };
+        self.doubtful |= self.sender.accumulator.unacknowledged() > 0;
+        self.sender.accumulator.drop_certain();
+        let waits = |accumulator: &Accumulator| {
+            if transactions_v2 {
+                accumulator.is_flying()
+            } else {
+                accumulator.is_in_doubt()
+            }
+        };
+        while self.state != State::Fenced
+            && waits(&self.sender.accumulator)
+            && clock.elapsed() < most
+        {
+            let driven = (self.sender).drive_for(&mut self.coordination, true, LOOK);
+            let Err(trouble) = driven else { continue };
+            let away = matches!(trouble, SendError::Away(_));
+            self.trouble(trouble);
+            self.sender.accumulator.drop_certain();
+            if away {
+                break;
+            }
+        }
+        let may_come = !transactions_v2 && self.sender.accumulator.is_in_doubt();
+        self.drop_all();
+        if may_come && self.state != State::Fenced {
+            self.give_up();
+            let last = ConnectionError::lost("what was sent is not answered, and may still arrive");
+            return Err(self.coordination.silent(&last, "aborting the transaction"));
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction as one that never was.
+    pub(super) fn roll_back(&mut self, timeout: Duration) -> Result<()> {
+        let clock = self.stopwatch();
+        let left = || timeout.saturating_sub(clock.elapsed());
+        self.see_off(timeout)?;
+        if self.state == State::Fenced {
+            return Err(self.fenced("aborting"));
+        }
+        if self.coordination.touched {
+            match self.coordination.end(false, left()) {
+                CoordinatorAnswer::Done(answer) => self.ended(&answer),
+                // The broker has done it already, or knows of none: a new epoch ends whatever there is.
+                CoordinatorAnswer::Code { .. } => self.doubtful = true,
+                CoordinatorAnswer::Silence { last, .. } => {
+                    self.give_up();
+                    return Err(self.coordination.silent(&last, "aborting the transaction"));
+                }
+            }
+        }
+        self.finish();
+        if self.doubtful {
+            self.renew(left())?;
+        }
+        Ok(())
+    }
+}

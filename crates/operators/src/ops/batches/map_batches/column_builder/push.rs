@@ -1,0 +1,131 @@
+//! Takes one value into a column, if the column can hold it as it is.
+//!
+//! False says that it can't. Nothing is rounded to a whole number, cut to fewer bits or made of a text,
+//! except times that are written as such.
+
+use super::{Cells, Column};
+use crate::ops::batches::map_batches::moment;
+use arrow_buffer::ArrowNativeType;
+use stoatflow_formats::latin;
+
+impl Column {
+    /// False: it can't hold that.
+    pub fn push_bool(&mut self, value: bool) -> bool {
+        let Cells::Bool(cells) = &mut self.cells else {
+            return false;
+        };
+        cells.append(value);
+        self.seen();
+        true
+    }
+
+    /// False: it can't hold that.
+    pub fn push_int(&mut self, value: i64) -> bool {
+        fn put<T: TryFrom<i64>>(cells: &mut Vec<T>, value: i64) -> bool {
+            T::try_from(value).map(|v| cells.push(v)).is_ok()
+        }
+        let held = match &mut self.cells {
+            Cells::Int8(c) => put(c, value),
+            Cells::Int16(c) => put(c, value),
+            Cells::Int32(c) => put(c, value),
+            Cells::Int64(c) | Cells::Time(c, ..) => put(c, value),
+            Cells::Uint8(c) => put(c, value),
+            Cells::Uint16(c) => put(c, value),
+            Cells::Uint32(c) => put(c, value),
+            Cells::Uint64(c) => put(c, value),
+            _ => return self.push_wide(value.unsigned_abs(), value < 0),
+        };
+        if held {
+            self.seen();
+        }
+        held
+    }
+
+    /// False: it can't hold that.
+    pub fn push_uint(&mut self, value: u64) -> bool {
+        match (&mut self.cells, i64::try_from(value)) {
+            (_, Ok(value)) => return self.push_int(value),
+            (Cells::Uint64(c), _) => c.push(value),
+            _ => return self.push_wide(value, false),
+        }
+        self.seen();
+        true
+    }
+
+    /// A whole number as a float, if that holds it to the last digit.
+    fn push_wide(&mut self, size: u64, negative: bool) -> bool {
+        let bits = u64::BITS - size.leading_zeros();
+        let significant = bits.saturating_sub(size.trailing_zeros().min(bits));
+        let signed = |size: f64| if negative { -size } else { size };
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // looked at above
+        match &mut self.cells {
+            Cells::Float64(c) if significant <= f64::MANTISSA_DIGITS => c.push(signed(size as f64)),
+            Cells::Float32(c) if significant <= f32::MANTISSA_DIGITS => {
+                c.push(signed(size as f64) as f32);
+            }
+            _ => return false,
+        }
+        self.seen();
+        true
+    }
+
+    /// False: it can't hold that. A `float32` is asked for by name: it rounds, as it says.
+    pub fn push_float(&mut self, value: f64) -> bool {
+        #[allow(clippy::cast_possible_truncation)] // wished for
+        match &mut self.cells {
+            Cells::Float32(c) => c.push(value as f32),
+            Cells::Float64(c) => c.push(value),
+            _ => return false,
+        }
+        self.seen();
+        true
+    }
+
+    /// False: it can't hold that.
+    pub fn push_text(&mut self, value: &str) -> bool {
+        let held = match &mut self.cells {
+            Cells::Text(c) => c.push(value.as_bytes()),
+            Cells::LargeText(c) => c.push(value.as_bytes()),
+            Cells::Date(c) => moment::days(value).map(|d| c.push(d)).is_some(),
+            Cells::Time(c, unit, tz) => moment::time(value, *unit, tz.is_some())
+                .map(|t| c.push(t))
+                .is_some(),
+            _ => false,
+        };
+        if held {
+            self.seen();
+        }
+        held
+    }
+
+    /// False: it can't hold that.
+    pub fn push_bytes(&mut self, value: &[u8]) -> bool {
+        let Cells::Binary(cells) = &mut self.cells else {
+            return false;
+        };
+        let held = cells.push(value);
+        self.seen();
+        held
+    }
+
+    /// Bytes where a text was asked for: one character for each, as in JSON. False: it can't hold that.
+    pub fn push_latin(&mut self, value: &[u8]) -> bool {
+        match &self.cells {
+            Cells::Text(_) | Cells::LargeText(_) => self.push_text(&latin(value)),
+            _ => false,
+        }
+    }
+
+    /// The elements of a list were pushed to its inner column.
+    pub fn end_list(&mut self) -> bool {
+        let ended = match &mut self.cells {
+            Cells::List(ends, inner, _) => i32::from_usize(inner.len()).map(|end| ends.push(end)),
+            Cells::LargeList(ends, inner, _) => {
+                i64::from_usize(inner.len()).map(|end| ends.push(end))
+            }
+            _ => None,
+        };
+        self.seen();
+        ended.is_some()
+    }
+}

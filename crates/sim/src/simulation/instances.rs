@@ -1,0 +1,171 @@
+//! Starts of processes: on which machine, with which disk, and what an older one has left.
+//!
+//! Sees to it that one process is at work, starts second ones that fence it, and checks what a start
+//! promises: the committed watermark, and answers that were there before.
+
+use super::{Simulation, Witness};
+use crate::checkers;
+use crate::process::Process;
+use crate::workload::{APPLICATION, Part};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use stoatflow_core::Guarantee;
+use stoatflow_state::memory::MemoryBackend;
+
+/// Longer than a broker keeps offsets and tombstones.
+const LONG_PAUSE: Duration = Duration::from_secs(2 * 86_400);
+
+impl Simulation {
+    /// Answers that are there before a start must count.
+    fn promise(&mut self) -> Result<BTreeSet<String>, String> {
+        let Some(parking) = self.job.parking() else {
+            return Ok(BTreeSet::new());
+        };
+        // A start takes some time: what is parked is told apart by it.
+        self.advance(Duration::from_millis(1));
+        // Under at-least-once an older instance may not know yet that it is none any more.
+        if self.job.guarantee == Guarantee::AtLeastOnce {
+            return Ok(BTreeSet::new());
+        }
+        let (parked, answered) = checkers::answered(&self.world.broker)?;
+        if parked as u64 > parking.most && !parking.rekeyed {
+            return Err(format!(
+                "{parked} records are parked, {} may be",
+                parking.most
+            ));
+        }
+        self.world
+            .add("answers that came before a start", answered.len() as u64);
+        Ok(answered)
+    }
+
+    /// No process runs for a long time.
+    fn pause(&mut self) {
+        self.forgotten = true;
+        self.world.event("two days go by".into());
+        self.world.count("long pauses");
+        self.world.clock.advance(LONG_PAUSE);
+        let changelogs = self.world.changelogs.iter().map(|(topic, _)| topic);
+        self.world.broker.forget(changelogs);
+    }
+
+    pub(super) fn start(&mut self, machine: usize) -> Result<bool, String> {
+        self.started += 1;
+        // What rings by the clock would be expected to have rung in between.
+        let bells = self
+            .job
+            .parts
+            .iter()
+            .any(|part| matches!(part, Part::Bells(_)));
+        let alone = self.processes.is_empty() && self.started > 1 && !bells;
+        if alone && !self.world.is_healed() && self.schedule.rng().chance(400) {
+            self.pause();
+        }
+        if let Some(ticks) = checkers::uncounted(&self.world.broker) {
+            self.uncounted = ticks;
+        }
+        let promised = self.promise()?;
+        if !self.world.is_healed() && self.schedule.rng().chance(300) {
+            self.world
+                .event(format!("the disk of machine {machine} is lost"));
+            self.world.count("disks lost");
+            self.disks[machine] = MemoryBackend::new(true);
+        }
+        let disk = self.disks[machine].clone();
+        let place = (self.started, machine, disk);
+        match Process::start(
+            &self.world,
+            &self.job,
+            &mut self.schedule,
+            self.mutation,
+            place,
+        ) {
+            Ok(mut process) => {
+                self.world.count("starts");
+                self.promised.extend(promised);
+                let (before, restored) = (self.watermark, process.watermark());
+                self.watermark = checkers::watermark(&self.job, &self.world.broker);
+                // Under at-least-once the offsets topic may lack the last commit, and only it is
+                // left after a long pause.
+                let may_go_back = self.forgotten && self.job.guarantee == Guarantee::AtLeastOnce;
+                let (back, other) = (self.watermark < before, restored != self.watermark);
+                if back && !may_go_back || other && !(may_go_back && restored < self.watermark) {
+                    return Err(format!(
+                        "the watermark was {before}, {} is committed, and a start began with {restored}",
+                        self.watermark
+                    ));
+                }
+                if self.last_lanes != 0 && self.last_lanes != process.lanes {
+                    self.world.count("lanes changed");
+                }
+                self.last_lanes = process.lanes;
+                self.processes.push(process);
+                Ok(true)
+            }
+            Err(None) => Ok(false),
+            Err(Some(finding)) => {
+                self.witness = Witness::Engine;
+                Err(finding)
+            }
+        }
+    }
+
+    /// A machine without a process.
+    fn free_machine(&mut self) -> Option<usize> {
+        let free = |m: &usize| self.processes.iter().all(|p| p.machine != *m);
+        let free: Vec<usize> = (0..self.disks.len()).filter(free).collect();
+        // Mostly the first: a second disk that is far behind is the rarer case.
+        if free.len() > 1 && self.schedule.rng().chance(8000) {
+            return free.first().copied();
+        }
+        free.last().copied()
+    }
+
+    /// Starts a process if none is at work and one may start.
+    pub(super) fn start_if_needed(&mut self) -> Result<(), String> {
+        if self.processes.iter().any(|p| !p.stale) {
+            return Ok(());
+        }
+        let machine = match self.waits_for {
+            // A new instance waits until the old one has released the state directory.
+            Some(machine) if self.processes.iter().any(|p| p.machine == machine) => None,
+            Some(machine) => Some(machine),
+            None => self.free_machine(),
+        };
+        if let Some(machine) = machine
+            && self.start(machine)?
+        {
+            self.waits_for = None;
+        }
+        Ok(())
+    }
+
+    /// A second instance.
+    pub(super) fn take_over(&mut self, elsewhere: bool) -> Result<(), String> {
+        let Some(machine) = self.processes.iter().find(|p| !p.stale).map(|p| p.machine) else {
+            return Ok(());
+        };
+        if elsewhere {
+            let Some(machine) = self.free_machine() else {
+                return Ok(());
+            };
+            self.world
+                .event("a second instance starts elsewhere".into());
+            self.world.count("second instances elsewhere");
+            if self.job.guarantee == Guarantee::AtLeastOnce {
+                self.world
+                    .count("second instances elsewhere, at least once");
+            }
+            self.processes.iter_mut().for_each(Process::become_stale);
+            self.start(machine)?;
+            return Ok(());
+        }
+        // On the same machine it fences first and then waits for the lock.
+        self.world.event("a second instance starts here".into());
+        self.world.count("second instances here");
+        self.world.broker.take_over(APPLICATION);
+        self.processes.iter_mut().for_each(Process::become_stale);
+        self.waits_for = Some(machine);
+        Ok(())
+    }
+}
