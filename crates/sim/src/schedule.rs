@@ -136,7 +136,7 @@ impl Schedule {
             watermark_default: job.watermark(),
             reset_to_earliest: true,
             changelog_partitions: job.changelog_partitions,
-            reuse_source_topics: false,
+            reuse_source_topics: job.reuses_source_topics(),
             replication_factor: -1,
             broker_wait: Duration::from_secs(3),
             transaction_timeout: Duration::from_secs(60),

@@ -16,7 +16,7 @@ use crate::schedule::{Move, Schedule};
 use crate::trace::Statistics;
 use crate::worker::Worker;
 use crate::workload::offloads::REQUESTS;
-use crate::workload::{Job, Part};
+use crate::workload::{Job, Part, is_changelog};
 use crate::world::World;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -247,10 +247,9 @@ impl Simulation {
             Move::Feed => self.feed(),
             Move::Compact => {
                 self.world.event("compact".into());
-                self.world
-                    .changelogs
-                    .iter()
-                    .for_each(|(topic, _)| self.world.broker.compact(topic));
+                let changelogs = self.world.changelogs.iter().map(|(topic, _)| topic);
+                let own = changelogs.filter(|topic| is_changelog(topic));
+                own.for_each(|topic| self.world.broker.compact(topic));
                 Ok(())
             }
             Move::Crash if self.world.strikes(700) => {

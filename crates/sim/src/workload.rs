@@ -335,20 +335,39 @@ impl Job {
         }
     }
 
+    /// Are tables restored from their source topics?
+    pub fn reuses_source_topics(&self) -> bool {
+        self.inputs.len().is_multiple_of(2)
+    }
+
+    /// The topic that a store is restored from: its changelog, or the source of a table.
+    pub fn changelog(&self, store: &str) -> String {
+        let mut stores = self.plan.stores.iter();
+        let known = stores.find(|s| s.name == store);
+        let source = known.filter(|s| s.logged && self.reuses_source_topics());
+        let source = source.and_then(|s| s.source_changelog.clone());
+        source.unwrap_or_else(|| format!("{APPLICATION}-{store}-changelog"))
+    }
+
     /// The changelog topic and the layout of every store, by the store's number; the engine's own comes
     /// last.
     pub fn changelogs(&self) -> Vec<(String, Layout)> {
-        let topic = |name: &str| format!("{APPLICATION}-{name}-changelog");
         let stores = self.plan.stores.iter();
         let stores = stores.map(|s| {
             (
-                topic(&s.name),
+                self.changelog(&s.name),
                 stoatflow_engine::startup::store_spec::layout(s.kind),
             )
         });
-        let own = (!self.plan.clocks.is_empty()).then(|| (topic("clocks"), Layout::KeyValue));
+        let own =
+            (!self.plan.clocks.is_empty()).then(|| (self.changelog("clocks"), Layout::KeyValue));
         stores.chain(own).collect()
     }
+}
+
+/// Is it a changelog, and not the source of a table?
+pub(crate) fn is_changelog(topic: &str) -> bool {
+    topic.ends_with("-changelog")
 }
 
 /// Timers and ticks, sometimes alone, sometimes beside what else there is.

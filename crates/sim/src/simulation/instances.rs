@@ -6,7 +6,7 @@
 use super::{Simulation, Witness};
 use crate::checkers;
 use crate::process::Process;
-use crate::workload::{APPLICATION, Part};
+use crate::workload::{APPLICATION, Part, is_changelog};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use stoatflow_core::Guarantee;
@@ -45,7 +45,8 @@ impl Simulation {
         self.world.event("two days go by".into());
         self.world.count("long pauses");
         self.world.clock.advance(LONG_PAUSE);
-        let changelogs = self.world.changelogs.iter().map(|(topic, _)| topic);
+        let topics = self.world.changelogs.iter().map(|(topic, _)| topic);
+        let changelogs = topics.filter(|topic| is_changelog(topic));
         self.world.broker.forget(changelogs);
     }
 
