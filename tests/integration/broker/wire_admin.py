@@ -1,4 +1,5 @@
-"""Kafka's administrative requests that tests need: ACLs, quotas, settings of a broker, the version of transactions.
+"""Kafka's administrative requests that tests need: ACLs, quotas, settings of a broker, the version of transactions, and
+who coordinates what.
 
 Like wire.py: the standard library only, one connection per request, versions without compact encoding where there are.
 """
@@ -13,7 +14,7 @@ from enum import IntEnum
 from broker.wire import Login, WireError, ask, nullable_string
 
 _DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS, _ALTER_CLIENT_QUOTAS = 29, 30, 31, 44, 49
-_UPDATE_FEATURES = 57
+_FIND_COORDINATOR, _DESCRIBE_QUORUM, _UPDATE_FEATURES = 10, 55, 57
 _UPGRADE, _SAFE_DOWNGRADE, _NEWEST_TRANSACTIONS = 1, 2, 2
 _BROKER = 4
 _SET = 0
@@ -51,6 +52,13 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+
+
+class Coordinator(IntEnum):
+    """Of what a node is one."""
+
+    GROUP = 0
+    TRANSACTIONS = 1
 
 
 @dataclass(frozen=True)
@@ -169,3 +177,29 @@ def transaction_version(host: str, port: int, version: int) -> None:
     error = answer.number("h")
     if error != 0:
         raise WireError(f"Kafka refused transaction.version {version} (error {error})")
+
+
+def coordinator(host: str, port: int, login: Login, kind: Coordinator, of: str) -> int:
+    """The node that coordinates a group or a transactional id; -1 while there is none."""
+    answer = ask(host, port, _FIND_COORDINATOR, 1, nullable_string(of) + struct.pack(">b", kind), _TIMEOUT_S, login)
+    answer.number("i")  # throttle time
+    error = answer.number("h")
+    answer.string()
+    return answer.number("i") if error == 0 else -1
+
+
+def controller(host: str, port: int, login: Login) -> int:
+    """The node that leads the quorum of the controllers; -1 while there is none. Brokers pass the question on to it."""
+    name = b"__cluster_metadata"
+    # Compact: lengths are one more than they are, and tags follow.
+    partitions = b"\2" + struct.pack(">i", 0) + b"\0"
+    body = b"\0" + b"\2" + bytes([len(name) + 1]) + name + partitions + b"\0" + b"\0"
+    answer = ask(host, port, _DESCRIBE_QUORUM, 0, body, _TIMEOUT_S, login)
+    answer.number("b")  # tags of the header
+    if answer.number("h") != 0 or answer.number("b") != 2:
+        return -1
+    for _ in range(answer.number("b") - 1):
+        answer.number("b")  # the name
+    answer.number("b")  # how many partitions
+    answer.number("i")
+    return answer.number("i") if answer.number("h") == 0 else -1
