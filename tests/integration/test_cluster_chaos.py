@@ -32,7 +32,7 @@ def test_every_fault_on_three_brokers(tmp_path: Path) -> None:
         try:
             chaos.run()
         except BaseException:
-            sys.stderr.write(report(chaos))
+            sys.stderr.write("\n".join([*chaos.violations, report(chaos)]))
             raise
         wrong, figures = chaos.judge()
     again = f"again: make chaos-cluster SEED={SEED} FAULTS={FAULTS}"

@@ -192,6 +192,11 @@ class KafkaCluster:
             raise BrokerError(f"Kafka refused to create topic {name!r} (error {error}): {words}")
         self._wait(f"topic {name!r} has no leaders", lambda: self._has_leaders(name, partitions))
 
+    def configure(self, topic: str, **settings: str) -> None:
+        """Changes settings of a topic; their dots are underscores."""
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        wire_admin.alter_topic(HOST, self._any_port(), LOGIN, topic, named)
+
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads a partition, or -1."""
         return wire.metadata(HOST, self._any_port(), [topic], login=LOGIN).topics[topic].leaders[partition]

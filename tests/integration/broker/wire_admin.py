@@ -127,12 +127,21 @@ def has_acl(host: str, port: int, login: Login, acl: Acl) -> bool:
 
 def alter_broker(host: str, port: int, login: Login, node: int, settings: Mapping[str, str]) -> None:
     """Changes settings of a running broker."""
+    _alter(host, port, login, _BROKER, str(node), settings)
+
+
+def alter_topic(host: str, port: int, login: Login, topic: str, settings: Mapping[str, str]) -> None:
+    """Changes settings of a topic."""
+    _alter(host, port, login, Resource.TOPIC, topic, settings)
+
+
+def _alter(host: str, port: int, login: Login, kind: int, name: str, settings: Mapping[str, str]) -> None:
     entries = b"".join(
         nullable_string(key) + struct.pack(">b", _SET) + nullable_string(value) for key, value in settings.items()
     )
     body = (
-        struct.pack(">ib", 1, _BROKER)
-        + nullable_string(str(node))
+        struct.pack(">ib", 1, kind)
+        + nullable_string(name)
         + struct.pack(">i", len(settings))
         + entries
         + struct.pack(">?", False)
@@ -142,7 +151,7 @@ def alter_broker(host: str, port: int, login: Login, node: int, settings: Mappin
     for _ in range(answer.number("i")):
         error, words = answer.number("h"), answer.string()
         if error != 0:
-            raise WireError(f"Kafka refused to change settings of broker {node} (error {error}): {words}")
+            raise WireError(f"Kafka refused to change settings of {name} (error {error}): {words}")
         answer.number("b")
         answer.string()
 

@@ -16,7 +16,6 @@ from broker.partitioned_cluster import PartitionedCluster
 from broker.token_server import SHORT_S
 from broker.wire_admin import Coordinator, Operation, Resource
 from counting import until
-from topics import KafkaTopics
 
 from chaos.supervised import Counted
 
@@ -94,7 +93,6 @@ class Faults:
 
     def __init__(self, cluster: PartitionedCluster, applications: list[Counted], rng: random.Random) -> None:
         self._cluster, self._applications, self._rng = cluster, applications, rng
-        self._kafka = KafkaTopics(cluster.bootstrap())
         self.out: set[int] = set()
         """Brokers that don't take part."""
         self._begin: dict[Kind, Callable[[], Healing]] = {
@@ -179,12 +177,12 @@ class Faults:
         """All three are needed, and one is gone."""
         topic = self._rng.choice([*self._any_application().topics[1:], *INTERNAL])
         node = self._live()
-        self._kafka.configure(topic, min_insync_replicas="3")
+        self._cluster.configure(topic, min_insync_replicas="3")
         self._cluster.kill(node)
 
         def heal() -> None:
             self._cluster.start(node)
-            self._kafka.configure(topic, min_insync_replicas="2")
+            self._cluster.configure(topic, min_insync_replicas="2")
 
         return Healing(f"node {node} killed, of {topic}", heal, frozenset({node}))
 

@@ -100,22 +100,27 @@ class ClusterChaos:
             for topic in (application.source, application.sink):
                 self._cluster.create_topic(topic, PARTITIONS)
             permit(self._cluster, application)
-        with Supervisor(self.applications) as supervisor:
+        try:
+            with Supervisor(self.applications) as self._supervisor:
+                self._work()
+        finally:
             for application in self.applications:
-                until(lambda of=application: of.works(), f"{application.name} runs", PATIENCE_S)  # type: ignore[misc]
-            with self._feeder:
-                self._settle()
-                for number, fault in enumerate(self.faults):
-                    self._suffer(fault, f"{number + 1}/{len(self.faults)}")
-                self._heal(0)
-                self._settle()
-                self._feeder.stop()
-            self._until_consumed()
-            supervisor.leave_alone()
-            for application in self.applications:
-                application.stop()
+                self.violations += application.violations
+
+    def _work(self) -> None:
         for application in self.applications:
-            self.violations += application.violations
+            until(lambda of=application: of.works(), f"{application.name} runs", PATIENCE_S)  # type: ignore[misc]
+        with self._feeder:
+            self._settle()
+            for number, fault in enumerate(self.faults):
+                self._suffer(fault, f"{number + 1}/{len(self.faults)}")
+            self._heal(0)
+            self._settle()
+            self._feeder.stop()
+        self._until_consumed()
+        self._supervisor.leave_alone()
+        for application in self.applications:
+            application.stop()
 
     def judge(self) -> tuple[list[str], str]:
         """What is wrong, and figures."""
@@ -216,8 +221,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, help="a random one if it is not given; it is printed")
     parser.add_argument("--faults", type=int, default=50)
-    parser.add_argument("--keep", type=Path, help="a folder to keep in what the applications said")
+    parser.add_argument("--keep", type=Path, help="a new folder, for what the applications say, and their state")
     given = parser.parse_args()
+    if given.keep is not None and given.keep.exists():
+        parser.error(f"{given.keep} is there already: the state in it is that of another run")
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)
     # Whoever ends it has brokers and applications ended too, as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -231,6 +238,9 @@ def main() -> int:
         chaos = ClusterChaos(cluster, given.keep or Path(folder), seed, given.faults, say)
         try:
             chaos.run()
+        except BaseException:
+            sys.stdout.writelines(f"WRONG: {what}\n" for what in chaos.violations)
+            raise
         finally:
             sys.stdout.write(report(chaos))
             sys.stdout.flush()
