@@ -17,12 +17,13 @@ SEEDS ?= 20000
 ARGS ?=
 KILLS ?= 200
 RECORDS ?= 2100000
+FAULTS ?= 50
 MINUTES ?= 30
 LISTENER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
-	test-console test-recovery test-long sim-long fuzz memcheck chaos audit soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
+	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
@@ -121,6 +122,12 @@ chaos: ## kill the engine, its broker and its disk while it works; PySpark judge
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(if $(LISTENER),--listener $(LISTENER)) $(ARGS)
+
+chaos-cluster: ## word counts through TLS, SCRAM and mTLS on three brokers, to which 50 faults happen (SEED= FAULTS=50)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python tests/integration/chaos/cluster_run.py $(if $(SEED),--seed $(SEED)) --faults $(FAULTS) $(ARGS)
 
 audit: ## W1 to W5 and W7 in the engine, 2 million records each; their batch twins judge (ARGS="--records 100000"; needs Java)
 	@scripts/setup.sh java build dev spark

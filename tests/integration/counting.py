@@ -76,7 +76,8 @@ def check_every_update(rows: Iterable[Row], given: Iterable[str]) -> None:
 def check_nothing_lost(rows: Iterable[Row], given: Iterable[str]) -> None:
     """At least once: every word is there and counted at least as often as it was written."""
     found, expected = table(rows), by_hand(given)
-    assert found.keys() == expected.keys()
+    others = sorted(found.keys() ^ expected.keys())
+    assert not others, f"{len(others)} words are not there, or were never written: {others[:8]}"
     lost = {word: (found[word], times) for word, times in expected.items() if found[word] < times}
     assert not lost, f"counted too few times (found, written): {dict(list(lost.items())[:10])}"
 

@@ -92,7 +92,8 @@ class Process:
     @property
     def errors(self) -> str:
         """What it wrote to standard error so far."""
-        return os.pread(self._errors.fileno(), 1 << 20, 0).decode(errors="replace")
+        file = self._errors.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     @property
     def code(self) -> int | None:

@@ -36,6 +36,7 @@ from broker.java_home import BrokerError, find_java
 from broker.jvm import BrokerProcess, cluster_id, format_storage, quote_log
 from broker.listeners import (
     ADMIN,
+    ALL_LISTENERS,
     ALLOWED,
     ANONYMOUS,
     DENIED,
@@ -47,7 +48,7 @@ from broker.listeners import (
 )
 from broker.maven_jars import kafka_jars
 from broker.token_server import TokenServer
-from broker.wire_admin import Acl, Operation, Pattern, Resource
+from broker.wire_admin import Acl, Coordinator, Operation, Pattern, Resource
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 only
@@ -104,13 +105,13 @@ class KafkaCluster:
 
     def bootstrap(self, listener: str = "PLAINTEXT", *, without: int | None = None) -> str:
         """`127.0.0.1:port` of every node, or of all but one; the same after a restart."""
-        if not any(each.name == listener for each in LISTENERS):
+        if not any(each.name == listener for each in ALL_LISTENERS):
             raise ValueError(f"there is no listener {listener!r}; there are: {', '.join(e.name for e in LISTENERS)}")
         return ",".join(f"{HOST}:{node.ports[listener]}" for node in self._nodes if node.number != without)
 
     def client(self, listener: str, user: str = ALLOWED, mechanism: str | None = None) -> dict[str, str]:
         """The properties of a client that is let in, in the names of librdkafka and StoatFlow."""
-        chosen = next(each for each in LISTENERS if each.name == listener)
+        chosen = next(each for each in ALL_LISTENERS if each.name == listener)
         return {
             "bootstrap.servers": self.bootstrap(listener),
             **client_properties(chosen, self.certificates, self.tokens.endpoint(), user, mechanism),
@@ -200,6 +201,11 @@ class KafkaCluster:
             raise BrokerError(f"Kafka refused to create topic {name!r} (error {error}): {words}")
         self._wait(f"topic {name!r} has no leaders", lambda: self._has_leaders(name, partitions))
 
+    def configure(self, topic: str, **settings: str) -> None:
+        """Changes settings of a topic; their dots are underscores."""
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        wire_admin.alter_topic(HOST, self._any_port(), LOGIN, topic, named)
+
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads a partition, or -1."""
         return wire.metadata(HOST, self._any_port(), [topic], login=LOGIN).topics[topic].leaders[partition]
@@ -207,6 +213,14 @@ class KafkaCluster:
     def replicas(self, topic: str, partition: int = 0) -> tuple[int, ...]:
         """The nodes that have a partition and keep up with its leader."""
         return wire.metadata(HOST, self._any_port(), [topic], login=LOGIN).topics[topic].in_sync[partition]
+
+    def coordinator(self, kind: Coordinator, of: str) -> int:
+        """The node that has the offsets of a group, or the transactions of a transactional id; -1 for a moment."""
+        return wire_admin.coordinator(HOST, self._any_port(), LOGIN, kind, of)
+
+    def controller(self) -> int:
+        """The node that leads the controllers, or -1 for a moment."""
+        return wire_admin.controller(HOST, self._any_port(), LOGIN)
 
     def wait_until_missed(self, node: int) -> None:
         """Returns when the others know that a node is gone: clients are not sent to it any more."""

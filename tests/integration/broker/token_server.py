@@ -48,6 +48,8 @@ class TokenServer:
         self.clients = clients
         self.served: list[str] = []
         """What was handed out, in order: `good` or the fault."""
+        self.trouble = ""
+        """A fault that whoever asks gets, whatever the path says; empty: none."""
         self._key = rsa.generate_private_key(65537, 2048)
         self._unknown = rsa.generate_private_key(65537, 2048)
         self._http = ThreadingHTTPServer((HOST, 0), type("Handler", (_Handler,), {"tokens": self}))
@@ -127,6 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, fault = self.path.removeprefix("/").partition("/")
         if path != "token" or (fault and fault not in _FAULTS):
             return self._answer(404, {"error": "not_found"})
+        fault = self.tokens.trouble or fault
         if fault == "error":
             return self._answer(500, {"error": "server_error"})
         if form.get("grant_type") != ["client_credentials"]:

@@ -1,4 +1,4 @@
-"""Kafka's administrative requests that tests need: ACLs, quotas, settings of a broker, features of the cluster.
+"""Kafka's administrative requests that tests need: ACLs, quotas, settings, features, who coordinates what.
 
 Like wire.py: the standard library only, one connection per request, versions without compact encoding where there are.
 """
@@ -13,7 +13,7 @@ from enum import IntEnum
 from broker.wire import Login, WireError, ask, compact_string, nullable_string
 
 _DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS, _ALTER_CLIENT_QUOTAS = 29, 30, 31, 44, 49
-_API_VERSIONS, _UPDATE_FEATURES = 18, 57
+_FIND_COORDINATOR, _API_VERSIONS, _DESCRIBE_QUORUM, _UPDATE_FEATURES = 10, 18, 55, 57
 _UPGRADE, _SAFE_DOWNGRADE, _NEWEST_TRANSACTIONS = 1, 2, 2
 # Tags in the answer to ApiVersions.
 _SUPPORTED, _FINALIZED = 0, 2
@@ -53,6 +53,13 @@ class Operation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+
+
+class Coordinator(IntEnum):
+    """Of what a node is one."""
+
+    GROUP = 0
+    TRANSACTIONS = 1
 
 
 @dataclass(frozen=True)
@@ -121,12 +128,21 @@ def has_acl(host: str, port: int, login: Login, acl: Acl) -> bool:
 
 def alter_broker(host: str, port: int, login: Login, node: int, settings: Mapping[str, str]) -> None:
     """Changes settings of a running broker."""
+    _alter(host, port, login, _BROKER, str(node), settings)
+
+
+def alter_topic(host: str, port: int, login: Login, topic: str, settings: Mapping[str, str]) -> None:
+    """Changes settings of a topic."""
+    _alter(host, port, login, Resource.TOPIC, topic, settings)
+
+
+def _alter(host: str, port: int, login: Login, kind: int, name: str, settings: Mapping[str, str]) -> None:
     entries = b"".join(
         nullable_string(key) + struct.pack(">b", _SET) + nullable_string(value) for key, value in settings.items()
     )
     body = (
-        struct.pack(">ib", 1, _BROKER)
-        + nullable_string(str(node))
+        struct.pack(">ib", 1, kind)
+        + nullable_string(name)
         + struct.pack(">i", len(settings))
         + entries
         + struct.pack(">?", False)
@@ -136,7 +152,7 @@ def alter_broker(host: str, port: int, login: Login, node: int, settings: Mappin
     for _ in range(answer.number("i")):
         error, words = answer.number("h"), answer.string()
         if error != 0:
-            raise WireError(f"Kafka refused to change settings of broker {node} (error {error}): {words}")
+            raise WireError(f"Kafka refused to change settings of {name} (error {error}): {words}")
         answer.number("b")
         answer.string()
 
@@ -214,3 +230,29 @@ def update_features(
 def transaction_version(host: str, port: int, version: int) -> None:
     """Changes the version of transactions of a running cluster (KIP-890)."""
     update_features(host, port, {"transaction.version": version}, down=version < _NEWEST_TRANSACTIONS)
+
+
+def coordinator(host: str, port: int, login: Login, kind: Coordinator, of: str) -> int:
+    """The node that coordinates a group or a transactional id; -1 while there is none."""
+    answer = ask(host, port, _FIND_COORDINATOR, 1, nullable_string(of) + struct.pack(">b", kind), _TIMEOUT_S, login)
+    answer.number("i")  # throttle time
+    error = answer.number("h")
+    answer.string()
+    return answer.number("i") if error == 0 else -1
+
+
+def controller(host: str, port: int, login: Login) -> int:
+    """The node that leads the quorum of the controllers; -1 while there is none. Brokers pass the question on to it."""
+    name = b"__cluster_metadata"
+    # Compact: lengths are one more than they are, and tags follow.
+    partitions = b"\2" + struct.pack(">i", 0) + b"\0"
+    body = b"\0" + b"\2" + bytes([len(name) + 1]) + name + partitions + b"\0" + b"\0"
+    answer = ask(host, port, _DESCRIBE_QUORUM, 0, body, _TIMEOUT_S, login)
+    answer.number("b")  # tags of the header
+    if answer.number("h") != 0 or answer.number("b") != 2:
+        return -1
+    for _ in range(answer.number("b") - 1):
+        answer.number("b")  # the name
+    answer.number("b")  # how many partitions
+    answer.number("i")
+    return answer.number("i") if answer.number("h") == 0 else -1

@@ -1,0 +1,217 @@
+"""Word counts that a supervisor keeps running: who ends is started again, and why it ended is counted and judged.
+
+Takes the settings of each application; owns their processes, and a thread that looks after them. An application
+may end by itself only with an error that has a name and says what to do, and only with one that what was done to
+it explains. Never looks at what came out.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from processes import Process
+
+from chaos.harness import SENTENCE, told
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 only
+
+PAUSE_S = 1.0
+"""Between an end and the next start."""
+LOOK_EVERY_S = 0.1
+ASSERTION = "Assertion `eonce->refcnt > 0' failed"
+"""With which librdkafka 2.12.1 ends the process: docs/explain/exactly-once.md says so."""
+ALWAYS = {"BrokerUnavailableError", "UnknownOutcomeError", ASSERTION}
+"""What an application may end with while brokers come and go."""
+
+
+TOLD = 1200
+"""So much of the end of what it said stands in a violation."""
+
+
+def clock() -> str:
+    """The time, as the logs of the applications have it."""
+    return time.strftime("%H:%M:%S", time.gmtime())
+
+
+class Counted:
+    """One application over all its lives."""
+
+    def __init__(self, name: str, config: Mapping[str, object], folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self.config = {
+            "application.id": name,
+            "client.id": name,
+            "state.dir": str(folder / "state"),
+            "statestore.cache.max.bytes": 0,
+            "lanes.count": 4,
+            "metadata.max.age.ms": 5000,
+            **config,
+        }
+        self.guarantee = str(config["processing.guarantee"])
+        self.lives = self.kills = self.restarts = 0
+        """`restarts` are those within a process."""
+        self.ended: Counter[str] = Counter()
+        """By the error that it ended with."""
+        self.excused: set[str] = set()
+        """Errors that what is done to it now explains."""
+        self.violations: list[str] = []
+        self.lock = threading.RLock()
+        """Held by whoever looks at its process, or changes it."""
+        self.child: Process | None = None
+        self._not_before = 0.0
+
+    @property
+    def source(self) -> str:
+        """What it reads."""
+        return f"from-{self.name}"
+
+    @property
+    def sink(self) -> str:
+        """What it writes."""
+        return f"to-{self.name}"
+
+    @property
+    def changelog(self) -> str:
+        """Of its one store."""
+        return f"{self.name}-counts-changelog"
+
+    @property
+    def topics(self) -> list[str]:
+        """All of its topics but that of positions, which only some have."""
+        return [self.source, self.sink, self.changelog]
+
+    def start(self) -> None:
+        """Another life."""
+        with self.lock:
+            script = Path(__file__).with_name("counting_words.py")
+            environ = {"RUST_LOG": "info,stoatflow::kafka=info"}
+            self.child = Process([script, json.dumps(self.config)], environ).__enter__()
+            self.lives += 1
+
+    def end(self) -> None:
+        """Its process is over: count what it did, keep what it said."""
+        with self.lock:
+            if self.child is not None:
+                self.restarts += int(str(told(self.child).get("restarts") or 0))
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with (self.folder / "said.log").open("a", encoding="utf-8") as log:
+                    log.write(f"=== life {self.lives}, until {clock()}\n{self.child.errors}")
+                self.child.__exit__(None, None, None)
+                self.child = None
+                self._not_before = time.monotonic() + PAUSE_S
+
+    def kill(self, *, wipe: bool) -> None:
+        """SIGKILL; its supervisor starts it again, on its local state or, with `wipe`, without."""
+        with self.lock:
+            if self.child is not None and self.child.code is None:
+                self.child.signal(signal.SIGKILL)
+                self.child.wait()
+                self.kills += 1
+                self.end()
+            if wipe:
+                shutil.rmtree(self.folder / "state", ignore_errors=True)
+
+    def stop(self) -> None:
+        """In order: it must end without an error."""
+        with self.lock:
+            assert self.child is not None, f"{self.name} does not run"
+            self.child.signal(signal.SIGTERM)
+            code = self.child.wait()
+            if code != 0:
+                self.violations.append(f"{self.name} was asked to stop and ended with {code}. {self.child.told()}")
+            self.end()
+
+    def look_after(self) -> None:
+        """Start it if it has ended, and say what is wrong with how it did."""
+        with self.lock:
+            if self.child is None:
+                if time.monotonic() >= self._not_before:
+                    self.start()
+            elif (code := self.child.code) is not None:
+                self.child.wait()
+                self._judge(code, self.child)
+                self.end()
+
+    def _judge(self, code: int, child: Process) -> None:
+        found = SENTENCE.findall(child.errors)
+        error = found[-1] if found and code > 0 else f"exit code {code}"
+        if self.config.get("kafka.client") == "librdkafka" and code == -signal.SIGABRT and ASSERTION in child.errors:
+            error = ASSERTION
+        self.ended[error] += 1
+        if error not in ALWAYS | self.excused:
+            self.violations.append(
+                f"{clock()} {self.name} ended with {error}, which nothing explains: {child.errors[-TOLD:]}"
+            )
+
+    def progress(self) -> tuple[int, int]:
+        """In which life, how many records are committed."""
+        with self.lock:
+            last = told(self.child) if self.child is not None else {}
+            return self.lives, int(str(last.get("committed") or 0))
+
+    def works(self) -> bool:
+        """Is it at work?"""
+        with self.lock:
+            return self.child is not None and told(self.child).get("state") == "RUNNING"
+
+    def has_moved(self, since: tuple[int, int]) -> bool:
+        """Does it work, and has it committed something since?"""
+        with self.lock:
+            return self.works() and self.progress() > max(since, (self.lives, 0))
+
+    def stands_at(self) -> str:
+        """What it says of itself when it should have moved: its barriers too."""
+        with self.lock:
+            if self.child is None:
+                return "it does not run"
+            said, url = self.child.told(), told(self.child).get("url")
+        if url is None:
+            return said
+        try:
+            with urllib.request.urlopen(f"{url}debug/barriers", timeout=10) as answer:  # noqa: S310 (loopback)
+                return f"{said}\nbarriers: {answer.read().decode()[:3000]}"
+        except OSError as error:
+            return f"{said}\nno barriers: {error}"
+
+
+class Supervisor:
+    """`with Supervisor(applications): ...`: they run until the block ends, unless they were stopped before."""
+
+    def __init__(self, applications: list[Counted]) -> None:
+        self._applications = applications
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="supervisor")
+
+    def __enter__(self) -> Self:
+        """Start all of them."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all of them at once."""
+        self.leave_alone()
+        for application in self._applications:
+            application.end()
+
+    def leave_alone(self) -> None:
+        """From now on nobody is started again."""
+        self._over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            for application in self._applications:
+                application.look_after()
