@@ -26,8 +26,15 @@ PUBLIC = (sf, testing, sql, spark)
 LONGEST = 10
 """Lines of an example, without what it prints."""
 PLAN = "the form in which the engine gets it"
+CLASS = "the example of its class has it"
 OWN = "the application calls it, and nobody else"
 WITHOUT = {
+    "Cancellable.cancel": CLASS,
+    "FixedKeyProcessorContext.application_id": CLASS,
+    "FixedKeyProcessorContext.lane": CLASS,
+    "FixedKeyProcessorContext.stream_time_ms": CLASS,
+    "FixedKeyProcessorContext.system_time_ms": CLASS,
+    "FixedKeyProcessorContext.watermark_ms": CLASS,
     "Aggregation.to_json": PLAN,
     "CountWindows.spec": PLAN,
     "DLQ.spec": PLAN,

@@ -15,6 +15,16 @@ use stoatflow_operators::{Punctuation, ScheduleId};
 
 /// What a processor is given: its stores, its clock, and where its results go. Works during `init`,
 /// `process` and punctuations of its processor.
+///
+/// >>> class Where(sf.ContextualProcessor[str, int, str, int]):
+/// ...     def process(self, record):
+/// ...         at = self.context
+/// ...         print(at.application_id, at.lane, at.stream_time_ms, at.system_time_ms, at.watermark_ms)
+/// >>> builder = sf.StreamsBuilder()
+/// >>> _ = builder.stream("orders", key=str, value=int).process(Where)
+/// >>> with TopologyTestDriver(builder.build()) as driver:
+/// ...     driver.input("orders", str, int).pipe("ann", 30, timestamp=1000)
+/// test 0 1000 0 -1
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct ProcessorContext {
     scope: Arc<CallScope>,

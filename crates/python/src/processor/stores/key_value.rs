@@ -136,6 +136,10 @@ impl KeyValueStore {
 #[pymethods]
 impl KeyValueStore {
     /// The store's name.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int))
+    /// >>> context.state_store("totals").name
+    /// 'totals'
     #[getter]
     fn name(&self) -> &str {
         &self.handle.name

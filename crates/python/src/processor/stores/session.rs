@@ -65,6 +65,10 @@ impl SessionStore {
 #[pymethods]
 impl SessionStore {
     /// The store's name.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.in_memory_session("visits", "1h", key=str, value=int))
+    /// >>> context.state_store("visits").name
+    /// 'visits'
     #[getter]
     fn name(&self) -> &str {
         &self.handle.name

@@ -79,6 +79,10 @@ impl TimerStore {
 #[pymethods]
 impl TimerStore {
     /// The store's name.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
+    /// >>> context.state_store("reminders").name
+    /// 'reminders'
     #[getter]
     fn name(&self) -> &str {
         &self.handle.name

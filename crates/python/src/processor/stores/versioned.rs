@@ -40,6 +40,10 @@ pub fn version_to_py<'py>(
 #[pymethods]
 impl VersionedKeyValueStore {
     /// The store's name.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int))
+    /// >>> context.state_store("prices").name
+    /// 'prices'
     #[getter]
     fn name(&self) -> &str {
         &self.handle.name

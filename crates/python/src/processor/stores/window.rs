@@ -78,6 +78,10 @@ impl WindowStore {
 #[pymethods]
 impl WindowStore {
     /// The store's name.
+    ///
+    /// >>> context = MockProcessorContext(sf.Stores.in_memory_window("visits", "1h", "5m", key=str, value=int))
+    /// >>> context.state_store("visits").name
+    /// 'visits'
     #[getter]
     fn name(&self) -> &str {
         &self.handle.name
