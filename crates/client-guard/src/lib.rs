@@ -66,9 +66,9 @@ pub unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_topic(
         isr_cnt: 0,
         isrs: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are handed on as they came. Afterwards the topic of this number has
-    // room for so many rows, which nobody else knows of yet. The public part of the metadata is its
-    // first.
+    // SAFETY: the arguments are handed on as they came. librdkafka has then allocated `partitions`
+    // rows for topic `at`, and no other thread has a pointer to them yet. The public metadata is the
+    // first field of the internal one.
     unsafe {
         __real_rd_kafkap_leader_discovery_set_topic(room, metadata, at, id, name, partitions);
         let (Ok(at), Ok(count)) = (usize::try_from(at), usize::try_from(partitions)) else {

@@ -10,8 +10,8 @@ const END_MOST: Duration = Duration::from_secs(10);
 
 /// `commit.timeout.ms`, from when all lanes have sealed the epoch.
 ///
-/// Steps before the end of the transaction leave it some time: if the broker has no time to answer
-/// an end, nobody knows whether the epoch was committed. Failing before the end aborts the epoch.
+/// Some of it is kept for `EndTxn`: without an answer to that, the outcome of the epoch is unknown. A
+/// failure before `EndTxn` aborts the epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// On the monotonic clock.

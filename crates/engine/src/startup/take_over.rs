@@ -44,7 +44,8 @@ impl EngineSpec {
             return Ok(None);
         }
         if shared.status.announced.load(Relaxed) != 0 {
-            // Opening the producer takes the work from whoever has it.
+            // A restart: opening the producer fences every other instance, so first check that no
+            // newer one has started.
             let (id, timeout) = (&settings.application_id, settings.broker_wait);
             let Some(rows) = OffsetRows::read(broker.as_ref(), id, timeout, shared)? else {
                 return Ok(None);

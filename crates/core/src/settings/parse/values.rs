@@ -90,7 +90,7 @@ impl Reading {
             self.problem(
                 name,
                 &Json::from(text),
-                "write bounded:10s (how late records may be), monotonic or none; with ,idle:5m behind it partitions that are silent for so long hold nobody back",
+                "write bounded:10s (how late records may be), monotonic or none; with ,idle:5m a partition without records for 5 minutes doesn't hold the watermark back",
             );
         }
         found.unwrap_or_default()

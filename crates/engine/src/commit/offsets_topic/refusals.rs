@@ -1,8 +1,7 @@
-//! When an application must not go on from its committed offsets.
+//! When an application must not continue from its committed offsets.
 //!
-//! Takes what the offsets topic says and what the cluster has now, gives an error with the next step:
-//! another instance has begun since, a topic was made anew, or a changelog has other partitions than
-//! its rows.
+//! Compares the offsets topic with the cluster. Gives an error with the next step if a newer instance
+//! has started, a topic was recreated, or a changelog has another number of partitions.
 
 use super::rows::OffsetRows;
 use crate::runtime::shared::Shared;

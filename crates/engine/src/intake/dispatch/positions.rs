@@ -1,4 +1,4 @@
-//! How far dispatch is in each partition, for the commit and for whoever looks.
+//! The position of dispatch in each partition, as commits and the status report it.
 //!
 //! Takes the consumer's positions, which may be past commit markers; gives offsets and stream times, and
 //! whether all that was admitted is committed. Never goes past a record that is still buffered.
