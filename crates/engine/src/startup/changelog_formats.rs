@@ -128,8 +128,9 @@ fn was_in_source(topic: &Arc<str>) -> Error {
             (topology.optimization): its changelog lacks the rows of what was read"
     ))
     .hint(
-        "set topology.optimization to reuse.ktable.source.topics or all again. To compute everything again: \
-            stoatflow reset",
+        "set topology.optimization to reuse.ktable.source.topics or all again, and take back what gives the table \
+            a changelog: timestamp=, late=, ttl or a history, a serde in Python, max.timestamp.ahead.ms. To compute \
+            everything again: stoatflow reset",
     )
     .at(|at| at.topic = Some(topic.to_string()))
 }

@@ -166,9 +166,8 @@ impl EngineSpec {
             TimestampExtractor::FailOnInvalid | TimestampExtractor::LogAndSkip
         );
         let native = |serde| self.foreign.serde(serde).is_ok_and(|s| is_native(&s));
-        let whole = source.pattern.is_none() && source.late.is_grace();
-        let fits = own_time && whole && native(&store.key) && native(&store.value);
-        fits.then_some(topic)
+        let whole = own_time && source.late.is_grace();
+        (whole && native(&store.key) && native(&store.value)).then_some(topic)
     }
 
     fn source_topic(&self, store: &Store) -> Result<Option<SourceTopic>> {
