@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -453,6 +455,40 @@ def test_the_engine_sends_dead_letters_and_counts_them() -> None:
                 app.wait(0.02)
             dropped = app.metrics()["dropped"]
         assert [(d["reason"], d["count"]) for d in dropped] == [("processing_dead_letter", 2)]
+
+
+def test_a_transaction_has_no_more_records_than_are_kept_for_dead_letters(tmp_path: Path) -> None:
+    """Half of in.flight.max.bytes: so none of them is read again while it is open."""
+    size, records = 4000, 200
+
+    def later(stream: sf.KStream[str, str]) -> sf.KStream[Any, Any]:
+        table = stream.group_by(lambda key, value: key[-1], key=str).aggregate(
+            lambda: 0, lambda key, value, agg: agg + number(value[:4]), store="sums", value=int, on_error="dlq:bad"
+        )
+        return table.to_stream().map_values(str)
+
+    settings = {
+        "application.id": "kept",
+        "state.dir": str(tmp_path),
+        # All of the input fits, twice half of it doesn't. No commit comes by the clock.
+        "in.flight.max.bytes": size * records * 5 // 4,
+        "commit.interval.ms": 50_000,
+        "commit.min.interval.ms": 50_000,
+    }
+    texts = ["boom" if at % 50 == 0 else "0001" for at in range(records)]
+    given = [(None, b"k%d" % at, text.ljust(size).encode(), at) for at, text in enumerate(texts)]
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("in", "out", "bad"):
+            broker.create_topic(topic)
+        broker.produce_many("in", given)
+        with sf.StoatFlow(build(later), settings, broker=broker) as app:
+            began = time.monotonic()
+            while not (committed := app.metrics()["records_committed"]):
+                assert time.monotonic() - began < 30, "nothing is committed before it ends"
+                app.wait(0.02)
+        letters = list(broker.read("bad"))
+    assert records // 2 <= committed <= records * 3 // 4
+    assert [(at.key, at.value) for at in letters] == [given[at][1:3] for at in range(0, records, 50)]
 
 
 @pytest.mark.parametrize("wrong", ["dlq:", "skip", 7, sf.DLQ])

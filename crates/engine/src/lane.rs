@@ -75,6 +75,7 @@ pub struct LaneRoom {
     limits: OutputLimits,
     batch_max: usize,
     keep_most: usize,
+    keep_uncommitted: bool,
     streams_letter_headers: bool,
     stages: Vec<StageState>,
     /// Items that a barrier has released: older than anything else.
@@ -148,6 +149,7 @@ impl LaneRoom {
             limits,
             batch_max,
             keep_most,
+            keep_uncommitted,
             streams_letter_headers,
             timing,
             fault,
@@ -237,6 +239,7 @@ impl LaneRoom {
             limits,
             batch_max,
             keep_most,
+            keep_uncommitted,
             streams_letter_headers,
             fault,
         }

@@ -305,10 +305,17 @@ impl EngineSpec {
     }
 
     fn schedule(&self) -> Schedule {
+        let in_flight = self.settings.in_flight_max_bytes;
+        let max_bytes = match self.kept_for_dead_letters() {
+            0 => in_flight,
+            // An open transaction has no more records than are kept.
+            kept if self.settings.guarantee == Guarantee::ExactlyOnceV2 => kept,
+            _ => in_flight,
+        };
         Schedule {
             max_interval: self.settings.commit_interval,
             min_interval: self.settings.commit_min_interval,
-            max_bytes: self.settings.in_flight_max_bytes as u64,
+            max_bytes: max_bytes as u64,
             idle_interval: IDLE_INTERVAL,
         }
     }
@@ -361,6 +368,7 @@ impl EngineSpec {
                 .collect(),
             batch_max: self.settings.batch_max_records,
             keep_most: self.kept_for_dead_letters(),
+            keep_uncommitted: self.settings.guarantee == Guarantee::ExactlyOnceV2,
             streams_letter_headers: self.settings.streams_letter_headers,
             timing: Arc::clone(timing),
             fault: self.components.fault,

@@ -6,10 +6,12 @@
 
 use super::LaneRoom;
 use super::dispatched::Dispatched;
+use super::kept_records::Keep;
 use super::stream_time::groups::moves_time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stoatflow_core::{Result, StageId};
+use stoatflow_core::{Epoch, Result, StageId};
+use stoatflow_log::ConsumerRecord;
 
 impl LaneRoom {
     pub(super) fn input(&mut self, input: Dispatched) -> Result<()> {
@@ -70,9 +72,22 @@ impl LaneRoom {
         }
         self.send_handled(StageId(0), batch)?;
         if self.keep_most > 0 {
-            (self.shared.kept_records).keep(self.id, records, self.keep_most);
+            self.keep_for_dead_letters(records);
         }
         self.send_effects(StageId(0))
+    }
+
+    /// Keeps records for dead letters.
+    fn keep_for_dead_letters(&self, records: Vec<ConsumerRecord>) {
+        let keep = Keep {
+            most: self.keep_most,
+            committed: match self.keep_uncommitted {
+                true => self.shared.committed(),
+                false => Epoch(u64::MAX),
+            },
+        };
+        let epoch = self.stages[0].epoch;
+        (self.shared.kept_records).keep(self.id, epoch, records, keep);
     }
 
     fn push_source(&mut self, source: usize) -> Result<()> {

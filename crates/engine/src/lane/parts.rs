@@ -42,8 +42,10 @@ pub struct LaneParts {
     pub limits: OutputLimits,
     /// Most records per batch.
     pub batch_max: usize,
-    /// Bytes of input records that are kept for dead letters.
+    /// Bytes of input records that all lanes keep for dead letters.
     pub keep_most: usize,
+    /// Do those of epochs that aren't committed stay, however many they are?
+    pub keep_uncommitted: bool,
     /// Do dead letters have the headers of Kafka Streams, too?
     pub streams_letter_headers: bool,
     /// Clocks and how time is kept.

@@ -84,8 +84,8 @@ impl EngineSpec {
         }
     }
 
-    /// How many bytes of input records a lane keeps for dead letters; 0 where all of them are
-    /// written from the batch that the record came in.
+    /// How many bytes of input records all lanes keep for dead letters; 0 where each is written from
+    /// the batch that its record came in.
     pub(super) fn kept_for_dead_letters(&self) -> usize {
         /// Of all lanes.
         const MOST: usize = 16 << 20;
@@ -95,8 +95,7 @@ impl EngineSpec {
         if !leaves || self.plan.dead_letter_topics().is_empty() {
             return 0;
         }
-        let lanes = self.settings.lanes as usize;
-        (self.settings.in_flight_max_bytes / 4).min(MOST) / lanes.max(1)
+        (self.settings.in_flight_max_bytes / 2).min(MOST)
     }
 
     /// Dead letters are rare: report a missing topic at the start, not when the first one is

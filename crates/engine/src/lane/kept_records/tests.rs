@@ -13,16 +13,48 @@ fn record(offset: i64) -> ConsumerRecord {
     }
 }
 
+fn records(offsets: std::ops::Range<i64>) -> Vec<ConsumerRecord> {
+    offsets.map(record).collect()
+}
+
+/// Room for so many records; those of later epochs stay.
+fn room(records: usize, committed: u64) -> Keep {
+    Keep {
+        most: records * weight(&record(0)),
+        committed: Epoch(committed),
+    }
+}
+
+fn has(kept: &KeptRecords, offset: i64) -> bool {
+    kept.find(|r| r.offset == Offset(offset)).is_some()
+}
+
 #[test]
 fn the_latest_are_found_and_the_oldest_make_room() {
-    let kept = KeptRecords::new(2);
-    let most = 10 * weight(&record(0));
+    let (kept, room) = (KeptRecords::new(2), room(10, u64::MAX));
     for offset in (0..30).step_by(3) {
-        let batch = (offset..offset + 3).map(record).collect();
-        kept.keep(Lane(0), batch, most);
+        kept.keep(Lane(0), Epoch(1), records(offset..offset + 3), room);
     }
-    kept.keep(Lane(1), vec![record(100)], most);
-    let has = |offset: i64| kept.find(|r| r.offset == Offset(offset)).is_some();
-    assert!((20..30).all(has) && has(100));
-    assert!(!(0..20).any(has));
+    assert!((20..30).all(|at| has(&kept, at)) && !(0..20).any(|at| has(&kept, at)));
+    // Another lane has its share: the first one gives way when it comes again.
+    kept.keep(Lane(1), Epoch(1), records(100..105), room);
+    kept.keep(Lane(0), Epoch(1), records(30..31), room);
+    assert!((26..31).chain(100..105).all(|at| has(&kept, at)) && !(0..26).any(|at| has(&kept, at)));
+    assert_eq!(kept.bytes.load(Relaxed), room.most);
+}
+
+#[test]
+fn records_of_epochs_that_are_not_committed_stay() {
+    let kept = KeptRecords::new(2);
+    let keep = |epoch, offsets, committed| {
+        kept.keep(Lane(0), Epoch(epoch), records(offsets), room(10, committed));
+    };
+    keep(1, 0..13, 0);
+    keep(2, 13..18, 0);
+    assert!((0..18).all(|at| has(&kept, at)));
+    // Those of the first make room now, one by one.
+    keep(2, 18..19, 1);
+    assert!((9..19).all(|at| has(&kept, at)) && !(0..9).any(|at| has(&kept, at)));
+    keep(2, 19..25, 1);
+    assert!((13..25).all(|at| has(&kept, at)) && !(0..13).any(|at| has(&kept, at)));
 }
