@@ -239,6 +239,10 @@ impl CommitRoom {
             CommitOutcome::Committed => Ok(()),
             CommitOutcome::Aborted => Err(Error::unavailable(
                 "the broker aborted the transaction that proves that this is the only instance",
+            )
+            .hint(
+                "nothing is lost: it restarts by itself from its last commit. If this comes again, the machine or \
+                 the broker stands still for longer than transaction.timeout.ms: give them more CPU, or raise it",
             )),
         }
     }
