@@ -30,6 +30,7 @@ class Api(IntEnum):
 
 FLEXIBLE_SINCE = {
     Api.PRODUCE: 9,
+    Api.FIND_COORDINATOR: 3,
     Api.INIT_PRODUCER_ID: 2,
     Api.ADD_PARTITIONS_TO_TXN: 3,
     Api.ADD_OFFSETS_TO_TXN: 3,
@@ -197,6 +198,27 @@ def _add_offsets_to_txn(_version: int, _body: _Body, answer: _Answer, code: int)
     answer.numbers(">ih", 0, code)
 
 
+def _find_coordinator(version: int, body: _Body, answer: _Answer, code: int) -> None:
+    def nobody() -> None:
+        answer.numbers(">i", -1).text(b"").numbers(">i", -1)
+
+    if version < 4:
+        if version >= 1:
+            answer.numbers(">i", 0)
+        answer.numbers(">h", code)
+        if version >= 1:
+            answer.count(-1, ">h")
+        nobody()
+        return
+    body.numbers(">b")
+    keys = [body.text() for _ in range(body.count())]
+    answer.numbers(">i", 0).count(len(keys))
+    for key in keys:
+        answer.text(key)
+        nobody()
+        answer.numbers(">h", code).count(-1, ">h").tags()
+
+
 def _init_producer_id(_version: int, _body: _Body, answer: _Answer, code: int) -> None:
     answer.numbers(">ihqh", 0, code, -1, -1)
 
@@ -209,6 +231,7 @@ def _end_txn(version: int, _body: _Body, answer: _Answer, code: int) -> None:
 
 _MAKERS: dict[Api, Callable[[int, _Body, _Answer, int], None]] = {
     Api.PRODUCE: _produce,
+    Api.FIND_COORDINATOR: _find_coordinator,
     Api.TXN_OFFSET_COMMIT: _txn_offset_commit,
     Api.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     Api.ADD_OFFSETS_TO_TXN: _add_offsets_to_txn,

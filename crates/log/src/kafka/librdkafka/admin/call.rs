@@ -87,13 +87,23 @@ impl Call<'_> {
         op: Op,
         send: impl FnOnce(*mut sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t),
     ) -> Result<Answer> {
+        self.ask_for(self.left(), op, send)
+    }
+
+    /// As [`Call::ask`], and librdkafka gives the question up after `given_up`.
+    pub(super) fn ask_for(
+        &self,
+        given_up: Duration,
+        op: Op,
+        send: impl FnOnce(*mut sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t),
+    ) -> Result<Answer> {
         let rk = self.admin.client.ptr();
         // SAFETY: the client outlives options and queue, which are freed below on every path; the
         // request copies the options, and its late answer is dropped with the queue.
         unsafe {
             let options = sys::rd_kafka_AdminOptions_new(rk, op);
-            let wait = millis(self.left()).max(1);
-            sys::rd_kafka_AdminOptions_set_request_timeout(options, wait, ptr::null_mut(), 0);
+            let given_up = millis(given_up).max(1);
+            sys::rd_kafka_AdminOptions_set_request_timeout(options, given_up, ptr::null_mut(), 0);
             let queue = sys::rd_kafka_queue_new(rk);
             send(options, queue);
             sys::rd_kafka_AdminOptions_destroy(options);

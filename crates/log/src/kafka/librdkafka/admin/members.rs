@@ -3,25 +3,55 @@
 //! Takes the name of a group, gives its members: of a classic group, and of one with the protocol
 //! of KIP-848. A group of the `streams` protocol (KIP-1071) is unknown to librdkafka, which lists
 //! no such groups either: it says "nobody".
+//!
+//! Each try has a client of its own, since librdkafka 2.12.1 has three defects here:
+//! - A client goes on asking a coordinator that has left the cluster (confluentinc/librdkafka#5511).
+//! - It looks for a coordinator three times, then waits for one without asking again.
+//! - The answer to a question that librdkafka has given up ends the process by an assertion (#4605). So
+//!   it never gives one up here: the client is closed before.
 
 use super::{Admin, Call, Code, Op, c_text, sys, text};
 use crate::kafka::librdkafka::client::Fault;
 use crate::{GroupInUse, GroupMember};
 use std::time::Duration;
-use stoatflow_core::Result;
+use stoatflow_core::{Clock, ErrorKind, Result, SystemClock};
 
 use sys::rd_kafka_consumer_group_state_t as State;
 
+/// Most time of one try.
+const TRY: Duration = Duration::from_secs(4);
+/// Pause before the next try.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Timeout that librdkafka is given: the longest that it takes, so that it never gives a question up.
+const NEVER: Duration = Duration::from_secs(3600);
+
 impl Admin {
     pub(super) fn members(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
-        let call = self.call(timeout, "asking for the members of the group")?;
-        call.until_ready(|| self.describe_group(&call, group))
+        let clock = SystemClock::new();
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            let asker = Self::new(&self.properties)?;
+            let found = asker.describe_group(group, left.min(TRY));
+            let left = timeout.saturating_sub(clock.monotonic());
+            match found {
+                Err(e) if e.kind() == ErrorKind::Unavailable && left > AGAIN => {
+                    asker.client.serve(AGAIN);
+                }
+                found => return found,
+            }
+        }
     }
 
-    fn describe_group(&self, call: &Call<'_>, group: &str) -> Result<Option<GroupInUse>> {
+    fn describe_group(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
+        let call = self.call(timeout, "asking for the members of the group")?;
+        call.until_ready(|| self.ask_members(&call, group))
+    }
+
+    fn ask_members(&self, call: &Call<'_>, group: &str) -> Result<Option<GroupInUse>> {
         let name = c_text(group)?;
         let mut names = [name.as_ptr()];
-        let answer = call.ask(
+        let answer = call.ask_for(
+            NEVER,
             Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
             |options, queue| {
                 // SAFETY: the request copies the name.
