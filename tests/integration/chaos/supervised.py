@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 PAUSE_S = 1.0
 """Between an end and the next start."""
 LOOK_EVERY_S = 0.1
-ASSERTION = "Assertion `eonce->refcnt > 0' failed"
-"""With which librdkafka 2.12.1 ends the process: docs/explain/exactly-once.md says so."""
-ALWAYS = {"BrokerUnavailableError", "UnknownOutcomeError", ASSERTION}
+ALWAYS = {"BrokerUnavailableError", "UnknownOutcomeError"}
 """What an application may end with while brokers come and go."""
 
 
@@ -146,8 +144,6 @@ class Counted:
     def _judge(self, code: int, child: Process) -> None:
         found = SENTENCE.findall(child.errors)
         error = found[-1] if found and code > 0 else f"exit code {code}"
-        if self.config.get("kafka.client") == "librdkafka" and code == -signal.SIGABRT and ASSERTION in child.errors:
-            error = ASSERTION
         self.ended[error] += 1
         if error not in ALWAYS | self.excused:
             self.violations.append(
