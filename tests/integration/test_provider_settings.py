@@ -179,28 +179,3 @@ def test_a_name_that_is_mistyped_is_refused(
         with pytest.raises(sf.ConfigError) as refused:
             counting(tmp_path / "mistyped.toml", "orders", tmp_path / "state")
         assert named[0][:-1] in str(refused.value), named[0]
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem in PUBLIC], ids=lambda page: page.stem)
-def test_a_topic_for_positions_that_is_there_is_taken(
-    secured: KafkaCluster, name: str, tmp_path: Path, ours: Callable[[File], Path], page: Path
-) -> None:
-    """Made as the page says, for clusters that refuse its segment.bytes; a second life goes on from it."""
-    (command,) = [block for block in blocks(page, "sh") if "orders-offsets" in block]
-    given = [pair for found in re.findall(r"--config (\S+)", command) for pair in found.split(",")]
-    configs = dict(pair.split("=") for pair in given)
-    assert "--partitions 1 " in command
-    assert "segment.bytes" not in configs
-    secured.create_topic(f"{name}-offsets", 1, configs)
-    for topic in ("in", "out"):
-        secured.create_topic(f"{name}-{topic}", PARTITIONS)
-    path = ours(next(file for file in FILES if file.page == page))
-    first = written(secured, name, 1)
-    consume(counting(path, name, tmp_path / "state"))
-    kept = KafkaTopics(secured.bootstrap()).count(f"{name}-offsets")
-    assert kept > 0
-    second = written(secured, name, 2)
-    # Another machine.
-    consume(counting(path, name, tmp_path / "state-2"))
-    assert KafkaTopics(secured.bootstrap()).count(f"{name}-offsets") > kept
-    check(secured, name, first + second)

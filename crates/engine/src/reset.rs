@@ -309,8 +309,9 @@ impl ResetFacts {
             return Ok(None);
         }
         let application = &settings.application_id;
-        let topic = offsets_topic::new_topic(application, settings.replication_factor);
-        broker.create_topics(&[topic], settings.broker_wait)?;
+        offsets_topic::create(application, settings.replication_factor, |topic| {
+            broker.create_topics(std::slice::from_ref(topic), settings.broker_wait)
+        })?;
         let rewound = plan.moves.iter().filter(|way| way.why != Why::Kept);
         let ids = rewound.filter_map(|way| {
             let topic = self.topics.get(&*way.partition.topic)?;

@@ -20,8 +20,9 @@ class ClassArchive:
     def __init__(self, java: Sequence[str]) -> None:
         self._file: Path | None = None
         self._new: Path | None = None
-        if "-cp" in java:
-            jars = Path(java[list(java).index("-cp") + 1]).parent
+        class_path = java[list(java).index("-cp") + 1] if "-cp" in java else ""
+        if class_path.endswith("/*"):
+            jars = Path(class_path).parent
             # Of another build of Java it could not be used.
             build = os.stat(java[0])
             self._file = jars.parent / f"classes-{build.st_size:x}-{build.st_mtime_ns:x}.jsa"

@@ -43,6 +43,7 @@ class KafkaBroker:
     `data` is kept if it is given and removed at the end if it is not; `settings` are added to server.properties.
     `java_options` are those of its JVM: small and quick to start for tests, of which several run side by side.
     `proxied` is the port of a proxy: the broker has a second listener behind it, and tells clients that port.
+    `classes` is a folder of more classes, for settings that name one.
     """
 
     def __init__(
@@ -53,10 +54,12 @@ class KafkaBroker:
         java_options: Sequence[str] = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         start_timeout: float = 90.0,
         proxied: int | None = None,
+        classes: Path | None = None,
     ) -> None:
         self._given = Path(data).resolve() if data is not None else None
         self._settings = dict(settings or {})
         self._java_options = tuple(java_options)
+        self._classes = classes
         self._start_timeout = start_timeout
         self._proxied = proxied
         self.behind_proxy = 0
@@ -111,7 +114,8 @@ class KafkaBroker:
                 self._settings |= second_listener(self._ports, self.behind_proxy, self._proxied)
         config = server_properties(self._ports, self._folder, self._settings)
         server, logger = write_config(self._folder, config)
-        class_path = [str(java), *self._java_options, f"-Dlog4j2.configurationFile={logger}", "-cp", f"{jars}/*"]
+        path = f"{jars}/*" if self._classes is None else f"{jars}/*{os.pathsep}{self._classes}"
+        class_path = [str(java), *self._java_options, f"-Dlog4j2.configurationFile={logger}", "-cp", path]
         if not (self._folder / "kafka-logs" / "meta.properties").is_file():
             format_storage(class_path, server, cluster_id())
         self._process = BrokerProcess(class_path, server, self.log_file)

@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Error, Offset, Partition, Result, Timestamp, TopicPartition};
+use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
     CommitOutcome, Committed, CutEntry, NewTopic, Producer, ProducerRecord, TopicInfo,
 };
@@ -49,12 +49,35 @@ pub fn topic_name(application: &str) -> String {
     format!("{application}-offsets")
 }
 
+const SEGMENT_BYTES: &str = "segment.bytes";
+
+/// Creates it, unless it exists. Some clusters refuse its small segments: Confluent Cloud allows none
+/// below 50 MiB, MSK Serverless no size at all. There it gets the cluster's own.
+///
+/// # Errors
+/// As [`Broker::create_topics`](stoatflow_log::Broker::create_topics).
+pub(crate) fn create(
+    application: &str,
+    replication: i32,
+    create: impl Fn(&NewTopic) -> Result<()>,
+) -> Result<()> {
+    let mut topic = new_topic(application, replication);
+    match create(&topic) {
+        Err(refused) if refused.kind() == ErrorKind::Config => {
+            tracing::debug!(%refused, "making the offsets topic with the cluster's size of segments");
+            topic.config.retain(|(name, _)| name != SEGMENT_BYTES);
+            create(&topic)
+        }
+        created => created,
+    }
+}
+
 /// Its settings. Small segments: the newest ones aren't compacted yet and are read at each start.
-pub(crate) fn new_topic(application: &str, replication: i32) -> NewTopic {
+fn new_topic(application: &str, replication: i32) -> NewTopic {
     let config = [
         ("cleanup.policy", "compact"),
         ("message.timestamp.type", "LogAppendTime"),
-        ("segment.bytes", "8388608"),
+        (SEGMENT_BYTES, "8388608"),
     ];
     NewTopic {
         name: topic_name(application),

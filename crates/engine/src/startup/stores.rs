@@ -111,14 +111,15 @@ impl EngineSpec {
             all.filter_map(|(logged, info)| info.is_none().then_some(*logged))
         };
         if broker.forgetting() == Forgetting::Expires {
-            let settings = &self.settings;
-            let topic =
-                offsets_topic::new_topic(&settings.application_id, settings.replication_factor);
-            let found = broker.topics(&[&topic.name], timeout)?;
+            let (application, settings) = (&self.settings.application_id, &self.settings);
+            let topic = offsets_topic::topic_name(application);
+            let found = broker.topics(&[&topic], timeout)?;
             if found.iter().all(Option::is_none) {
                 let missing = missing().map(|(spec, _)| spec);
                 self.refuse_missing_changelogs(broker, sources, missing)?;
-                broker.create_topics(&[topic], timeout)?;
+                offsets_topic::create(application, settings.replication_factor, |topic| {
+                    broker.create_topics(std::slice::from_ref(topic), timeout)
+                })?;
             }
         }
         let widest = sources.values().map(|t| t.partitions).max().unwrap_or(1);

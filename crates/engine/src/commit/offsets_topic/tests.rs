@@ -254,3 +254,37 @@ fn where_both_say_something_the_rule_is_the_one_that_loses_nothing() {
     let (same, _) = choose_position(Some(committed(10, "")), Some(&ours));
     assert_eq!(same, Some(ours));
 }
+
+#[test]
+fn a_cluster_that_refuses_small_segments_gives_its_own() {
+    let asked = std::cell::RefCell::new(Vec::new());
+    let small = |topic: &NewTopic| topic.config.iter().any(|(name, _)| name == SEGMENT_BYTES);
+    let ask = |refused: Option<ErrorKind>, always: bool| {
+        asked.borrow_mut().clear();
+        create("words", 3, |topic| {
+            asked.borrow_mut().push(topic.clone());
+            match refused {
+                Some(kind) if always || small(topic) => Err(Error::new(kind, "refused")),
+                _ => Ok(()),
+            }
+        })
+    };
+    ask(None, false).unwrap();
+    assert!(asked.borrow().len() == 1 && small(&asked.borrow()[0]));
+    ask(Some(ErrorKind::Config), false).unwrap();
+    assert!(asked.borrow().len() == 2 && !small(&asked.borrow()[1]));
+    let kept = |name: &str| asked.borrow()[1].config.iter().any(|(n, _)| n == name);
+    assert!(kept("cleanup.policy") && kept("message.timestamp.type"));
+    assert_eq!(asked.borrow()[1].name, "words-offsets");
+    let refused = ask(Some(ErrorKind::Config), true).unwrap_err();
+    assert_eq!(
+        (refused.kind(), asked.borrow().len()),
+        (ErrorKind::Config, 2)
+    );
+    // Asking again would not help.
+    let refused = ask(Some(ErrorKind::Unauthorized), true).unwrap_err();
+    assert_eq!(
+        (refused.kind(), asked.borrow().len()),
+        (ErrorKind::Unauthorized, 1)
+    );
+}
