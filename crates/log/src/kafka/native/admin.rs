@@ -55,6 +55,8 @@ pub(in crate::kafka) struct NativeAdmin {
     config: NativeConfig,
     /// The connections of calls that have ended, and when they did.
     idle: Mutex<Vec<(Cluster, Duration)>>,
+    /// Brokers that gave no answer in time, and until when they are left out.
+    silent: Mutex<BTreeMap<Node, Duration>>,
     clock: Stopwatch,
 }
 
@@ -73,6 +75,7 @@ impl NativeAdmin {
             clock: config.context.stopwatch(),
             config,
             idle: Mutex::default(),
+            silent: Mutex::default(),
         }
     }
 

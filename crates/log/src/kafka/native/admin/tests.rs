@@ -369,6 +369,32 @@ fn a_broker_that_has_not_heard_of_an_election_is_not_believed() {
     );
 }
 
+/// Of several questions to all brokers only the first waits for one that is frozen.
+#[test]
+fn a_broker_that_was_silent_is_left_out_for_a_while() {
+    let (cluster, admin) = with_topic(NEW);
+    let asked = || {
+        let asked = std::mem::take(&mut cluster.kept.lock().asked);
+        let of_all = asked
+            .into_iter()
+            .filter(|(node, key, _)| *key == ApiKey::Metadata && *node == CONTROLLER);
+        of_all.count()
+    };
+    admin.learn_leaders(&["t"], WAIT).unwrap();
+    cluster.kept.lock().mute = true;
+    asked();
+    let clock = SystemClock::new();
+    admin.learn_leaders(&["t"], WAIT).unwrap();
+    let first = clock.monotonic();
+    assert!(first >= Duration::from_secs(2) && asked() > 0, "{first:?}");
+    admin.learn_leaders(&["t"], WAIT).unwrap();
+    let second = clock.monotonic() - first;
+    assert!(
+        second < Duration::from_secs(1) && asked() == 0,
+        "{second:?}"
+    );
+}
+
 #[test]
 fn what_is_refused_says_why_and_what_to_do() {
     let (cluster, admin) = with_topic(NEW);

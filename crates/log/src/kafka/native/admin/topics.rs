@@ -21,6 +21,8 @@ use stoatflow_core::{ErrorKind, Result};
 
 /// A broker that is told of, and doesn't answer for so long, is left out.
 const SILENT: Duration = Duration::from_secs(2);
+/// For so long: a start asks all brokers several times.
+const LEFT_OUT: Duration = Duration::from_secs(10);
 /// The first version that names a topic to be deleted by its name or its id.
 const BY_ID: i16 = 6;
 
@@ -179,6 +181,8 @@ impl Call<'_> {
     fn metadata_of_each(&mut self, names: &[&str]) -> Result<Vec<MetadataResponse>> {
         let first = self.metadata(names)?;
         let nodes: Vec<_> = first.brokers.iter().map(|b| b.node_id.0).collect();
+        let began = self.admin.clock.elapsed();
+        self.admin.silent.lock().retain(|_, until| *until > began);
         let wanted = names.iter().map(|name| {
             let name = Some(topic_name(name));
             MetadataRequestTopic::default().with_name(name)
@@ -189,12 +193,20 @@ impl Call<'_> {
         let mut told = Vec::new();
         if nodes.len() > 1 {
             for node in nodes {
+                if self.admin.silent.lock().contains_key(&node) {
+                    continue;
+                }
+                let asked = self.admin.clock.elapsed();
                 match self.ask(node, SILENT, |_| request.clone()) {
                     // One that has just started knows of nobody, and of no topic.
                     Ok(answer) if answer.brokers.is_empty() => {}
                     Ok(answer) => told.push((node, answer)),
                     Err(error) => {
                         tracing::debug!(target: "stoatflow::kafka", %error, "a broker is left out");
+                        let now = self.admin.clock.elapsed();
+                        if now.saturating_sub(asked) >= SILENT {
+                            (self.admin.silent.lock()).insert(node, now + LEFT_OUT);
+                        }
                     }
                 }
             }

@@ -107,6 +107,8 @@ pub(super) struct Kept {
     pub alone: bool,
     /// All of them do.
     pub closing: bool,
+    /// The second broker takes requests and answers none.
+    pub mute: bool,
     pub connections: usize,
     /// What was asked, of whom.
     pub asked: Vec<(i32, ApiKey, i16)>,
@@ -136,6 +138,7 @@ impl TwoBrokers {
             left_out: 0,
             behind: false,
             alone: false,
+            mute: false,
             closing: false,
             connections: 0,
             asked: Vec::new(),
@@ -184,6 +187,9 @@ fn serve(node: i32, mut stream: TcpStream, kept: &Mutex<Kept>, settings: &Mutex<
                 return Ok(());
             }
             let answer = kept.answer(node, Bytes::from(request));
+            if kept.mute && node == CONTROLLER {
+                continue;
+            }
             drop(kept);
             stream.write_all(&answer)?;
         }
