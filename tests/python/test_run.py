@@ -87,6 +87,23 @@ def test_check_builds_and_starts_nothing(app: Path) -> None:
     assert not (app / "state").exists()
 
 
+@pytest.mark.parametrize("client", ["native", "librdkafka"])
+def test_check_looks_at_the_properties_of_clients(app: Path, client: str) -> None:
+    """Nothing listens there: it asks no broker."""
+    given = ("app.py", "--application-id", "w", "--bootstrap", "127.0.0.1:1", "--set", f"kafka.client={client}")
+    login = ("--set", "security.protocol=SASL_PLAINTEXT", "--set", "sasl.mechanism=PLAIN", "--set", "sasl.username=u")
+    good = check(app, *given, *login, "--set", "sasl.password=p")
+    assert (good.returncode, good.stderr) == (0, "")
+    mistyped = check(app, *given, *login, "--set", "sasl.pasword=secret")
+    assert mistyped.returncode == 2
+    assert "sasl.pasword" in mistyped.stderr
+    assert "secret" not in mistyped.stderr
+    no_file = check(app, *given, *login, "--set", f"sasl.password=file:{app}/none")
+    assert no_file.returncode == 2
+    assert f"file:{app}/none" in no_file.stderr
+    assert "is not set" not in no_file.stderr
+
+
 def test_flags_win_over_variables_and_variables_over_the_file(app: Path) -> None:
     arguments = ("app.py", "--config", "settings.toml")
     assert check(app, *arguments, STOATFLOW_APPLICATION_ID="of-env").stdout.startswith("of-env:")

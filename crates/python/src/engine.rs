@@ -331,7 +331,7 @@ impl PreparedRun {
 }
 
 /// What makes tokens, if it is a function.
-fn tokens_of(pairs: &Pairs<'_>) -> PyResult<Option<PyTokens>> {
+pub fn tokens_of(pairs: &Pairs<'_>) -> PyResult<Option<PyTokens>> {
     let found = pairs.iter().rfind(|(key, _)| tokens::is_setting(key));
     found.map(|(_, calls)| PyTokens::new(calls)).transpose()
 }

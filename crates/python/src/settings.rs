@@ -1,13 +1,17 @@
 //! Settings and the tables that Python is checked against.
 
+use crate::engine::tokens_of;
 use crate::errors::to_py_err;
 use crate::tokens;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use serde_json::Value;
+use std::sync::Arc;
 use stoatflow_core::error::ERROR_KINDS;
+use stoatflow_core::settings::BrokerAddress;
 use stoatflow_core::settings::KEYS;
 use stoatflow_core::{Error, Settings};
+use stoatflow_log::kafka;
 
 /// Settings as Python gives them.
 pub type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
@@ -77,10 +81,15 @@ pub fn streams_config_markdown() -> String {
     stoatflow_core::settings::streams_markdown()
 }
 
-/// Raises one `ConfigError` with every problem.
+/// Raises a `ConfigError` with every problem: of the settings, else of the clients' properties.
 #[pyfunction]
 pub fn check_settings(pairs: Pairs<'_>) -> PyResult<()> {
-    checked(&to_values(&pairs)?).map(drop).map_err(to_py_err)
+    let settings = checked(&to_values(&pairs)?).map_err(to_py_err)?;
+    let BrokerAddress::Kafka(servers) = &settings.broker else {
+        return Ok(());
+    };
+    let tokens = tokens_of(&pairs)?.map(|tokens| Arc::new(tokens) as _);
+    kafka::check_properties(servers, &settings.client_properties, tokens).map_err(to_py_err)
 }
 
 /// Name, type, default and text of every setting.

@@ -57,6 +57,18 @@ pub fn connect_with_tokens(
     Ok(Arc::new(KafkaBroker { properties, admin }))
 }
 
+/// Checks the properties as [`connect_with_tokens`] does, and makes nothing of them.
+///
+/// # Errors
+/// As [`connect`].
+pub fn check_properties(
+    bootstrap: &str,
+    properties: &[(ClientRole, String, String)],
+    tokens: Option<Arc<dyn TokenProvider>>,
+) -> Result<()> {
+    Properties::with_tokens(bootstrap, properties, tokens).map(drop)
+}
+
 /// What the clients are built with: names and versions.
 #[must_use]
 pub fn built_with() -> Vec<(&'static str, String)> {

@@ -21,5 +21,5 @@ mod tests;
 mod tokens;
 mod transactional_side;
 
-pub use broker::{KafkaBroker, built_with, connect, connect_with_tokens};
+pub use broker::{KafkaBroker, built_with, check_properties, connect, connect_with_tokens};
 pub use tokens::{OauthToken, TokenProvider};

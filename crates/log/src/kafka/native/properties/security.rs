@@ -255,7 +255,10 @@ fn login(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<Login> {
             None
         }
         (_, None) => {
-            reader.problem("'sasl.password' is not set".to_owned());
+            // A file that can't be read is told already.
+            if reader.get("sasl.password").is_none() {
+                reader.problem("'sasl.password' is not set".to_owned());
+            }
             None
         }
     }
