@@ -97,12 +97,16 @@ const fn code(good: bool) -> StatusCode {
     }
 }
 
+const BROKER_AWAY: &str =
+    "check that the broker runs and can be reached; the application then continues by itself";
+
 /// Why it isn't ready, if it isn't.
 pub(super) fn unready(shared: &Shared) -> Option<Value> {
     let status = &shared.status;
     // Read once, so that reason and state of one answer agree.
     let state = status.state();
     let mut restore = None;
+    let away = status.is_broker_away(shared.clock.monotonic());
     let (reason, detail, next_step) = match state {
         Lifecycle::Running => {
             let (reason, detail) = status
@@ -113,9 +117,7 @@ pub(super) fn unready(shared: &Shared) -> Option<Value> {
                 )
                 .err()?;
             let next = match reason {
-                "broker_away" => {
-                    "check that the broker runs and can be reached; the application then continues by itself"
-                }
+                "broker_away" => BROKER_AWAY,
                 "open_transaction" => {
                     "check that its producer runs; if it is gone for good, end the transaction with the \
                         command in the log (kafka-transactions.sh abort)"
@@ -126,7 +128,7 @@ pub(super) fn unready(shared: &Shared) -> Option<Value> {
             };
             (reason, detail, next.to_owned())
         }
-        Lifecycle::Restoring => {
+        Lifecycle::Restoring if away.is_none() => {
             restore = Some(status.restore());
             let stores = restore.as_deref().unwrap_or_default();
             (
@@ -151,6 +153,10 @@ pub(super) fn unready(shared: &Shared) -> Option<Value> {
                 |e| e.next_step,
             );
             ("failed", detail, next)
+        }
+        Lifecycle::Starting | Lifecycle::Restoring if away.is_some() => {
+            let detail = away.unwrap_or_default();
+            ("broker_away", detail, BROKER_AWAY.to_owned())
         }
         other => {
             let next = if other.is_final() {

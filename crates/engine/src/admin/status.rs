@@ -312,7 +312,8 @@ impl Status {
         self.detail.lock().error.get_or_insert(status);
     }
 
-    /// The run restarts: what was in its queues is gone, and so is the error.
+    /// The run restarts: what was in its queues is gone, and so is the error. A broker that is away
+    /// stays so until it answers.
     pub fn reset_for_restart(&self) {
         self.dead_letters.restarted();
         self.in_flight_bytes.store(0, Relaxed);
@@ -326,8 +327,6 @@ impl Status {
         let mut detail = self.detail.lock();
         detail.barrier = BarrierStatus::default();
         detail.error = None;
-        detail.silent_since = None;
-        self.broker_away.store(false, Relaxed);
     }
 
     /// A commit has failed. Kept when the run restarts.

@@ -147,9 +147,14 @@ impl EngineSpec {
             if shared.is_stopping() {
                 return Ok(None);
             }
+            let asked = clock.monotonic();
             match ask(broker.as_ref()) {
-                Ok(answer) => return Ok(Some(answer)),
+                Ok(answer) => {
+                    shared.status.broker_answers();
+                    return Ok(Some(answer));
+                }
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    shared.status.broker_is_silent(asked);
                     let waited = clock.monotonic().saturating_sub(began);
                     if waited >= self.settings.broker_wait {
                         const START: &str = "start the broker or correct bootstrap.servers";

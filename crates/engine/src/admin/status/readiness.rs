@@ -42,6 +42,19 @@ impl Status {
         ))
     }
 
+    /// Since when the broker hasn't answered an application that starts or runs, as a sentence.
+    pub fn is_broker_away(&self, now: Duration) -> Option<String> {
+        let asks = matches!(
+            self.state(),
+            Lifecycle::Starting | Lifecycle::Restoring | Lifecycle::Running
+        );
+        let since = self.detail.lock().silent_since.filter(|_| asks)?;
+        Some(format!(
+            "the broker has not answered for {:.1} s",
+            now.saturating_sub(since).as_secs_f64()
+        ))
+    }
+
     /// `Ok` if it is ready.
     ///
     /// # Errors
@@ -52,20 +65,14 @@ impl Status {
         now_ms: i64,
         stall_after: Duration,
     ) -> Result<(), (&'static str, String)> {
+        if let Some(away) = self.is_broker_away(now) {
+            return Err(("broker_away", away));
+        }
         let state = self.state();
         if state != Lifecycle::Running {
             return Err((
                 "not_running",
                 format!("the application is {}", state.name()),
-            ));
-        }
-        if let Some(since) = self.detail.lock().silent_since {
-            return Err((
-                "broker_away",
-                format!(
-                    "the broker has not answered for {:.1} s",
-                    now.saturating_sub(since).as_secs_f64()
-                ),
             ));
         }
         if let Some(held) = self.held_back(now_ms) {
@@ -93,7 +100,7 @@ impl Status {
         stall_after: Duration,
     ) -> Option<&'static str> {
         match self.state() {
-            Lifecycle::Restoring => Some("restoring"),
+            Lifecycle::Restoring if self.is_broker_away(now).is_none() => Some("restoring"),
             Lifecycle::Paused => Some("paused"),
             Lifecycle::Failed => Some("failed"),
             _ => Some(self.ready(now, now_ms, stall_after).err()?.0),

@@ -226,8 +226,20 @@ fn one_reason_at_most_says_why_it_is_not_ready() {
         words
     };
     assert_eq!(told(), ["not_running"]);
-    port.enter(&[Lifecycle::Starting, Lifecycle::Restoring]);
-    assert_eq!(told(), ["restoring"]);
+    for state in [Lifecycle::Starting, Lifecycle::Restoring] {
+        port.enter(&[state]);
+        port.status.broker_is_silent(Duration::ZERO);
+        assert_eq!(told(), ["broker_away"]);
+        // A restart doesn't bring it back.
+        port.status.reset_for_restart();
+        assert_eq!(told(), ["broker_away"]);
+        port.status.broker_answers();
+        let then = match state {
+            Lifecycle::Restoring => "restoring",
+            _ => "not_running",
+        };
+        assert_eq!(told(), [then]);
+    }
     port.enter(&[Lifecycle::Running]);
     port.status.progress_ms.store(MONOTONIC_MS, Relaxed);
     assert!(told().is_empty());
