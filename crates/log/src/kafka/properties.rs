@@ -229,6 +229,22 @@ fn of_role(
         .map(|(_, name, value)| (name.as_str(), value.as_str()))
 }
 
+/// The text of the file that a secret names, without its line end; `None` if it isn't `file:PATH`.
+///
+/// # Errors
+/// The file can't be read: a problem to tell.
+pub(super) fn secret_in_file(
+    name: &str,
+    value: &str,
+) -> Option<std::result::Result<String, String>> {
+    let path = value.strip_prefix("file:")?;
+    let text = std::fs::read_to_string(path);
+    Some(match text {
+        Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => Err(format!("'{name}' = 'file:{path}': {error}")),
+    })
+}
+
 impl Properties {
     #[cfg(test)]
     pub(super) fn new(bootstrap: &str, given: &[(ClientRole, String, String)]) -> Result<Self> {
@@ -263,6 +279,15 @@ impl Properties {
                     librdkafka knows"
                     .to_owned(),
             );
+        }
+        // librdkafka knows nothing of files of secrets.
+        let is_text = |name: &str| is_secret(name) && !name.contains("url");
+        for (_, name, value) in user.iter_mut().filter(|(_, name, _)| is_text(name)) {
+            match secret_in_file(name, value) {
+                None => {}
+                Some(Ok(text)) => *value = text,
+                Some(Err(problem)) => problems.push(problem),
+            }
         }
         if problems.is_empty() {
             let name = match chosen {

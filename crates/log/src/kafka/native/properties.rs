@@ -20,6 +20,7 @@ use super::net::throttle::ThrottleTotals;
 use super::net::tls::TlsClient;
 use super::records::compression::{Codec, Compression};
 use super::{FetchLimits, NativeConfig};
+use crate::kafka::properties::secret_in_file;
 use crate::kafka::tokens::TokenProvider;
 use kafka_protocol::protocol::StrBytes;
 pub(in crate::kafka) use known::{Knowledge, knowledge};
@@ -179,13 +180,10 @@ impl Reader {
     /// A secret, from a file if the value is `file:PATH`.
     fn secret(&mut self, canonical: &str) -> Option<String> {
         let value = self.get(canonical)?;
-        let Some(path) = value.strip_prefix("file:") else {
-            return Some(value.to_owned());
-        };
-        match std::fs::read_to_string(path) {
-            Ok(text) => Some(text.trim_end_matches(['\r', '\n']).to_owned()),
-            Err(e) => {
-                let what = format!("'{}' = 'file:{path}': {e}", self.name(canonical));
+        match secret_in_file(self.name(canonical), value) {
+            None => Some(value.to_owned()),
+            Some(Ok(text)) => Some(text),
+            Some(Err(what)) => {
                 self.problem(what);
                 None
             }

@@ -235,3 +235,36 @@ fn clients_share_their_login_unless_they_have_one_of_their_own() {
     assert!(format!("{:?}", sasl(ClientRole::Admin)).contains("boss"));
     assert!(format!("{reads:?}").contains("\"me\""));
 }
+
+#[test]
+fn librdkafka_gets_the_text_of_a_secrets_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("password");
+    std::fs::write(&path, "from-file\n").unwrap();
+    let made = |client: &str, password: String| {
+        let given = [
+            row(ClientRole::All, "kafka.client", client),
+            row(ClientRole::All, "security.protocol", "SASL_PLAINTEXT"),
+            row(ClientRole::All, "sasl.mechanism", "PLAIN"),
+            row(ClientRole::All, "sasl.username", "u"),
+            row(ClientRole::All, "sasl.password", &password),
+        ];
+        Properties::new("b:1", &given)
+    };
+    for client in ["native", "librdkafka"] {
+        let made = |password| made(client, password);
+        // The native client leaves transactions of old brokers to librdkafka.
+        let good = made(format!("file:{}", path.display())).unwrap();
+        assert_eq!(
+            good.admin().get("sasl.password"),
+            Some("from-file"),
+            "{client}"
+        );
+        let refused = made("file:/there/is/none".to_owned()).unwrap_err();
+        assert!(refused.message().contains("have 1 problem(s)"), "{refused}");
+        assert!(
+            refused.message().contains("file:/there/is/none"),
+            "{refused}"
+        );
+    }
+}
