@@ -117,6 +117,33 @@ EXPECTED = {
         'ann {"id": 1, "amount": 250, "size": "large"}',
         'ann {"id": 5, "amount": 1200, "size": "huge"}',
     ],
+    "jobs/customer_view.py": [
+        "2: {'id': 2, 'name': 'Bob', 'city': 'Bergen', 'points': 55}",
+        "3: None",
+        "Bergen: [('2', 'Bob', 55)] by index",
+    ],
+    "jobs/enrich_orders.py": [
+        "{'customer': 'ann', 'number': 0, 'rating': 3}",
+        "{'customer': 'bob', 'number': 1, 'rating': 3}",
+        "{'customer': 'nobody', 'number': 2, 'rating': None}",
+        "{'customer': 'ann', 'number': 3, 'rating': 3}",
+    ],
+    "jobs/fraud_detection.py": [
+        "minute 12: often locked",
+        "minute 72: often unlocked",
+        "minute 75: rarely locked",
+    ],
+    "jobs/iot_windows.py": [
+        "minute 0: 21.0 (by the time of its records)",
+        "minute 1: 24.0 (because nothing comes)",
+        "late: [99.0]",
+    ],
+    "jobs/report_trades.py": [
+        "asked: [{'instrument': 'XS01', 'amount': 500}, {'instrument': 'XS02', 'amount': 70}]",
+        "reported: [{'trade': 1, 'receipt': 'R-1'}]",
+        "asked again: ['t2']",
+        "unreported: ['t2']",
+    ],
     "kafka_streams/line_split.py": [
         "all | streams | lead | to | kafka | hello | kafka",
     ],

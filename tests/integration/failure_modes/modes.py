@@ -1,0 +1,446 @@
+"""Each usual failure: caused on a real broker, looked at from outside, and healed where it heals.
+
+Takes a stand (a broker behind a proxy) and an empty folder; gives what was seen. Fails where something is missing that
+an operator needs: a reason at `/health/ready`, a metric, a line of the log, a finding, an exit code.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from broker.fault_proxy import Api, FaultProxy
+from broker.kafka_broker import KafkaBroker
+from chaos.disk import small
+from confluent_kafka import Producer
+from topics import KafkaTopics
+
+from failure_modes.failing import Application, Document
+
+PATIENCE_S = 120.0
+Metric = tuple[str, dict[str, str]]
+AWAY: list[Metric] = [("stoatflow_not_ready", {"reason": "broker_away"}), ("stoatflow_restarts_total", {})]
+
+
+@dataclass
+class Finding:
+    """What the doctor says; the console shows the same."""
+
+    severity: str
+    code: str
+    message: str
+    next_step: str
+    page: str
+
+
+@dataclass
+class Seen:
+    """What an operator sees of a failure."""
+
+    endpoints: list[tuple[str, str]] = field(default_factory=list)
+    metrics: list[str] = field(default_factory=list)
+    log: list[tuple[str, str]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    end: str = ""
+    next_step: str = ""
+
+
+class Stand:
+    """A broker behind a proxy, and topics for one application."""
+
+    def __init__(self, proxy: FaultProxy, broker: KafkaBroker, name: str, folder: Path) -> None:
+        self.proxy, self.broker, self.name, self.folder = proxy, broker, name, folder
+        self.kafka = KafkaTopics(broker.bootstrap)
+        proxy.clear()
+        for topic in ("in", "documents", "out", "bad"):
+            self.kafka.create(f"{name}-{topic}")
+
+    def application(self, *, at: str = "first", under: Sequence[object] = (), **settings: object) -> Application:
+        """One that is not started yet."""
+        return Application(self.folder / at, self.name, self.proxy.address, under=under, **settings)
+
+    def write(self, *values: str, topic: str = "in") -> None:
+        """Records with one key."""
+        self.kafka.write(f"{self.name}-{topic}", values, key="k")
+
+    def fill(self, keys: int) -> None:
+        """A record of each of so many keys."""
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "linger.ms": 5, "log_level": 0})
+        for key in range(keys):
+            producer.produce(f"{self.name}-in", b"1", b"key-%d" % key)
+            producer.poll(0)
+        assert producer.flush(PATIENCE_S) == 0
+
+    def until_counted(self, app: Application, count: int) -> None:
+        """Wait until so many results are there."""
+        app.process.until(lambda: self.kafka.count(f"{self.name}-out") == count, f"{count} results", PATIENCE_S)
+
+
+def plain(text: object) -> str:
+    """A text without what is of this run: addresses, numbers, folders."""
+    said = re.sub(r"/[\w./-]*/(app\.py)", r"\1", str(text))
+    said = re.sub(r"127\.0\.0\.1:\d+", "BROKER", said)
+    said = re.sub(r"\btest-[a-z-]+-\d+(?= )", "APPLICATION", said)
+    said = re.sub(r"/\S*/state\b\S*", "STATE", said)
+    said = re.sub(r"\b[a-z]+(-[a-z]+)*-\d+-(in|out|bad|documents|sums-changelog)\b", r"\2", said)
+    return re.sub(r"\d+(\.\d+)?(?= (ms|s|times)\b)|(?<=producer )\d+", "N", said)
+
+
+def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findings: Sequence[str] = ()) -> None:
+    """What it says while it runs."""
+    for name, labels in metrics:
+        found = app.metric(name, **labels)
+        assert found, f"{name} {labels}: {found}"
+        shown = ",".join(f'{key}="{plain(value)}"' for key, value in labels.items())
+        seen.metrics.append(f"{name}{{{shown}}}" if shown else name)
+    for path in ("health/live", "health/ready"):
+        code, said = app.document(path)
+        reason = f", `{said['reason']}`" if "reason" in said else ""
+        seen.endpoints.append((f"/{path}", f"{code}{reason}"))
+    (_, doctor) = app.document("doctor")
+    told = {str(one["code"]): one for one in cast("list[Document]", doctor["findings"])}
+    for code in findings:
+        assert code in told, f"the doctor doesn't tell {code}: {sorted(told)}"
+        one = told[code]
+        words = (str(one["severity"]), code, plain(one["message"]), plain(one["next_step"]))
+        seen.findings.append(Finding(*words, str(one["page"])))
+
+
+def hear(app: Application, seen: Seen, level: str, message: str, **fields: str) -> Document:
+    """A line of its log."""
+
+    def lines() -> list[Document]:
+        return [
+            line
+            for line in app.log()
+            if line["level"] == level
+            and message in str(line["message"])
+            and all(text in str(line.get(name)) for name, text in fields.items())
+        ]
+
+    app.process.until(lambda: bool(lines()), f"the log says {message!r}", PATIENCE_S)
+    line = lines()[0]
+    seen.log.append((level, plain(str(line["message"]).splitlines()[0])))
+    return line
+
+
+def ends(app: Application, seen: Seen, code: int, error: str, kind: str, patience: float = PATIENCE_S) -> None:
+    """It ends with this exit code and this error, whose next step it tells."""
+    assert app.until_it_ends(patience) == code, app.process.told()
+    said = [line for line in app.process.errors.splitlines() if "Next: " in line and not line.startswith("{")]
+    assert said, app.process.told()
+    assert f"more: stoatflow explain {kind}" in app.process.errors, app.process.told()
+    seen.end = f"exit code {code}, `{error}`"
+    seen.next_step = plain(said[-1].partition("Next: ")[2]).strip()
+
+
+def goes_on(stand: Stand, app: Application, seen: Seen, count: int) -> None:
+    """It does its work again, by itself."""
+    app.until_ready()
+    stand.until_counted(app, count)
+    seen.end = "it goes on by itself"
+
+
+def a_function_raises(stand: Stand) -> Seen:
+    """A function of the topology raises, and no handler says what becomes of the record."""
+    seen = Seen()
+    with stand.application() as app:
+        stand.write("1", "boom")
+        ends(app, seen, 1, "ProcessingError", "user")
+        hear(app, seen, "ERROR", "stopped by an error")
+    return seen
+
+
+def a_record_is_left_out(stand: Stand) -> Seen:
+    """A function raises, and `processing.exception.handler` sends the record to a topic of dead letters."""
+    seen = Seen()
+    with stand.application(**{"processing.exception.handler": f"dlq:{stand.name}-bad"}) as app:
+        stand.write("1", "boom", "2")
+        stand.until_counted(app, 2)
+        app.process.until(lambda: stand.kafka.count(f"{stand.name}-bad") == 1, "the dead letter")
+        hear(app, seen, "WARN", "a record was left out", reason="processing_dead_letter")
+        dropped = ("stoatflow_dropped_records_total", {"reason": "processing_dead_letter"})
+        look(app, seen, metrics=[dropped], findings=["dead_letters"])
+        (error,) = cast("list[Document]", app.document("errors")[1]["errors"])
+        assert (error["count"], error["node"], error["offset"]) == (1, "parse", 1)
+        seen.endpoints += [("/errors", "the cause, how often, the last record, the traceback")]
+        (letter,) = cast("list[Document]", app.document("dead-letters")[1]["letters"])
+        assert (letter["node"], letter["exception"]) == ("parse", "ValueError")
+        seen.endpoints += [("/dead-letters", "the record itself, with the error")]
+        seen.end = "it goes on by itself"
+    return seen
+
+
+def a_record_cannot_be_decoded(stand: Stand) -> Seen:
+    """A record is no JSON, and `deserialization.exception.handler` sends it to a topic of dead letters."""
+    seen = Seen()
+    with stand.application(**{"deserialization.exception.handler": f"dlq:{stand.name}-bad"}) as app:
+        stand.write('{"n": 1}', "{no json", '{"n": 2}', topic="documents")
+        stand.until_counted(app, 2)
+        app.process.until(lambda: stand.kafka.count(f"{stand.name}-bad") == 1, "the dead letter")
+        hear(app, seen, "WARN", "a record was left out", reason="deserialization_dead_letter")
+        dropped = ("stoatflow_dropped_records_total", {"reason": "deserialization_dead_letter"})
+        look(app, seen, metrics=[dropped], findings=["dead_letters"])
+        (letter,) = cast("list[Document]", app.document("dead-letters")[1]["letters"])
+        assert letter["kind"] == "deserialization"
+        seen.endpoints += [("/dead-letters", "the bytes of the record, with the error")]
+        seen.end = "it goes on by itself"
+    return seen
+
+
+def a_commit_fails(stand: Stand) -> Seen:
+    """The offsets of a transaction get no answer within `commit.timeout.ms`."""
+    seen = Seen()
+    with stand.application(commit_timeout_ms=2000) as app:
+        stand.write("1")
+        stand.until_counted(app, 1)
+        stand.proxy.inject(Api.TXN_OFFSET_COMMIT, "black hole", probability=1.0)
+        stand.write("2")
+        app.process.until(lambda: bool(app.metric("stoatflow_restarts_total")), "it restarts by itself", PATIENCE_S)
+        stand.proxy.clear()
+        hear(app, seen, "ERROR", "commit failed")
+        hear(app, seen, "WARN", "restarting from the last commit")
+        app.until_ready()
+        look(app, seen, metrics=[("stoatflow_restarts_total", {})], findings=["restarts"])
+        failed = cast("Document", app.document("debug/barriers")[1]["failed"])
+        assert failed["step"] == "offsets"
+        seen.endpoints += [("/debug/barriers", "`failed`: the epoch, the step and the error")]
+        goes_on(stand, app, seen, 2)
+    return seen
+
+
+def a_function_hangs(stand: Stand) -> Seen:
+    """A function doesn't come back, so nothing can be committed; after `stall.timeout.ms` it ends."""
+    seen = Seen()
+    with stand.application(stall_timeout_ms=55_000) as app:
+        stand.write("1")
+        stand.until_counted(app, 1)
+        stand.write("hang")
+        app.process.until(lambda: not app.is_ready(), "it is not ready", PATIENCE_S)
+        look(app, seen, metrics=[("stoatflow_not_ready", {"reason": "stalled"})], findings=["stalled"])
+        ends(app, seen, 3, "StalledError", "stalled")
+        hear(app, seen, "ERROR", "has committed nothing for")
+        (dump,) = app.state.rglob("stalled-*.txt")
+        assert "in parse" in dump.read_text("utf-8")
+        seen.endpoints += [("`stalled-<ms>.txt` beside the state", "what every lane does, with the Python stack")]
+    return seen
+
+
+def the_broker_is_away(stand: Stand) -> Seen:
+    """The broker is down for ten seconds."""
+    seen = Seen()
+    with stand.application() as app:
+        stand.write("1")
+        stand.until_counted(app, 1)
+        stand.broker.kill()
+        try:
+            app.process.until(lambda: not app.is_ready(), "it is not ready", PATIENCE_S)
+            app.wait(10)
+            look(app, seen, metrics=AWAY[:1], findings=["broker_away"])
+        finally:
+            stand.broker.start()
+        stand.write("2")
+        goes_on(stand, app, seen, 2)
+    return seen
+
+
+def the_broker_is_away_for_minutes(stand: Stand) -> Seen:
+    """The broker is down for five minutes."""
+    seen = Seen()
+    with stand.application() as app:
+        stand.write("1")
+        stand.until_counted(app, 1)
+        stand.broker.kill()
+        try:
+            app.wait(300)
+            hear(app, seen, "WARN", "restarting from the last commit")
+            hear(app, seen, "WARN", "the broker does not answer yet")
+            look(app, seen, metrics=AWAY, findings=["broker_away", "restarts"])
+        finally:
+            stand.broker.start()
+        stand.write("2")
+        goes_on(stand, app, seen, 2)
+    return seen
+
+
+def the_broker_stays_away(stand: Stand) -> Seen:
+    """The broker is down for longer than the application waits: `broker.wait.timeout.ms`, `restart.max.attempts`."""
+    seen = Seen()
+    with stand.application(broker_wait_timeout_ms=3000, restart_max_attempts=2, commit_timeout_ms=3000) as app:
+        stand.write("1")
+        stand.until_counted(app, 1)
+        stand.broker.kill()
+        try:
+            ends(app, seen, 1, "BrokerUnavailableError", "unavailable")
+            hear(app, seen, "WARN", "restarting from the last commit")
+            hear(app, seen, "ERROR", "stopped by an error")
+        finally:
+            stand.broker.start()
+    return seen
+
+
+def a_restore_is_slow(stand: Stand) -> Seen:
+    """The state directory is gone, and the changelogs are long, or the broker slow."""
+    seen = Seen()
+    with stand.application() as app:
+        stand.write(*(str(n) for n in range(200)))
+        stand.until_counted(app, 200)
+    shutil.rmtree(stand.folder / "first" / "state")
+    stand.proxy.inject(Api.FETCH, "delay", probability=1.0, delay_s=4.0)
+    with stand.application() as app:
+        app.process.until(lambda: app.document("health/ready")[1].get("reason") == "restoring", "it restores")
+        look(app, seen, metrics=[("stoatflow_not_ready", {"reason": "restoring"})])
+        hear(app, seen, "INFO", "restoring state from its changelogs")
+        (_, state) = app.document("state")
+        assert "restor" in str(state), state
+        seen.endpoints += [("/state", "of each store how much of its changelog is read")]
+        stand.proxy.clear()
+        hear(app, seen, "INFO", "state is restored")
+        stand.write("1")
+        goes_on(stand, app, seen, 201)
+    return seen
+
+
+def the_disk_is_full(stand: Stand) -> Seen:
+    """The disk of `state.dir` is full."""
+    seen = Seen()
+    _, under = small(stand.folder / "first" / "state", 600_000)
+    with stand.application(under=under, commit_interval_ms=20, in_flight_max_bytes="64KiB") as app:
+        stand.fill(60_000)
+        ends(app, seen, 1, "DiskFullError", "disk_full")
+        hear(app, seen, "ERROR", "stopped by an error")
+    return seen
+
+
+def another_instance_takes_over(stand: Stand) -> Seen:
+    """A second instance with the same `application.id` is started."""
+    seen = Seen()
+    with stand.application() as app:
+        stand.write("1")
+        stand.until_counted(app, 1)
+        with stand.application(at="second") as newer:
+            newer.until_ready()
+            stand.write("2")
+            ends(app, seen, 4, "FencedError", "fenced")
+            hear(app, seen, "ERROR", "stopped by an error")
+            stand.until_counted(newer, 2)
+    return seen
+
+
+def a_transaction_of_others_is_open(stand: Stand) -> Seen:
+    """A producer that writes into a source has left a transaction open: what comes behind it can't be read."""
+    seen = Seen()
+    given = {"bootstrap.servers": stand.broker.bootstrap, "log_level": 0}
+    stranger = Producer({**given, "transactional.id": f"{stand.name}-stranger", "transaction.timeout.ms": 600_000})
+    stranger.init_transactions(30)
+    with stand.application() as app:
+        stand.write("1")
+        stand.until_counted(app, 1)
+        stranger.begin_transaction()
+        stranger.produce(f"{stand.name}-in", b"3", b"k")
+        assert stranger.flush(30) == 0
+        stand.write("2")
+        hear(app, seen, "WARN", "an open transaction holds this source back")
+        app.process.until(lambda: not app.is_ready(), "it is not ready", PATIENCE_S)
+        look(
+            app,
+            seen,
+            metrics=[("stoatflow_partition_held_back_records", {"topic": f"{stand.name}-in"})],
+            findings=["open_transaction"],
+        )
+        stranger.abort_transaction(30)
+        goes_on(stand, app, seen, 2)
+    return seen
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A failure: its title, how it is caused, and what to do."""
+
+    title: str
+    cause: Callable[[Stand], Seen]
+    do: str
+    long: bool = False
+    """Does it take so long that it is caused in the long tests only?"""
+
+    @property
+    def key(self) -> str:
+        """Its name in tests."""
+        return self.cause.__name__
+
+
+MODES = (
+    Mode(
+        "A function raises",
+        a_function_raises,
+        "Mend the function, or say with `processing.exception.handler` or `on_error=` what becomes of such records. A "
+        "supervisor that starts it again without that meets the same record.",
+    ),
+    Mode(
+        "A record goes to the dead letters",
+        a_record_is_left_out,
+        "Look at the letter, mend the cause, and send it back with `stoatflow dlq replay`.",
+    ),
+    Mode(
+        "A record can't be decoded",
+        a_record_cannot_be_decoded,
+        "Find out who writes such records. Once they can be read, `stoatflow dlq replay` sends them back.",
+    ),
+    Mode(
+        "A commit fails",
+        a_commit_fails,
+        "Nothing, if it stays alone: the transaction is aborted, and its records are processed again. If it comes "
+        "again, look at the step in `/debug/barriers` and at the broker.",
+    ),
+    Mode(
+        "A function hangs",
+        a_function_hangs,
+        "Look at the stack in the file, and give what the function waits for a timeout. The supervisor may start it "
+        "again.",
+        long=True,
+    ),
+    Mode(
+        "The broker is away for a moment",
+        the_broker_is_away,
+        "See why the broker was away. The application needs nothing.",
+        long=True,
+    ),
+    Mode(
+        "The broker is away for minutes",
+        the_broker_is_away_for_minutes,
+        "Bring the broker back. The application restarts by itself until then, `restart.max.attempts` times.",
+        long=True,
+    ),
+    Mode(
+        "The broker stays away",
+        the_broker_stays_away,
+        "Bring the broker back; the supervisor starts the application again until then. "
+        "`broker.wait.timeout.ms` and `restart.max.attempts` say how long it waits.",
+        long=True,
+    ),
+    Mode(
+        "A restore takes long",
+        a_restore_is_slow,
+        "Wait. Keep `state.dir` on a disk that survives restarts: then it reads only what it lacks.",
+    ),
+    Mode(
+        "The disk is full",
+        the_disk_is_full,
+        "Free space, or give it a larger disk. What is there is not damaged.",
+    ),
+    Mode(
+        "Another instance takes over",
+        another_instance_takes_over,
+        "Nothing, if the newer one is meant to run. Otherwise stop it, and start this one again.",
+    ),
+    Mode(
+        "A transaction of somebody else is open",
+        a_transaction_of_others_is_open,
+        "See whether its producer still runs. If it is gone for good, end the transaction with the command in the log.",
+        long=True,
+    ),
+)

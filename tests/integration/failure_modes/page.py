@@ -1,0 +1,62 @@
+"""The page that says what is seen of each failure: docs/guide/failure-modes.md.
+
+Takes what was seen, gives the section of the page. Never causes a failure itself.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from failure_modes.modes import Mode, Seen
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "failure-modes.md"
+HEAD = """\
+<!-- Written by tests/integration/test_failure_modes.py with STOATFLOW_TEST_WRITE_PAGES=1. -->
+
+# Failure modes
+
+What is seen of each usual failure, and what to do. Each was caused on a real broker, and this page was written from
+what was seen; a test causes them again and compares. `N` stands for a number, `BROKER` for an address, `APPLICATION`
+for `application.id`.
+
+Nothing is lost or counted twice by any of them under `exactly_once_v2`: a transaction that isn't committed is not seen,
+and its records are processed again. [Alerts](monitoring.md#what-do-i-see-what-do-i-do) tell of most of them, and
+[the exit code](lifecycle.md#exit-codes) tells a supervisor whether to start again.
+"""
+
+
+def section(mode: Mode, seen: Seen) -> str:
+    """What the page says of a failure."""
+    rows = [(f"`{path}`" if path.startswith("/") else path, what) for path, what in seen.endpoints]
+    rows += [("`/metrics`", f"`{metric}`") for metric in seen.metrics]
+    for finding in seen.findings:
+        link = finding.page.removeprefix("docs/guide/")
+        said = f"{finding.message}. Next: {finding.next_step}"
+        rows.append(("doctor and console", f"{finding.severity}, [`{finding.code}`]({link}): {said}"))
+    rows += [("log", f"`{level}` {message}") for level, message in seen.log]
+    rows += [("error", f"Next: {seen.next_step}")] * bool(seen.next_step)
+    rows += [("in the end", seen.end)]
+    table = ["| where | what |", "|---|---|", *(f"| {where} | {_cell(what)} |" for where, what in rows)]
+    happens = (mode.cause.__doc__ or "").strip()
+    return "\n".join([f"## {mode.title}", "", happens, "", *table, "", *_wrapped(f"Do: {mode.do}"), ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;") if "`" not in text else text
+
+
+def _wrapped(text: str, width: int = 118) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) >= width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def said(mode: Mode) -> str:
+    """What the page says now."""
+    text = PAGE.read_text("utf-8") if PAGE.exists() else ""
+    found = re.search(rf"^## {re.escape(mode.title)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found[0].rstrip("\n") + "\n" if found else ""
