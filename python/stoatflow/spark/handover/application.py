@@ -28,6 +28,8 @@ _PAGE = 2_000
 
 Record = tuple[str, "int | None", "bytes | None", "bytes | None", int, "list[tuple[str, bytes | None]]"]
 """Topic, partition, key, value, timestamp, headers."""
+_Read = tuple[int, int, "bytes | None", "bytes | None", "list[tuple[str, bytes | None]]"]
+"""Offset, timestamp, key, value, headers."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,13 @@ class Application:
                 for _, timestamp, key, value, headers in self._records(topic, partition)
             ]
 
+    def last_keys(self, topic: str, partition: int, most: int) -> Iterator[bytes | None]:
+        """Give the keys of the last records of a partition."""
+        ranges = self._ranges(topic)
+        begin, end = ranges[partition]
+        for _, _, key, _, _ in self._read(topic, partition, max(begin, end - most), end):
+            yield key
+
     def fence(self) -> bridge.TransactionalWriter:
         """Stop an instance that runs; nothing of it is committed any more."""
         return self._client.writer(self.id)
@@ -185,13 +194,14 @@ class Application:
         found = self._client.topic(topic)
         return [] if found is None else self._client.ranges(topic, found[0])
 
-    def _records(
-        self, topic: str, partition: int = 0
-    ) -> Iterator[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+    def _records(self, topic: str, partition: int = 0) -> Iterator[_Read]:
         ranges = self._ranges(topic)
-        if not ranges or ranges[partition][0] >= ranges[partition][1]:
+        return self._read(topic, partition, *ranges[partition]) if ranges else iter(())
+
+    def _read(self, topic: str, partition: int, begin: int, end: int) -> Iterator[_Read]:
+        if begin >= end:
             return
-        reader = self._client.read(topic, partition, *ranges[partition])
+        reader = self._client.read(topic, partition, begin, end)
         while page := reader.next(_PAGE):
             yield from page
 

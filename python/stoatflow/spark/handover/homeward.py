@@ -7,6 +7,7 @@ are one transaction. Run again, it ends what was begun.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoatflow.errors import ConfigError, IncompatibleStateError
 from stoatflow.spark import connected
-from stoatflow.spark.errors import TwinError
+from stoatflow.spark.errors import TopicError, TwinError
 from stoatflow.spark.handover import refused, rows
 from stoatflow.spark.handover.application import Application, Record
 from stoatflow.spark.kafka import KafkaTopics
@@ -68,7 +69,7 @@ class FromSpark:
         """
         connected.need_classic(spark, "a hand-over", connected.BATCH)
         require_arrow()
-        self._spark, self.topology, self._settings, self.folder = spark, topology, settings, str(checkpoint)
+        self._spark, self.topology, self._settings, self.folder = spark, topology, settings, handed.place(checkpoint)
         faithful.check(topology, streaming=True)
         pairs_of(settings)
         self.parts: tuple[Part, ...] = tuple(cut(topology))
@@ -119,9 +120,10 @@ class FromSpark:
         self._refuse_others()
         formats = {} if self.over is None else self.over.formats
         self.application.take_back(writer, self._records(), self.positions, formats)
-        client = meaning.client(self._settings)
-        broker = KafkaTopics(self._spark, self.application.address, client)
-        broker.commit(self.application.id, self.positions, self.application.noted().metadata)
+        broker = KafkaTopics(self._spark, self.application.address, meaning.client(self._settings))
+        # For tools that show lag; the application goes by its offsets topic.
+        with contextlib.suppress(TopicError):
+            broker.commit(self.application.id, self.positions, self.application.noted().metadata)
 
     # What there is ----------------------------------------------------------------------------------
 
@@ -154,7 +156,7 @@ class FromSpark:
                 + "; nothing was changed",
                 next_step="start it" if done else "hand over again, into a new folder: stoatflow hand-over to-spark",
             )
-        if mark is not None and self.folder not in mark:
+        if mark is not None and self.over.id not in mark:
             raise ConfigError(
                 f"'{self.application.id}' is {mark.partition(';')[0]}; nothing was changed",
                 next_step=mark.partition("next: ")[2],

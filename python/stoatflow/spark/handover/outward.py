@@ -21,12 +21,13 @@ from stoatflow.spark.handover.application import MARK, Application, Position
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
 from stoatflow.spark.twin import faithful, handed
-from stoatflow.spark.twin.cutting import Part, cut
+from stoatflow.spark.twin.cutting import PARTITIONS, Part, cut
 from stoatflow.spark.twin.kept import Change, chunk, compacted
 from stoatflow.spark.twin.resumed import keeping
 from stoatflow.spark.twin.routing import SCHEMA, Routed
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.streaming import shuffle_of, tasks_of
+from stoatflow.spark.twin.task import murmur2
 from stoatflow.topology import Topology
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _ROWS = 5_000
 """Rows of one chunk."""
+_LOOKED_AT = 1_000
+"""Records at the end of each partition whose places are looked at."""
 _CHUNKS = 200
 """Chunks that are written at once."""
 
@@ -75,7 +78,7 @@ class ToSpark:
         """
         connected.need_classic(spark, "a hand-over", connected.BATCH)
         require_arrow()
-        self._spark, self.topology, self.folder = spark, topology, str(checkpoint)
+        self._spark, self.topology, self.folder = spark, topology, handed.place(checkpoint)
         faithful.check(topology, streaming=True)
         pairs_of(settings)
         self.parts: tuple[Part, ...] = tuple(cut(topology))
@@ -87,8 +90,7 @@ class ToSpark:
         refused.check(topology, self.parts, self.partitions, settings)
         self.tasks = tasks or 2 * spark.sparkContext.defaultParallelism
         self.counts = tasks_of(self.parts, self.partitions, self.tasks)
-        if max(self.partitions.values()) > 1:
-            self._refuse_waiting()
+        self._refuse_misplaced()
         self.stores = [
             Stored(store, self.application.changelog(store), self._count(store)) for store in self.application.keeping
         ]
@@ -115,6 +117,7 @@ class ToSpark:
         writer = self.application.fence()
         self.positions = self.application.positions()
         self._refuse_begun()
+        self._refuse_misplaced()
         checkpoints.remove(self._spark, self.folder, handed.ROWS)
         formats = {topic: text for topic, text in self.application.noted().formats.items() if not text.startswith(MARK)}
         made = handed.HandedOver(
@@ -127,15 +130,15 @@ class ToSpark:
         checkpoints.write_json(self._spark, self.folder, _FORMATS, made.formats)
         self._write_state()
         if self.application.keeping:
-            self.application.mark(writer, self._mark())
+            self.application.mark(writer, self._mark(made.id))
         shuffle = shuffle_of(self._spark, self.counts)
         plan = checkpoints.plan(self.parts, self.partitions, self.tasks, shuffle)
         checkpoints.write(self._spark, self.folder, plan)
         handed.write(self._spark, self.folder, made)
         return made
 
-    def _mark(self) -> str:
-        return f"{MARK}: {self.folder}; next: stoatflow hand-over from-spark --checkpoint {self.folder}"
+    def _mark(self, of: str) -> str:
+        return f"{MARK}: {self.folder} ({of}); next: stoatflow hand-over from-spark --checkpoint {self.folder}"
 
     def _formats_of_interrupted(self) -> dict[str, str]:
         """Give what an attempt that was interrupted has found: the mark has taken its place since."""
@@ -143,7 +146,7 @@ class ToSpark:
 
     def _refuse_begun(self) -> None:
         mark = self.application.handed_to()
-        if mark is not None and mark != self._mark():
+        if mark is not None and not mark.startswith(f"{MARK}: {self.folder} ("):
             raise ConfigError(
                 f"the application '{self.application.id}' is {mark.partition(';')[0]}: nothing was changed",
                 next_step=mark.partition("next: ")[2],
@@ -202,16 +205,27 @@ class ToSpark:
                     shared.setdefault(of(row.key), []).append(row)
                 yield from ((part.number, task, some) for task, some in shared.items())
 
-    def _refuse_waiting(self) -> None:
-        if rows.CLOCKS not in self.application.keeping:
+    def _refuse_misplaced(self) -> None:
+        """Refuse keys that stand where Spark's tasks would not find their state, as far as that is seen here."""
+        if max(self.partitions.values()) == 1:
             return
-        (page,) = self.application.rows(rows.CLOCKS)
-        if any(not rows.is_time(row.key) for row in compacted(page, self.application.keeping)):
-            raise IncompatibleStateError(
-                "something waits for its time in another task than its key says: the input is not partitioned as "
-                "Kafka's Java clients do it (murmur2), and Spark would wait for it elsewhere; nothing was changed",
-                next_step="write .repartition() behind that source, or let producers partition by murmur2_random",
-            )
+        for page in self.application.rows(rows.CLOCKS):
+            if any(not rows.is_time(row.key) for row in compacted(page, self.application.keeping)):
+                self._refuse_places("something waits for its time in another task than its key says")
+        for topic in sorted({topic for part in self.parts if part.how == PARTITIONS for topic in part.topics}):
+            many = self.partitions[topic]
+            for partition in range(many):
+                for key in self.application.last_keys(topic, partition, _LOOKED_AT):
+                    if key is not None and murmur2(key) % many != partition:
+                        self._refuse_places(f"topic {topic} has the key {key!r} in partition {partition}")
+
+    @staticmethod
+    def _refuse_places(what: str) -> None:
+        raise IncompatibleStateError(
+            f"{what}: records are not where Kafka's Java clients put them (murmur2), and Spark would look for their "
+            "state elsewhere; nothing was changed",
+            next_step="write .repartition() behind that source, or let producers partition by murmur2_random",
+        )
 
 
 _FORMATS = "handed-over-formats.json"

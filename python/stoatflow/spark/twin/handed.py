@@ -7,8 +7,10 @@ Owns: two files and a folder beside Spark's own. Never: reads a topic.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoatflow.spark.errors import TwinError
@@ -39,6 +41,12 @@ class HandedOver:
     """What the application says of the rows of its changelogs."""
     id: str
     """Of this hand-over."""
+
+
+def place(checkpoint: str | Path) -> str:
+    """Give the folder of a checkpoint as it is named from anywhere."""
+    folder = str(checkpoint)
+    return folder if ":/" in folder else os.path.abspath(folder)
 
 
 def begun(spark: SparkSession, folder: str) -> HandedOver | None:
