@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BROKEN = "ended by the test"
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.xdist_group("handover"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +95,7 @@ def words(spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path) ->
     return Words(spark, kafka, name, tmp_path)
 
 
+@pytest.mark.long
 def test_one_side_has_the_work(words: Words) -> None:
     words.write()
     with pytest.raises(sf.ConfigError, match="has committed nothing: there is nothing to hand over"):
