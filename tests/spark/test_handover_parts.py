@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import Any
 
 import pytest
+import twin_handover
+import twin_vectors
+from test_stream_parts import DIFFERS
 
 import stoatflow as sf
+from conformance import runner
 from stoatflow.spark.handover import refused, rows
 from stoatflow.spark.handover.rows import NONE, Time
 from stoatflow.spark.twin.cutting import KEYS, ONE, PARTITIONS, cut
@@ -15,6 +20,18 @@ from stoatflow.spark.twin.kept import Change, Keeping
 from stoatflow.spark.twin.routing import Reader
 from stoatflow.spark.twin.task import murmur2
 
+EVERY = 1 if os.environ.get("STOATFLOW_TEST_TWIN") == "all" else 5
+SAMPLE = [case for at, case in enumerate(runner.cases()) if at % EVERY == 0]
+REFUSED = {
+    *(f"join_fk/{name}" for name in ("fk_inner", "fk_left", "fk_self")), "versioned/versioned_fk",
+    *(f"join_ss/{name}" for name in ("ss_left_rekeyed", "ss_rekeyed")),
+    *(f"naming/{name}" for name in ("naming_defaults", "naming_fk_join")),
+    *(f"suppress/suppress_{name}" for name in ("count_time_limit", "max_records", "time_limit", "zero_limit")),
+    "suppress/suppress_then_regroup", "tombstones/to_table_unmaterialized",
+    *(f"processor/proc_{name}" for name in ("flush_stream_time", "ttl_expire", "lookup_table_store")),
+    "processor/proc_shift_timestamp", "stateless/through_topic",
+}  # fmt: skip
+"""Stores without names, by topology; and what is refused for other reasons."""
 TEXT = {"key": str, "value": str}
 
 
@@ -183,5 +200,16 @@ def test_a_store_without_a_name_is_refused() -> None:
     builder.stream("other", **TEXT).map(lambda key, value: (value, key)).group_by_key(**TEXT).count(store="named")
     builder.stream("in", **TEXT).group_by_key().count().to_stream().to("out", key=str, value=int)
     topology, settings = builder.build(), sf.Settings({"application.id": "a"}, environ={})
-    with pytest.raises(sf.TopologyError, match="has no name of its own, or other rows there than here"):
+    with pytest.raises(
+        sf.TopologyError, match="its name is a number, which is another one in a part of the topology: name it"
+    ):
         refused.check(topology, cut(topology), {"in": 1, "other": 1}, settings)
+
+
+@pytest.mark.parametrize("case", [case for case in SAMPLE if case.name not in DIFFERS], ids=lambda case: case.name)
+def test_vectors_are_the_same_where_spark_has_the_middle(case: runner.Case) -> None:
+    if case.place in REFUSED:
+        with pytest.raises(sf.TopologyError, match="can't be handed over between the engine and Spark"):
+            twin_handover.run(case, runner.build(case))
+    else:
+        assert twin_vectors.judge(case, twin_handover.run) == []

@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.errors import ConfigError, IncompatibleStateError
+from stoatflow.errors import ConfigError
 from stoatflow.spark import connected
 from stoatflow.spark.errors import TopicError, TwinError
 from stoatflow.spark.handover import refused, rows
 from stoatflow.spark.handover.application import Application, Record
+from stoatflow.spark.handover.sharing import gathered
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
 from stoatflow.spark.twin import faithful, handed
 from stoatflow.spark.twin import settings as meaning
-from stoatflow.spark.twin.cutting import PARTITIONS, Part, cut
+from stoatflow.spark.twin.cutting import Part, cut
 from stoatflow.spark.twin.kept import Change, Kept, compacted, unpacked
 from stoatflow.spark.twin.resumed import keeping
 from stoatflow.spark.twin.running import pairs_of
@@ -193,7 +194,7 @@ class FromSpark:
         if self.trigger is None:
             # Nothing has happened: the changelogs are as they were.
             return {store: (self._held(store), []) for store in self.application.keeping}
-        found = self._rows_of_spark()
+        found = gathered(self.parts, self.counts, self._rows_of_part)
         made = {}
         for store, how in self.application.keeping.items():
             wanted, topic = found.get(store, []), self.application.changelog(store)
@@ -212,22 +213,6 @@ class FromSpark:
         for _, records in self._changes.values():
             yield from records
 
-    def _rows_of_spark(self) -> dict[str, list[Change]]:
-        """Give what all stores hold; of one that several parts keep, from the part that it is of."""
-        found: dict[str, list[Change]] = {}
-        clocks: dict[bytes, Change] = {}
-        for part in sorted(self.parts, key=lambda part: bool(part.stores)):
-            own = keeping(Topology(part.nodes))
-            if own.keys() == {rows.CLOCKS} and not refused.clocks_of(Topology(part.nodes)):
-                continue
-            of_tasks = self._rows_of_part(part)
-            for store in own.keys() - {rows.CLOCKS}:
-                if store in part.stores or store not in found:
-                    found[store] = [row for some in of_tasks.values() for row in some if row.store == store]
-            times = {task: [row for row in some if row.store == rows.CLOCKS] for task, some in of_tasks.items()}
-            clocks |= {row.key or b"": row for row in rows.clocks_of_all(times, self.counts[part.number])}
-        return found | {rows.CLOCKS: list(clocks.values())}
-
     def _rows_of_part(self, part: Part) -> dict[int, list[Change]]:
         """Give the rows of all tasks of a part."""
         groups = groups_of(self._spark, max(self.counts.values()), self.plan.shuffle)
@@ -235,14 +220,8 @@ class FromSpark:
         found: dict[int, dict[int, bytes]] = {}
         for group, number, data in cells_of(self._spark, self.folder, part.number).toLocalIterator():
             found.setdefault(task_of[group], {})[number] = bytes(data)
-        how, kinds = keeping(Topology(part.nodes)), refused.stores_of(Topology(part.nodes))
-        made = {task: Kept(ReadCells(cells), how).rows() for task, cells in found.items()}
-        tasks = self.counts[part.number]
-        for task, some in made.items():
-            for row in some:
-                if part.how == PARTITIONS and tasks > 1 and row.store != rows.CLOCKS:
-                    _placed(row, task, rows.task_of(kinds[row.store]["kind"]["type"], part.how, tasks)(row.key))
-        return made
+        how = keeping(Topology(part.nodes))
+        return {task: Kept(ReadCells(cells), how).rows() for task, cells in found.items()}
 
     # What is closed ---------------------------------------------------------------------------------
 
@@ -255,15 +234,6 @@ class FromSpark:
 
     def _noted(self) -> dict[str, Any]:
         return {"application": self.application.id, "trigger": self.trigger}
-
-
-def _placed(row: Change, task: int, wanted: int) -> None:
-    if task != wanted:
-        raise IncompatibleStateError(
-            f"a row of the store {row.store} is in task {task}, and its key belongs to {wanted}: the input is not "
-            "partitioned as Kafka's Java clients do it (murmur2)",
-            next_step="write .repartition() behind that source",
-        )
 
 
 def _offsets_of(text: str) -> Mapping[str, Mapping[str, int]]:

@@ -18,12 +18,12 @@ from stoatflow.errors import ConfigError, IncompatibleStateError
 from stoatflow.spark import connected
 from stoatflow.spark.handover import refused, rows
 from stoatflow.spark.handover.application import MARK, Application, Position
+from stoatflow.spark.handover.sharing import shared_out
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
 from stoatflow.spark.twin import faithful, handed
 from stoatflow.spark.twin.cutting import PARTITIONS, Part, cut
-from stoatflow.spark.twin.kept import Change, chunk, compacted
-from stoatflow.spark.twin.resumed import keeping
+from stoatflow.spark.twin.kept import chunk, compacted
 from stoatflow.spark.twin.routing import SCHEMA, Routed
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.streaming import shuffle_of, tasks_of
@@ -185,25 +185,11 @@ class ToSpark:
         for store in self.application.keeping:
             for page in self.application.rows(store):
                 live = compacted(page, self.application.keeping)
-                for part, task, some in self._shared_out(store, live):
+                for part, task, some in shared_out(self.parts, self.counts, store, live):
                     for at in range(0, len(some), _ROWS):
                         place = next(numbers).to_bytes(8, "big")
                         data = chunk(some[at : at + _ROWS])
                         yield Routed(part, task, handed.STATE, None, data, 0, None, place, False)
-
-    def _shared_out(self, store: str, live: list[Change]) -> Iterator[tuple[int, int, list[Change]]]:
-        for part in self.parts:
-            own, tasks = Topology(part.nodes), self.counts[part.number]
-            if store == rows.CLOCKS:
-                clocks = refused.clocks_of(own)
-                for task in range(tasks):
-                    yield part.number, task, list(rows.clocks_of_task(live, task, clocks, tasks))
-            elif store in keeping(own):
-                of = rows.task_of(refused.stores_of(own)[store]["kind"]["type"], part.how, tasks)
-                shared: dict[int, list[Change]] = {}
-                for row in live:
-                    shared.setdefault(of(row.key), []).append(row)
-                yield from ((part.number, task, some) for task, some in shared.items())
 
     def _refuse_misplaced(self) -> None:
         """Refuse keys that stand where Spark's tasks would not find their state, as far as that is seen here."""

@@ -7,6 +7,7 @@ Gives: nothing, or one error with everything that is refused.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from stoatflow.topology import Topology
 
 _CARRIED = frozenset({"key_value", "timestamped_key_value", "versioned", "window", "session"})
 """Kinds of stores whose rows say of which key they are."""
+_GENERATED = re.compile(r"\d{10}")
+_NAME = "its name is a number, which is another one in a part of the topology: name"
 
 
 def check(topology: Topology, parts: Sequence[Part], partitions: Mapping[str, int], settings: Settings) -> None:
@@ -72,20 +75,25 @@ def _topics(topology: Topology, parts: Sequence[Part], partitions: Mapping[str, 
 
 
 def _stores(topology: Topology, parts: Sequence[Part]) -> Iterator[str]:
-    whole, found = stores_of(topology), set[str]()
-    clocks = clocks_of(topology)
+    whole, clocks = stores_of(topology), clocks_of(topology)
+    found: set[str] = set()
     for part in parts:
         own = Topology(part.nodes)
         for name, store in stores_of(own).items():
             found.add(name)
             if store["kind"]["type"] == "timers":
                 yield f"store {name} (timers): they fire by the engine's clocks, and are not carried over"
-            if not _same(store, whole.get(name)):
-                yield f"store {name}: has no name of its own, or other rows there than here: give it a name and serdes"
-        for clock in sorted(clocks_of(own) - clocks):
-            yield f"{clock}: the engine knows its time under another name: give the operator and its store names"
-    for name in whole.keys() - found:
-        yield f"store {name}: the twin doesn't keep it"
+            elif store["named"] and not _same(store, whole.get(name)):
+                yield f"store {name}: its rows are others here than there: say its serdes where it is made"
+        for clock in sorted(clocks_of(own)):
+            if clock not in clocks or (len(parts) > 1 and _GENERATED.search(clock)):
+                yield f"stream time {clock}: {_NAME} the operator"
+    for name, store in whole.items():
+        # Of a single part the numbers are the same.
+        if not store["named"] and len(parts) > 1:
+            yield f"store {name}: {_NAME} it"
+        elif name not in found:
+            yield f"store {name}: the twin doesn't keep it"
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any] | None) -> bool:
