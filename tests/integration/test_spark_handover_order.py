@@ -95,7 +95,6 @@ def words(spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path) ->
     return Words(spark, kafka, name, tmp_path)
 
 
-@pytest.mark.long
 def test_one_side_has_the_work(words: Words) -> None:
     words.write()
     with pytest.raises(sf.ConfigError, match="has committed nothing: there is nothing to hand over"):
