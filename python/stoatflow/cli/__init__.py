@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         dlq,
         doctor,
         explain,
+        hand_over,
         import_offsets,
         load,
         new,
@@ -53,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
     for command in (
-        run, new, acls, bundle, demo, describe, diff, dlq, doctor, explain, import_offsets, load, prove, query,
-        reconcile, record, reset, sql, top, word_count, worker,
+        run, new, acls, bundle, demo, describe, diff, dlq, doctor, explain, hand_over, import_offsets, load, prove,
+        query, reconcile, record, reset, sql, top, word_count, worker,
     ):  # fmt: skip
         command.add_to(commands)
     return call(parser.parse_args(argv))

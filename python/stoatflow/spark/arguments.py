@@ -30,6 +30,11 @@ def add_broker(parser: argparse.ArgumentParser, *, required: bool = True) -> Non
         metavar="NAME=VALUE",
         help="a property for the Kafka client, such as security.protocol=SSL; may be repeated",
     )
+    add_spark(parser)
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how Spark runs."""
     parser.add_argument(
         "--spark-conf",
         action="append",

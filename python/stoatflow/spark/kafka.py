@@ -105,6 +105,19 @@ class KafkaTopics:
         )
         raise OpenTransactionError(message)
 
+    def commit(
+        self, group: str, positions: Mapping[tuple[str, int], int], metadata: Mapping[tuple[str, int], str]
+    ) -> None:
+        """Set the offsets of a group without members, for tools that show its lag."""
+        kafka = self._jvm.org.apache.kafka
+        wanted = self._jvm.java.util.HashMap()
+        for (topic, partition), offset in positions.items():
+            said = metadata.get((topic, partition), "")
+            place = kafka.common.TopicPartition(topic, partition)
+            wanted.put(place, kafka.clients.consumer.OffsetAndMetadata(offset, said))
+        with self._admin() as admin:
+            admin.alterConsumerGroupOffsets(group, wanted).all().get()
+
     def read_committed(self, topic: str, wait: float = 0.0, *, headers: bool = False) -> DataFrame:
         """Return all committed records: partition, offset, key and value (binary), timestamp (milliseconds)."""
         return self._read(topic, "read_committed", self.stable_ends(topic, wait), headers)

@@ -59,28 +59,71 @@ def _text(serde: Any) -> str:
 
 def read(spark: SparkSession, folder: str) -> Plan | None:
     """Give the plan of a checkpoint; none if nothing has begun there."""
-    files, path = _file(spark, folder, _FILE)
-    if not files.exists(path):
-        other, offsets = _file(spark, folder, "offsets")
-        if other.exists(offsets):
-            raise TwinError(
-                f"the checkpoint {folder} belongs to a query that is no streaming twin: name a folder of its own"
-            )
-        return None
-    stream = files.open(path)
-    try:
-        text = _jvm(spark).org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-    finally:
-        stream.close()
-    return Plan(**json.loads(text))
+    found = read_json(spark, folder, _FILE)
+    if found is not None:
+        return Plan(**found)
+    if exists(spark, folder, "offsets"):
+        raise TwinError(
+            f"the checkpoint {folder} belongs to a query that is no streaming twin: name a folder of its own"
+        )
+    return None
 
 
 def write(spark: SparkSession, folder: str, new: Plan) -> None:
     """Write the plan of a checkpoint that begins."""
-    files, path = _file(spark, folder, _FILE)
+    write_json(spark, folder, _FILE, asdict(new))
+
+
+def exists(spark: SparkSession, folder: str, name: str) -> bool:
+    """Is there a file or a folder of this name in a checkpoint?"""
+    files, path = _file(spark, folder, name)
+    return bool(files.exists(path))
+
+
+def read_text(spark: SparkSession, folder: str, name: str) -> str | None:
+    """Give the content of a file in a checkpoint; none if it isn't there."""
+    files, path = _file(spark, folder, name)
+    if not files.exists(path):
+        return None
+    stream = files.open(path)
+    try:
+        return str(_jvm(spark).org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+
+
+def write_text(spark: SparkSession, folder: str, name: str, text: str) -> None:
+    """Write a file into a checkpoint, in place of the one that is there."""
+    files, path = _file(spark, folder, name)
     stream = files.create(path, True)
-    stream.write(bytearray(json.dumps(asdict(new), indent=1).encode()))
+    stream.write(bytearray(text.encode()))
     stream.close()
+
+
+def read_json(spark: SparkSession, folder: str, name: str) -> dict[str, Any] | None:
+    """Give what a file in a checkpoint says; none if it isn't there."""
+    text = read_text(spark, folder, name)
+    if text is None:
+        return None
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def write_json(spark: SparkSession, folder: str, name: str, content: Mapping[str, Any]) -> None:
+    """Write a file into a checkpoint."""
+    write_text(spark, folder, name, json.dumps(content, indent=1))
+
+
+def names(spark: SparkSession, folder: str, name: str) -> list[str]:
+    """List a folder of a checkpoint."""
+    files, path = _file(spark, folder, name)
+    return [str(each.getPath().getName()) for each in files.listStatus(path)] if files.exists(path) else []
+
+
+def remove(spark: SparkSession, folder: str, name: str) -> None:
+    """Remove a file or a folder of a checkpoint, if it is there."""
+    files, path = _file(spark, folder, name)
+    files.delete(path, True)
 
 
 def compare(folder: str, begun: Plan, new: Plan) -> None:

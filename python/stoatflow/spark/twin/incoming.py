@@ -7,6 +7,7 @@ partitions each topic has. Never: reads a topic that the topology itself writes.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from stoatflow.errors import ConfigError
 from stoatflow.spark import embedded
 from stoatflow.spark.audit.reading import whole
 from stoatflow.spark.audit.reconciling import topics_read
-from stoatflow.spark.errors import TwinError
+from stoatflow.spark.errors import TopicError, TwinError
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.twin.running import complete, known
 from stoatflow.spark.twin.stages import SOURCE
@@ -43,13 +44,25 @@ def source(
     *,
     at_most: int,
     removed: bool,
+    begin: Mapping[str, Mapping[str, int]] | None = None,
+    has_read: bool = False,
 ) -> Source:
-    """Give what the topology reads."""
+    """Give what the topology reads.
+
+    `begin`: where a first trigger begins, if not with the first records. `has_read`: the first one was long ago.
+    """
     topics = topics_read(topology)
     if isinstance(inputs, str):
         if partitions is not None:
             raise ConfigError("partitions= is of DataFrames", next_step="leave it out: the broker says it")
-        return _kafka(spark, topics, inputs, client or {}, at_most=at_most, removed=removed)
+        return _kafka(
+            spark, topics, inputs, client or {}, at_most=at_most, removed=removed, begin=begin, has_read=has_read
+        )
+    if begin is not None:
+        raise ConfigError(
+            "the checkpoint goes on where an application stopped, in topics of Kafka, and DataFrames are given",
+            next_step="give the address of the broker instead",
+        )
     known(topology, inputs)
     missing = sorted(set(topics) - set(inputs))
     if missing:
@@ -77,6 +90,8 @@ def _kafka(
     *,
     at_most: int,
     removed: bool,
+    begin: Mapping[str, Mapping[str, int]] | None,
+    has_read: bool,
 ) -> Source:
     from pyspark.sql import functions as f
 
@@ -85,7 +100,9 @@ def _kafka(
     partitions = {}
     for topic in topics:
         begins = broker.begins(topic)
-        if not removed:
+        if begin is not None and not has_read:
+            _there(topic, begin[topic], begins)
+        if begin is None and not removed:
             whole(topic, begins)
         partitions[topic] = len(begins)
     # All topics in one source: so a trigger has one range of offsets, whatever reads them.
@@ -95,7 +112,7 @@ def _kafka(
         .option("kafka.bootstrap.servers", bootstrap)
         .option("kafka.isolation.level", "read_committed")
         .option("subscribe", ",".join(topics))
-        .option("startingOffsets", "earliest")
+        .option("startingOffsets", "earliest" if begin is None else json.dumps(begin))
         .option("maxOffsetsPerTrigger", str(at_most))
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
@@ -105,6 +122,22 @@ def _kafka(
     order = f.lit(None).cast("long").alias("order")
     named = f.col("topic").alias("name")
     return Source(rows.select(named, "partition", "offset", "key", "value", millis, "headers", order), partitions)
+
+
+def _there(topic: str, wanted: Mapping[str, int], begins: Mapping[int, int]) -> None:
+    """Raise `TopicError` if retention has removed what comes next."""
+    for partition, first in begins.items():
+        if (at := wanted.get(str(partition))) is None:
+            raise TopicError(
+                f"topic {topic} has got the partition {partition} since the hand-over: keys now go elsewhere than "
+                "where their state is. Hand the application over again, into a new folder"
+            )
+        if at < first:
+            raise TopicError(
+                f"topic {topic}, partition {partition} begins at offset {first}, and the application stopped at {at}: "
+                "retention has removed what comes between. Hand back (stoatflow hand-over from-spark), and see what "
+                "the application says of it"
+            )
 
 
 def _frames(inputs: Mapping[str, DataFrame], partitions: Mapping[str, int]) -> Source:

@@ -45,7 +45,7 @@ class Reader:
     how: str
     tasks: int
     meets: bool
-    """Do records of a source meet those there that have walked?"""
+    """Do records of a source meet those there that have walked, or state that was handed over?"""
 
     def task(self, key: bytes | None, partition: int) -> int:
         """Give the task of a record; one without a key stays with the partition that it comes from."""
@@ -108,12 +108,17 @@ class Routes:
             yield Routed(part, task, row.name, row.key, row.value, row.timestamp, headers, place, False)
 
 
-def routes(parts: Sequence[Part], partitions: Mapping[str, int], tasks: Mapping[int, int]) -> Routes:
-    """Give who reads what of these parts, each of which has so many tasks."""
+def routes(
+    parts: Sequence[Part], partitions: Mapping[str, int], tasks: Mapping[int, int], *, handed_over: bool = False
+) -> Routes:
+    """Give who reads what of these parts, each of which has so many tasks.
+
+    `handed_over`: they begin with state of an application, which was shared out as Kafka's producers do it.
+    """
     sources: dict[str, list[Reader]] = {}
     hops: dict[str, list[Reader]] = {}
     for part in parts:
-        meets = part.how == PARTITIONS and part.keyed and bool(part.hops_in) and tasks[part.number] > 1
+        meets = part.how == PARTITIONS and part.keyed and tasks[part.number] > 1 and bool(part.hops_in or handed_over)
         reader = Reader(part.number, part.how, tasks[part.number], meets)
         for topic in part.topics:
             sources.setdefault(topic, []).append(reader)

@@ -14,12 +14,22 @@ from stoatflow.punctuation import PunctuationType
 
 
 def by_wall_clock(supplier: Callable[[], Any]) -> bool:
+    """Does it schedule by the wall clock?"""
+    return PunctuationType.WALL_CLOCK_TIME in _asked(supplier)
+
+
+def schedules(supplier: Callable[[], Any]) -> bool:
+    """Does it schedule anything?"""
+    return bool(_asked(supplier))
+
+
+def _asked(supplier: Callable[[], Any]) -> list[object]:
     """Make a processor, begin it with a context that does nothing, and see what it schedules."""
     context = _Context()
     # One that needs more than that says nothing here; in a worker it meets the engine's own context.
     with contextlib.suppress(Exception):
         supplier().init(context)
-    return PunctuationType.WALL_CLOCK_TIME in context.clocks
+    return context.clocks
 
 
 class _Inert:

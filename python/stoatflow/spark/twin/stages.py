@@ -7,11 +7,13 @@ Never: decides where a record goes, or what is kept.
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.spark.twin.kept import Kept, packed, unpacked
+from stoatflow.spark.twin.handed import STATE
+from stoatflow.spark.twin.kept import Change, Kept, packed, read_chunk, unpacked
 from stoatflow.spark.twin.resumed import Resumed
 from stoatflow.spark.twin.routing import Routed, Routes
 from stoatflow.spark.twin.task import Work
@@ -113,7 +115,13 @@ class Stateful:
         found = [Routed(*row) for frame in rows for row in _tuples(frame)]
         found.sort(key=lambda row: row.place)
         resumed = Resumed(self._step.run, self._step.work)
-        made = resumed.trigger(found[0].task, map(_record, found), Kept(_Cells(self._state), resumed.keeping))
+        kept = Kept(_Cells(self._state), resumed.keeping)
+        if handed := list(_handed_over(found)):
+            kept.add(handed, uuid.uuid4().hex)
+        records = [row for row in found if row.name != STATE]
+        if not records:
+            return
+        made = resumed.trigger(records[0].task, map(_record, records), kept)
         yield from _frames(itertools.chain.from_iterable(map(self._step.routes.of_part, made)))
 
     def close(self) -> None:
@@ -133,6 +141,13 @@ class _Cells:
 
     def remove(self, number: int) -> None:
         self._state.removeKey((number,))
+
+
+def _handed_over(rows: list[Routed]) -> Iterator[Change]:
+    """Give what a task begins with, of a checkpoint that an application was handed over to."""
+    for row in rows:
+        if row.name == STATE and row.value is not None:
+            yield from read_chunk(row.value)
 
 
 def _record(row: Routed) -> tuple[Any, ...]:

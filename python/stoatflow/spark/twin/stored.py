@@ -59,11 +59,11 @@ def read_store(
         names = sorted({name for part in parts for name in part.stores})
         raise TwinError(f"the topology keeps no store '{store}'; it keeps {', '.join(names) or 'none'}")
     work = Work(part.number, part.nodes, pairs_of(config), {}, (), False, (store,), False, None)
-    cells = _cells(spark, folder, part.number).repartition("task").sortWithinPartitions("task")
+    cells = cells_of(spark, folder, part.number).repartition("task").sortWithinPartitions("task")
     return cells.mapInArrow(_restored(work), task.SPARK_SCHEMA).select("key", "start", "end", "value", "timestamp")
 
 
-def _cells(spark: SparkSession, folder: str, part: int) -> DataFrame:
+def cells_of(spark: SparkSession, folder: str, part: int) -> DataFrame:
     """Give the cells of all tasks of a part."""
     wanted = f'"{state_name(part)}"'
     operators = spark.read.format("state-metadata").load(folder).select("operatorId", "operatorProperties")
@@ -80,13 +80,15 @@ def _cells(spark: SparkSession, folder: str, part: int) -> DataFrame:
     return rows.selectExpr("key.group AS task", "user_map_key.number AS number", "user_map_value.data AS data")
 
 
-class _Read:
+class ReadCells:
     """Cells that were read."""
 
     def __init__(self, cells: dict[int, bytes]) -> None:
+        """Take them by number."""
         self.get = cells.get
 
     def put(self, *_: object) -> None:
+        """Refuse."""
         raise AssertionError("a checkpoint is only read")
 
     remove = put
@@ -103,5 +105,5 @@ def _rows(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
     resumed = Resumed(uuid.uuid4().hex, work)
     cells = (cell for batch in batches for cell in zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for number, group in itertools.groupby(cells, key=lambda cell: cell[0]):
-        kept = Kept(_Read({at: data for _, at, data in group}), resumed.keeping)
+        kept = Kept(ReadCells({at: data for _, at, data in group}), resumed.keeping)
         yield from resumed.store_rows(number, kept.rows())

@@ -18,7 +18,7 @@ from stoatflow.spark import connected
 from stoatflow.spark.errors import SparkUnavailableError
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
-from stoatflow.spark.twin import faithful, incoming, outgoing, stages, workers
+from stoatflow.spark.twin import faithful, handed, incoming, outgoing, stages, workers
 from stoatflow.spark.twin.cutting import KEYS, PARTITIONS, Part, cut
 from stoatflow.spark.twin.routing import SCHEMA, Routes, routes
 from stoatflow.spark.twin.running import Say, pairs_of
@@ -125,12 +125,22 @@ def run_stream(
     parts = cut(topology)
     pairs = pairs_of(config)
     workers.check_pickles(topology.nodes)
-    source = incoming.source(spark, topology, inputs, client, partitions, at_most=at_most, removed=removed)
     folder = str(checkpoint)
-    begun = checkpoints.read(spark, folder)
+    begun, over = checkpoints.read(spark, folder), handed.begun(spark, folder)
+    source = incoming.source(
+        spark,
+        topology,
+        inputs,
+        client,
+        partitions,
+        at_most=at_most,
+        removed=removed,
+        begin=None if over is None else over.offsets,
+        has_read=bool(checkpoints.names(spark, folder, "offsets")),
+    )
     many = tasks or (begun.tasks if begun is not None else 2 * spark.sparkContext.defaultParallelism)
-    counts = _tasks(parts, source.partitions, many)
-    shuffle = begun.shuffle if begun is not None else _shuffle(spark, counts)
+    counts = tasks_of(parts, source.partitions, many)
+    shuffle = begun.shuffle if begun is not None else shuffle_of(spark, counts)
     plan = checkpoints.plan(parts, source.partitions, many, shuffle)
     if begun is not None:
         checkpoints.compare(folder, begun, plan)
@@ -141,9 +151,10 @@ def run_stream(
     if say is not None:
         for part in parts:
             say(part.describe())
-    way = routes(parts, source.partitions, counts)
+    way = routes(parts, source.partitions, counts, handed_over=over is not None)
     groups = groups_of(spark, max(counts.values()), shuffle)
-    rows = _line(source.rows, [_step(part, way, counts, pairs, groups) for part in parts], parts)
+    state = None if over is None else handed.rows(spark, folder)
+    rows = _line(source.rows, state, [_step(part, way, counts, pairs, groups) for part in parts], parts)
     started = rows.writeStream.foreachBatch(_each(writer, way)).option("checkpointLocation", folder)
     started = started.outputMode("append").queryName(f"stoatflow-{uuid.uuid4().hex[:8]}")
     triggered = started.trigger(availableNow=True) if until_end else started.trigger(processingTime=every)
@@ -178,7 +189,7 @@ def _require_protobuf() -> None:
         ) from error
 
 
-def _tasks(parts: Sequence[Part], partitions: Mapping[str, int], many: int) -> dict[int, int]:
+def tasks_of(parts: Sequence[Part], partitions: Mapping[str, int], many: int) -> dict[int, int]:
     """Give how many tasks each part has."""
     found = {}
     for part in parts:
@@ -188,7 +199,7 @@ def _tasks(parts: Sequence[Part], partitions: Mapping[str, int], many: int) -> d
     return found
 
 
-def _shuffle(spark: SparkSession, counts: Mapping[int, int]) -> int:
+def shuffle_of(spark: SparkSession, counts: Mapping[int, int]) -> int:
     """Give into how many of Spark's partitions tasks go: no more than there are tasks."""
     return min(int(spark.conf.get("spark.sql.shuffle.partitions") or 200), max(counts.values()))
 
@@ -230,11 +241,13 @@ def _step(
     return stages.Step(uuid.uuid4().hex, work, way, groups)
 
 
-def _line(source: DataFrame, steps: Sequence[stages.Step], parts: Sequence[Part]) -> DataFrame:
+def _line(source: DataFrame, state: DataFrame | None, steps: Sequence[stages.Step], parts: Sequence[Part]) -> DataFrame:
     """Put the parts behind each other: Spark would compute what two branches of a query share for each of them."""
     from pyspark.sql import functions as f
 
     rows = source.mapInArrow(stages.sources(steps[0].routes), SCHEMA)
+    if state is not None:
+        rows = rows.unionByName(state)
     for step, part in zip(steps, parts, strict=True):
         if not _keeps(part):
             rows = rows.mapInArrow(stages.stateless(step), SCHEMA)

@@ -1,0 +1,219 @@
+"""The engine's side of a hand-over: an application's positions, its changelogs, and who has its work.
+
+Takes: a topology, the application's settings. Gives: what is committed; writes rows and positions in one transaction.
+Owns: the mark in the offsets topic that keeps the application from starting while Spark has its work: the formats of
+its changelogs name the hand-over, and a start refuses rows of another format. Goes through the engine's own client.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoatflow._runtime import bridge
+from stoatflow.cli.reset import ResetRequest, Target
+from stoatflow.errors import ConfigError, IncompatibleStateError, StoatFlowError
+from stoatflow.settings import Settings
+from stoatflow.spark.handover.rows import CLOCKS
+from stoatflow.spark.twin.kept import Change, Keeping, packed
+from stoatflow.spark.twin.resumed import keeping
+from stoatflow.topology import Topology
+
+MARK = "handed over to Spark"
+_PAGE = 2_000
+
+Record = tuple[str, "int | None", "bytes | None", "bytes | None", int, "list[tuple[str, bytes | None]]"]
+"""Topic, partition, key, value, timestamp, headers."""
+_Read = tuple[int, int, "bytes | None", "bytes | None", "list[tuple[str, bytes | None]]"]
+"""Offset, timestamp, key, value, headers."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where an application goes on in a partition."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    """None: nothing is committed."""
+    begin: int
+    """The first record that there is."""
+    metadata: str = ""
+
+
+@dataclass
+class Noted:
+    """What the offsets topic says."""
+
+    metadata: dict[tuple[str, int], str] = field(default_factory=dict)
+    formats: dict[str, str] = field(default_factory=dict)
+
+
+class Application:
+    """An application on a broker, which doesn't run."""
+
+    def __init__(self, topology: Topology, settings: Settings) -> None:
+        """Open the way to the broker."""
+        settings.check()
+        self.topology = topology
+        self.id = str(settings.get("application.id"))
+        if str(settings.get("bootstrap.servers", "")).startswith("embedded:"):
+            raise ConfigError(
+                "an embedded broker belongs to one process, and Spark's workers are others",
+                next_step="hand over an application that runs on Kafka",
+            )
+        self._request = ResetRequest(topology, settings, Target("shift", 0), [])
+        self._client = bridge.TopicsClient(settings.pairs())
+        self.keeping: dict[str, Keeping] = dict(keeping(topology))
+        if not json.loads(topology.plan.physical_json)["clocks"]:
+            del self.keeping[CLOCKS]
+
+    @property
+    def address(self) -> str:
+        """Where the broker is."""
+        return self._client.address
+
+    def changelog(self, store: str) -> str:
+        """Name the changelog topic of a store."""
+        return f"{self.id}-{store}-changelog"
+
+    def look(self) -> dict[str, Any]:
+        """Give what a reset would show: committed positions, changelogs, local state."""
+        found = self._request.look()
+        if found["begun"]:
+            raise IncompatibleStateError(
+                f"a reset of '{self.id}' was begun and has not ended", next_step="run it again: stoatflow reset"
+            )
+        return found
+
+    def positions(self) -> list[Position]:
+        """Give where the application goes on, in all partitions that it reads."""
+        noted = self.noted()
+        found = []
+        begins: dict[str, list[tuple[int, int]]] = {}
+        for one in self.look()["partitions"]:
+            topic, partition = one["topic"], int(one["partition"])
+            if topic not in begins:
+                begins[topic] = self._ranges(topic)
+            metadata = noted.metadata.get((topic, partition), "")
+            found.append(Position(topic, partition, one["from"], begins[topic][partition][0], metadata))
+        return found
+
+    def noted(self) -> Noted:
+        """Read the offsets topic."""
+        noted = Noted()
+        for _, _, key, value, _ in self._records(self._offsets_topic):
+            what, *of = json.loads(key or b"[null]")
+            said = {} if value is None else json.loads(value)
+            if what == "position":
+                noted.metadata[of[0], int(of[1])] = said.get("metadata", "")
+            elif what == "format" and "format" in said:
+                noted.formats[of[0]] = said["format"]
+            elif what == "format":
+                noted.formats.pop(of[0], None)
+        return noted
+
+    def handed_to(self) -> str | None:
+        """Give the mark of the hand-over that has the application's work; none if the application has it."""
+        marks = (text for text in self.noted().formats.values() if text.startswith(MARK))
+        return next(marks, None)
+
+    def rows(self, store: str) -> Iterator[list[Change]]:
+        """Give all records of a store's changelog, partition by partition."""
+        topic = self.changelog(store)
+        for partition in range(len(self._ranges(topic))):
+            yield [
+                Change(store, key, value, timestamp, packed(headers))
+                for _, timestamp, key, value, headers in self._records(topic, partition)
+            ]
+
+    def last_keys(self, topic: str, partition: int, most: int) -> Iterator[bytes | None]:
+        """Give the keys of the last records of a partition."""
+        ranges = self._ranges(topic)
+        begin, end = ranges[partition]
+        for _, _, key, _, _ in self._read(topic, partition, max(begin, end - most), end):
+            yield key
+
+    def fence(self) -> bridge.TransactionalWriter:
+        """Stop an instance that runs; nothing of it is committed any more."""
+        return self._client.writer(self.id)
+
+    def mark(self, writer: bridge.TransactionalWriter, text: str) -> None:
+        """Keep the application from starting."""
+        self._commit(writer, self._formats({self.changelog(store): text for store in self.keeping}))
+
+    def take_back(
+        self,
+        writer: bridge.TransactionalWriter,
+        rows: Iterable[Record],
+        positions: Mapping[tuple[str, int], int],
+        formats: Mapping[str, str],
+    ) -> None:
+        """Write rows of changelogs, positions and formats in one transaction: the application may start then."""
+        noted = self.noted()
+        places = (
+            self._noting(["position", *place], {"offset": offset, "metadata": _times(noted.metadata.get(place, ""))})
+            for place, offset in positions.items()
+        )
+        said = dict.fromkeys(map(self.changelog, self.keeping)) | dict(formats)
+        self._commit(writer, itertools.chain(places, self._formats(said), rows))
+
+    def _commit(self, writer: bridge.TransactionalWriter, records: Iterable[Record]) -> None:
+        left = iter(records)
+        writer.begin()
+        try:
+            while page := list(itertools.islice(left, _PAGE)):
+                writer.send(page)
+            writer.flush()
+        except BaseException:
+            writer.abort()
+            raise
+        if not writer.commit():
+            raise StoatFlowError(
+                "the broker has aborted the transaction of the hand-over: nothing was changed",
+                next_step="run it again; if it is too slow, raise transaction.timeout.ms",
+            )
+
+    def _formats(self, formats: Mapping[str, str | None]) -> Iterator[Record]:
+        for topic, text in formats.items():
+            yield self._noting(["format", topic], None if text is None else {"format": text})
+
+    def _noting(self, key: list[Any], value: Mapping[str, Any] | None) -> Record:
+        """Make a row of the offsets topic, byte by byte as the engine writes it."""
+        return self._offsets_topic, 0, _encoded(key), None if value is None else _encoded(value), _now(), []
+
+    @property
+    def _offsets_topic(self) -> str:
+        return f"{self.id}-offsets"
+
+    def _ranges(self, topic: str) -> list[tuple[int, int]]:
+        found = self._client.topic(topic)
+        return [] if found is None else self._client.ranges(topic, found[0])
+
+    def _records(self, topic: str, partition: int = 0) -> Iterator[_Read]:
+        ranges = self._ranges(topic)
+        return self._read(topic, partition, *ranges[partition]) if ranges else iter(())
+
+    def _read(self, topic: str, partition: int, begin: int, end: int) -> Iterator[_Read]:
+        if begin >= end:
+            return
+        reader = self._client.read(topic, partition, begin, end)
+        while page := reader.next(_PAGE):
+            yield from page
+
+
+def _times(metadata: str) -> str:
+    """Give the times beside an offset, which a later one keeps, and not the epoch of the record before it."""
+    return ";".join(part for part in metadata.split(";") if not part.startswith("le=")) or "st=-1"
+
+
+def _encoded(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

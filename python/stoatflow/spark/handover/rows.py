@@ -1,0 +1,154 @@
+"""Rows of changelogs on their way between the engine's topics and the tasks of Spark.
+
+Takes: rows of a store, the way in which a part shares out records. Gives: the task of each row, stream times by task,
+and what has to be written so that a changelog holds other rows. Pure. Never: knows of a broker or of Spark.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from stoatflow.errors import IncompatibleStateError
+from stoatflow.spark.twin.cutting import KEYS, ONE
+from stoatflow.spark.twin.kept import Change, Keeping, compacted
+from stoatflow.spark.twin.routing import Reader
+from stoatflow.spark.twin.task import murmur2
+
+CLOCKS = "clocks"
+"""The store in which the engine keeps stream times."""
+APPLICATION = "application"
+"""The clock that every record moves: each task has one."""
+
+_BEHIND_KEY = {"window": 12, "session": 16}
+"""Bytes behind a record's key in the changelogs of Kafka Streams: times, and a number."""
+_SEVERAL = 1
+
+TaskOf = Callable[[bytes | None], int]
+
+
+class Time(NamedTuple):
+    """What the engine keeps of an operator's time in a task (`Time` in `lane/stream_time.rs`)."""
+
+    stream: int
+    mark: int
+    newest: int
+
+
+NONE = Time(-1, -1, -1)
+
+
+def record_key(kind: str, key: bytes) -> bytes:
+    """Give the key of the record that a row of a store of this kind is of."""
+    return key[: len(key) - _BEHIND_KEY.get(kind, 0)]
+
+
+def task_of(kind: str, how: str, tasks: int) -> TaskOf:
+    """Give the function that says in which task of a part a row is.
+
+    Where Spark's tasks are those of Kafka Streams, that is the partition into which Kafka's producers put the key.
+    """
+    if how == ONE or tasks == 1:
+        return lambda _: 0
+    reader = Reader(0, how, tasks, False)
+
+    def of(key: bytes | None) -> int:
+        plain = None if key is None else record_key(kind, key)
+        if how == KEYS:
+            return reader.task(plain, 0)
+        return 0 if plain is None else murmur2(plain) % tasks
+
+    return of
+
+
+def times_of(value: bytes) -> list[Time]:
+    """Read a row of the store of stream times: one time for each task."""
+    whole = struct.Struct(">qqq")
+    if len(value) == 16:
+        stream, mark = struct.unpack(">qq", value)
+        return [Time(stream, mark, -1)]
+    if len(value) == whole.size:
+        return [Time(*whole.unpack(value))]
+    if value[:1] == bytes([_SEVERAL]) and (len(value) - 1) % whole.size == 0:
+        return [Time(*each) for each in whole.iter_unpack(value[1:])]
+    raise IncompatibleStateError(
+        "a row of the changelog of stream times holds no times",
+        next_step=f"check that nothing else writes to the changelog topic of '{CLOCKS}'",
+    )
+
+
+def row_of(times: Sequence[Time]) -> tuple[bytes, int]:
+    """Write such a row: its value, and the timestamp of its record."""
+    if len(times) == 1:
+        (time,) = times
+        value = struct.pack(">qq", time.stream, time.mark)
+        if time.newest >= 0:
+            value += struct.pack(">q", time.newest)
+    else:
+        value = bytes([_SEVERAL]) + b"".join(struct.pack(">qqq", *time) for time in times)
+    return value, max(0, *(time.stream for time in times))
+
+
+def is_time(key: bytes | None) -> bool:
+    """Is a row of that store a time? Others say in which task something waits."""
+    return key is not None and b"\0" not in key
+
+
+def clocks_of_task(rows: Iterable[Change], task: int, clocks: frozenset[str], tasks: int) -> Iterator[Change]:
+    """Give the rows that one of so many tasks goes on with, of these clocks."""
+    for row in rows:
+        clock = (row.key or b"").partition(b"\0")[0].decode()
+        if row.value is None or clock not in clocks:
+            continue
+        if not is_time(row.key):
+            # In a single task that is what it says here too; among several there is none (`ToSpark`).
+            yield from [row] if tasks == 1 else []
+            continue
+        times = times_of(row.value)
+        at = 0 if clock == APPLICATION else task
+        if at < len(times) and times[at] != NONE:
+            value, timestamp = row_of([times[at]])
+            yield Change(CLOCKS, row.key, value, timestamp, None)
+
+
+def clocks_of_all(of_tasks: Mapping[int, Iterable[Change]], tasks: int) -> Iterator[Change]:
+    """Give the rows of all tasks as one application has them: the time of the application is the highest of all."""
+    found: dict[bytes, list[Time]] = {}
+    for task, rows in of_tasks.items():
+        for row in rows:
+            if row.key is None or row.value is None:
+                continue
+            if not is_time(row.key):
+                yield row
+                continue
+            (time,) = times_of(row.value)
+            if row.key.decode() == APPLICATION:
+                found[row.key] = [Time(*map(max, found.get(row.key, [NONE])[0], time))]
+            else:
+                found.setdefault(row.key, [NONE] * tasks)[task] = time
+    for key, times in found.items():
+        value, timestamp = row_of(times)
+        yield Change(CLOCKS, key, value, timestamp, None)
+
+
+def to_write(
+    before: Iterable[Change], wanted: Iterable[Change], keeping: Mapping[str, Keeping]
+) -> Iterator[tuple[bytes | None, bytes | None, int, bytes | None]]:
+    """Give the records (key, value, timestamp, headers) after which a changelog holds other rows than before.
+
+    `before` are all records of the changelog in their order. Rows that are the same are not written again. A version
+    that has left its history is not deleted: it goes by itself.
+    """
+    old = {_identity(row, keeping): row for row in compacted(before, keeping)}
+    for row in compacted(wanted, keeping):
+        known = old.pop(_identity(row, keeping), None)
+        if known is None or known[1:] != row[1:]:
+            yield row.key, row.value, row.timestamp, row.headers
+    for identity, row in old.items():
+        if len(identity) == 1:
+            yield row.key, None, row.timestamp, None
+
+
+def _identity(row: Change, keeping: Mapping[str, Keeping]) -> tuple[object, ...]:
+    return (row.key, row.timestamp) if keeping[row.store].history_ms is not None else (row.key,)

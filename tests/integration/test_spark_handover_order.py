@@ -1,0 +1,194 @@
+"""One side has the work at any time: what a hand-over refuses, and how it goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from counting import by_hand, check_every_update, consume, lines, make, table, until, until_running
+from topics import KafkaTopics
+
+import stoatflow as sf
+from stoatflow.cli.word_count import topology
+from stoatflow.spark.errors import TwinError
+from stoatflow.spark.handover import FromSpark, ToSpark
+from stoatflow.spark.session import local_session
+from stoatflow.spark.twin import handed
+from stoatflow.spark.twin.streaming import TwinQuery, run_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BROKEN = "ended by the test"
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.xdist_group("handover"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    conf = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+    session = local_session(kafka=True, conf=conf)
+    yield session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        session.stop()
+        gc.collect()
+
+
+class Words:
+    """A word count, its topics, and a folder for its state."""
+
+    def __init__(self, spark: SparkSession, kafka: KafkaTopics, name: str, folder: Path) -> None:
+        self.spark, self.kafka, self.name, self.folder = spark, kafka, name, folder
+        self.topology = topology(f"{name}-in", f"{name}-out", "native")
+        given = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": str(folder / "state")}
+        self.settings = sf.Settings(given, environ={})
+        self.lines: list[str] = []
+        for topic in ("in", "out"):
+            kafka.create(f"{name}-{topic}", 2)
+
+    def write(self) -> None:
+        new = lines(len(self.lines), 40)
+        self.kafka.write(f"{self.name}-in", new)
+        self.lines += new
+
+    def engine(self) -> None:
+        consume(make(self.kafka.address, self.name, self.folder / "state"))
+
+    def does_not_start(self) -> None:
+        app = make(self.kafka.address, self.name, self.folder / "state")
+        with pytest.raises(sf.IncompatibleStateError, match="handed over to Spark"), app:
+            until_running(app)
+
+    def there(self, checkpoint: str) -> ToSpark:
+        return ToSpark(self.spark, self.topology, self.settings, self.folder / checkpoint, tasks=1)
+
+    def back(self, checkpoint: str) -> FromSpark:
+        return FromSpark(self.spark, self.topology, self.settings, self.folder / checkpoint)
+
+    def query(self, checkpoint: str, output: Any = None, *, until_end: bool = True) -> TwinQuery:
+        """Begin a query, which writes to the topics if nothing else is said."""
+        where = self.kafka.address
+        folder = self.folder / checkpoint
+        return run_stream(self.spark, self.topology, where, output or where, checkpoint=folder, until_end=until_end)
+
+    def run(self, checkpoint: str) -> None:
+        with self.query(checkpoint) as query:
+            assert query.wait(120)
+
+    def check(self) -> None:
+        """All updates are there, each once."""
+        rows = self.kafka.read(f"{self.name}-out")
+        check_every_update(rows, self.lines)
+        assert table(rows) == by_hand(self.lines)
+
+
+@pytest.fixture
+def words(spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path) -> Words:
+    return Words(spark, kafka, name, tmp_path)
+
+
+def test_one_side_has_the_work(words: Words) -> None:
+    words.write()
+    with pytest.raises(sf.ConfigError, match="has committed nothing: there is nothing to hand over"):
+        words.there("one")
+    words.engine()
+    words.there("one").make()
+    with pytest.raises(sf.ConfigError, match=r"is handed over to Spark: .*/one .*from-spark --checkpoint .*/one"):
+        words.there("two")
+    with pytest.raises(sf.ConfigError, match=r"there is a query in .*/one already"):
+        words.there("one")
+
+    # Before its first trigger all is as it was.
+    plan = words.back("one")
+    assert "before its first trigger" in plan.describe()
+    assert [store.changes for store in plan.stores] == [0]
+    plan.make()
+    with pytest.raises(TwinError, match="was handed back to the application"):
+        words.query("one")
+    with pytest.raises(sf.ConfigError, match="has its work already: it was handed back; nothing was changed"):
+        words.back("one")
+    words.write()
+    words.engine()
+    words.check()
+
+    # A query that runs while it is handed back doesn't go on.
+    words.there("two").make()
+    words.write()
+    with words.query("two", until_end=False) as query:
+        until(lambda: bool(query.progress()) and query.query.status["isTriggerActive"] is False, "it is idle")
+        plan = words.back("two")
+        plan.make()
+        words.write()
+        with pytest.raises(TwinError, match="the query failed"):
+            query.wait(120)
+    words.engine()
+    words.check()
+
+
+def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+    words.write()
+    words.engine()
+
+    def fails(*_: object) -> None:
+        raise RuntimeError(BROKEN)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(handed, "write", fails)
+        with pytest.raises(RuntimeError, match=BROKEN):
+            words.there("one").make()
+    with pytest.raises(TwinError, match="was begun and has not ended: run it again"):
+        words.query("one")
+    words.does_not_start()
+    words.there("one").make()
+
+    # A trigger that has begun is ended first.
+    words.write()
+    with words.query("one", fails) as query, pytest.raises(TwinError):
+        query.wait(120)
+    with pytest.raises(TwinError, match=r"trigger 0 in .* has begun and not ended"):
+        words.back("one")
+    words.run("one")
+
+    plan = words.back("one")
+    with monkeypatch.context() as broken:
+        broken.setattr(plan.application, "take_back", fails)
+        with pytest.raises(RuntimeError, match=BROKEN):
+            plan.make()
+    # Neither side has the work now.
+    with pytest.raises(TwinError, match="was handed back to the application"):
+        words.query("one")
+    words.does_not_start()
+    words.back("one").make()
+    assert words.kafka.committed(words.name, f"{words.name}-in") == {
+        partition: end for (_, partition), end in plan.positions.items()
+    }
+    words.write()
+    words.engine()
+    words.check()
+
+
+def test_keys_that_stand_elsewhere_are_refused(
+    spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path
+) -> None:
+    """As librdkafka puts them by itself: by crc32."""
+    builder = sf.StreamsBuilder()
+    stream = builder.stream(f"{name}-in", key=str, value=str)
+    stream.group_by_key().windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="per-minute")
+    kafka.create(f"{name}-in", 4)
+    producer = Producer({"bootstrap.servers": kafka.address})
+    for n in range(20):
+        producer.produce(f"{name}-in", key=f"key-{n}", value=b"x")
+    producer.flush()
+    given = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": str(tmp_path / "state")}
+    built = builder.build()
+    consume(sf.StoatFlow(built, given))
+    with pytest.raises(sf.IncompatibleStateError, match="records are not where Kafka's Java clients put them"):
+        ToSpark(spark, built, sf.Settings(given, environ={}), tmp_path / "checkpoint")
