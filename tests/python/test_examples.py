@@ -192,6 +192,10 @@ EXPECTED = {
         "1000 them 1",
         "1000 to 1",
     ],
+    "tracing.py": [
+        "price order: trace 4bf92f3577b34da6a3ce929d0e0e4736, parent 00f067aa0ba902b7",
+        "o1 125, the trace goes on: True",
+    ],
 }
 
 
