@@ -21,11 +21,16 @@ CHANGES: list[tuple[str, dict[str, Any] | None]] = [
 ]
 
 
+def row(key: bytes, change: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """The row as it is after the change; null where it was deleted."""
+    return str(json.loads(key)["id"]), None if change["op"] == "d" else dict(change["after"])
+
+
 def build() -> sf.Topology:
     """The change stream of a table `customers`, as Debezium writes it."""
     builder = sf.StreamsBuilder()
-    changes = builder.stream("shop.public.customers", key=dict, value=dict)
-    rows = changes.map(lambda key, change: (str(key["id"]), None if change["op"] == "d" else dict(change["after"])))
+    changes = builder.stream("shop.public.customers", key=bytes, value=dict)
+    rows = changes.map(row)
     customers = sf.Materialized(
         "customers",
         key=str,

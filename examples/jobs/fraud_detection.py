@@ -7,6 +7,8 @@ test driver.
 
 from __future__ import annotations
 
+from typing import Any
+
 import stoatflow as sf
 from stoatflow import Record, Stores, Timer
 from stoatflow.testing import TopologyTestDriver
@@ -19,7 +21,7 @@ class Lock(sf.ContextualProcessor[str, Session, str, str]):
     """Locks a card once, and unlocks it after an hour."""
 
     @classmethod
-    def stores(cls) -> list[sf.StoreBuilder]:
+    def stores(cls) -> list[sf.StoreBuilder[str, Any]]:
         """What it keeps: cards that are locked, and when that ends."""
         return [Stores.persistent_key_value("locked", key=str, value=int), Stores.timers("unlock", key=str)]
 
@@ -31,7 +33,8 @@ class Lock(sf.ContextualProcessor[str, Session, str, str]):
 
     def process(self, record: Record[str, Session]) -> None:
         """Look at a session that has grown."""
-        suspicious = record.value["payments"] >= 4 or record.value["sum"] > 500
+        session = record.value or {"payments": 0, "sum": 0}
+        suspicious = session["payments"] >= 4 or session["sum"] > 500
         if suspicious and self.locked.get(record.key) is None:
             until = record.timestamp + 60 * MINUTE
             self.locked.put(record.key, until)
