@@ -45,6 +45,8 @@ def spark() -> Iterator[SparkSession]:
 class Words:
     """A word count, its topics, and a folder for its state."""
 
+    guarantee = "exactly_once_v2"
+
     def __init__(self, spark: SparkSession, kafka: KafkaTopics, name: str, folder: Path) -> None:
         self.spark, self.kafka, self.name, self.folder = spark, kafka, name, folder
         self.topology = topology(f"{name}-in", f"{name}-out", "native")
@@ -59,11 +61,14 @@ class Words:
         self.kafka.write(f"{self.name}-in", new)
         self.lines += new
 
+    def app(self) -> sf.StoatFlow:
+        return make(self.kafka.address, self.name, self.folder / "state", processing_guarantee=self.guarantee)
+
     def engine(self) -> None:
-        consume(make(self.kafka.address, self.name, self.folder / "state"))
+        consume(self.app())
 
     def does_not_start(self) -> None:
-        app = make(self.kafka.address, self.name, self.folder / "state")
+        app = self.app()
         with pytest.raises(sf.IncompatibleStateError, match="handed over to Spark"), app:
             until_running(app)
 
@@ -133,7 +138,9 @@ def test_one_side_has_the_work(words: Words) -> None:
     words.check()
 
 
-def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPatch, guarantee: str) -> None:
+    words.guarantee = guarantee
     words.write()
     words.engine()
 
