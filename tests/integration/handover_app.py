@@ -9,7 +9,7 @@ import os
 
 import stoatflow as sf
 
-SINKS = ("per-user", "per-minute", "visits", "per-region")
+SINKS = ("per-user", "per-minute", "final", "visits", "per-region")
 
 
 def build(name: str, suffix: str = "") -> sf.Topology:
@@ -25,6 +25,8 @@ def build(name: str, suffix: str = "") -> sf.Topology:
     to(by_user.count(store="per-user").to_stream(), "per-user")
     windows = by_user.windowed_by(sf.TimeWindows("1m", grace="30s")).count(store="per-minute")
     to(windows.to_stream(lambda window, _: f"{window.key} {window.window.start}"), "per-minute")
+    final = windows.suppress(sf.Suppressed.until_window_closes(name="final"))
+    to(final.to_stream(lambda window, _: f"{window.key} {window.window.start}"), "final")
     sessions = by_user.windowed_by(sf.SessionWindows("30s", grace="30s")).count(store="visits")
     to(sessions.to_stream(lambda window, _: f"{window.key} {window.window.start}"), "visits")
     regions = orders.join(users, lambda amount, region: (region, amount))

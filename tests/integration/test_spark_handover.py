@@ -20,6 +20,7 @@ from topics import KafkaTopics
 import stoatflow as sf
 from stoatflow.spark.twin.once import Once
 
+pytestmark = pytest.mark.xdist_group("handover")
 PROGRAM = Path(__file__).with_name("spark_handover.py")
 USERS = [f"user-{n}" for n in range(20)]
 MINUTE = 60_000
@@ -102,7 +103,7 @@ class Shop:
     def check(self) -> None:
         """Compare with the application that ran alone."""
         found, expected = self.results(), self.results("-alone")
-        for sink in ("per-user", "per-minute", "visits"):
+        for sink in ("per-user", "per-minute", "final", "visits"):
             # Each update once, in its order: nothing is lost, nothing is twice.
             assert found[sink] == expected[sink], sink
         # Orders of two partitions meet there, in either order: as many updates, and the same at the end.

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from counting import by_hand, check_every_update, consume, lines, make, table, until, until_running
 from topics import KafkaTopics
 
@@ -17,6 +18,7 @@ import stoatflow as sf
 from stoatflow.cli.word_count import topology
 from stoatflow.spark.errors import TwinError
 from stoatflow.spark.handover import FromSpark, ToSpark
+from stoatflow.spark.handover.application import Application
 from stoatflow.spark.session import local_session
 from stoatflow.spark.twin import handed
 from stoatflow.spark.twin.streaming import TwinQuery, run_stream
@@ -45,6 +47,8 @@ def spark() -> Iterator[SparkSession]:
 class Words:
     """A word count, its topics, and a folder for its state."""
 
+    guarantee = "exactly_once_v2"
+
     def __init__(self, spark: SparkSession, kafka: KafkaTopics, name: str, folder: Path) -> None:
         self.spark, self.kafka, self.name, self.folder = spark, kafka, name, folder
         self.topology = topology(f"{name}-in", f"{name}-out", "native")
@@ -59,11 +63,14 @@ class Words:
         self.kafka.write(f"{self.name}-in", new)
         self.lines += new
 
+    def app(self) -> sf.StoatFlow:
+        return make(self.kafka.address, self.name, self.folder / "state", processing_guarantee=self.guarantee)
+
     def engine(self) -> None:
-        consume(make(self.kafka.address, self.name, self.folder / "state"))
+        consume(self.app())
 
     def does_not_start(self) -> None:
-        app = make(self.kafka.address, self.name, self.folder / "state")
+        app = self.app()
         with pytest.raises(sf.IncompatibleStateError, match="handed over to Spark"), app:
             until_running(app)
 
@@ -133,7 +140,9 @@ def test_one_side_has_the_work(words: Words) -> None:
     words.check()
 
 
-def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPatch, guarantee: str) -> None:
+    words.guarantee = guarantee
     words.write()
     words.engine()
 
@@ -173,6 +182,62 @@ def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPa
     words.write()
     words.engine()
     words.check()
+
+
+def test_a_query_that_began_by_itself_goes_to_an_application_that_is_new(words: Words) -> None:
+    words.write()
+    words.run("one")
+    consumer = Consumer({"bootstrap.servers": words.kafka.address, "group.id": f"{words.name}-old"})
+    consumer.commit(offsets=[TopicPartition(f"{words.name}-in", 0, 1)], asynchronous=False)
+    consumer.close()
+    old = {**dict(words.settings.pairs()), "application.id": f"{words.name}-old"}
+    with pytest.raises(sf.ConfigError, match=f"'{words.name}-old' is not new: it has a committed offset"):
+        FromSpark(words.spark, words.topology, sf.Settings(old, environ={}), words.folder / "one")
+    words.back("one").make()
+    with pytest.raises(sf.ConfigError, match="has its work already: it was handed back"):
+        words.back("one")
+    words.write()
+    words.engine()
+    words.check()
+
+
+def test_topics_are_made_as_the_engine_makes_them(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    builder = sf.StreamsBuilder()
+    grouped = builder.stream(f"{name}-in", key=str, value=str).group_by_key()
+    grouped.windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="w")
+    grouped.windowed_by(sf.SessionWindows("1m", grace="10s")).count(store="s")
+    grouped.count(store=sf.Materialized("v", history="1h"))
+    grouped.count(store=sf.Materialized("c", logging={"segment.bytes": "1500000"}))
+    kafka.create(f"{name}-in", 3)
+    built = builder.build()
+    made = {}
+    for who in ("engine", "spark"):
+        given = {
+            "application.id": f"{name}-{who}",
+            "bootstrap.servers": kafka.address,
+            "state.dir": str(tmp_path),
+            "topic.segment.bytes": 2_000_000,
+            "windowstore.changelog.additional.retention.ms": "1000",
+        }
+        if who == "engine":
+            app = sf.StoatFlow(built, given)
+            with app:
+                until_running(app)
+        else:
+            Application(built, sf.Settings(given, environ={})).make_topics(3)
+        topics = [f"{given['application.id']}-{store}-changelog" for store in ("w", "s", "v", "c", "clocks")]
+        topics.append(f"{given['application.id']}-offsets")
+        made[who] = [(kafka.partitions(topic), settings_of(kafka, topic)) for topic in topics]
+    assert made["engine"] == made["spark"]
+    assert ("cleanup.policy", "compact,delete") in made["spark"][0][1]
+
+
+def settings_of(kafka: KafkaTopics, topic: str) -> set[tuple[str, str | None]]:
+    """Give the settings of a topic that are not the broker's."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    found = admin.describe_configs([resource])[resource].result(60)
+    return {(entry.name, entry.value) for entry in found.values() if entry.source == 1}
 
 
 def test_keys_that_stand_elsewhere_are_refused(

@@ -13,11 +13,13 @@ from test_stream_parts import DIFFERS
 
 import stoatflow as sf
 from conformance import runner
+from stoatflow._runtime import bridge
 from stoatflow.spark.handover import refused, rows
 from stoatflow.spark.handover.rows import NONE, Time
 from stoatflow.spark.twin.cutting import KEYS, ONE, PARTITIONS, cut
 from stoatflow.spark.twin.kept import Change, Keeping
 from stoatflow.spark.twin.routing import Reader
+from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.task import murmur2
 
 EVERY = 1 if os.environ.get("STOATFLOW_TEST_TWIN") == "all" else 5
@@ -36,19 +38,35 @@ TEXT = {"key": str, "value": str}
 
 
 def test_a_row_goes_to_the_task_of_its_records() -> None:
-    times = struct.pack(">q", 60_000)
     for key in (b"ann", b"bob", b"", b"x" * 40):
-        for kind, row in {
-            "timestamped_key_value": key,
-            "versioned": key,
-            "window": key + times + b"\0\0\0\1",
-            "session": key + times + times,
-        }.items():
-            assert rows.record_key(kind, row) == key
-            assert rows.task_of(kind, PARTITIONS, 5)(row) == murmur2(key) % 5
-            assert rows.task_of(kind, ONE, 1)(row) == 0
+        for behind in (0, 8, 12, 16):
+            row = key + b"\7" * behind
+            assert rows.task_of(behind, PARTITIONS, 5)(row) == murmur2(key) % 5
+            assert rows.task_of(behind, ONE, 1)(row) == 0
         by_key = Reader(0, KEYS, 7, False)
-        assert rows.task_of("timestamped_key_value", KEYS, 7)(key) == by_key.task(key, 0)
+        assert rows.task_of(0, KEYS, 7)(key) == by_key.task(key, 0)
+
+
+def test_rows_say_of_which_key_they_are() -> None:
+    """As the engine writes them."""
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", **TEXT)
+    grouped = stream.group_by_key()
+    for name, windowed in {"w": windows(stream), "s": grouped.windowed_by(sf.SessionWindows("1m", grace="0s"))}.items():
+        windowed.count(store=name).suppress(sf.Suppressed.until_window_closes(name=f"final-{name}"))
+    grouped.count(store="c").suppress(sf.Suppressed.until_time_limit("1m", name="calm"))
+    topology = builder.build()
+    behind = refused.behind_keys(topology)
+    assert set(behind) == {"w", "s", "c", "final-w-store", "final-s-store", "calm-store"}
+    driver = bridge.Driver(topology.plan, list(pairs_of(None)), 1, 0)
+    try:
+        driver.pipe("in", 0, b"ann", b"x", 1_000, [])
+        for store, size in behind.items():
+            ((key, *_),) = driver.drain(f"twin-{store}-changelog")
+            assert key is not None
+            assert key[: len(key) - (size or 0)] == b"ann", store
+    finally:
+        driver.close()
 
 
 def test_times_are_read_and_written_as_the_engine_does_it() -> None:
@@ -144,9 +162,11 @@ CASES: list[tuple[Any, int, str]] = [
         "emit_strategy on_window_close: which windows still wait is noted by partition",
     ),
     (
-        lambda b, s: windows(s).count(store="w").suppress(sf.Suppressed.until_window_closes(name="late")),
+        lambda b, s: s.left_join(
+            b.stream("in", **TEXT), lambda one, _: one, sf.JoinWindows("1m", grace="0s"), name="j"
+        ).to("out", **TEXT),
         2,
-        "store late-store (time_ordered): its rows stand by time",
+        "store j-left-shared-join-store: its rows stand by time",
     ),
     (
         lambda b, s: s.deduplicate(lambda key, value: value, within="1d", store="seen").to("out", **TEXT),

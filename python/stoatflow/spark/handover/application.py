@@ -16,6 +16,7 @@ from typing import Any
 
 from stoatflow._runtime import bridge
 from stoatflow.cli.reset import ResetRequest, Target
+from stoatflow.durations import duration_ms
 from stoatflow.errors import ConfigError, IncompatibleStateError, StoatFlowError
 from stoatflow.settings import Settings
 from stoatflow.spark.handover.rows import CLOCKS
@@ -25,6 +26,11 @@ from stoatflow.topology import Topology
 
 MARK = "handed over to Spark"
 _PAGE = 2_000
+_DAY_MS = 86_400_000
+_ADDITIONAL = "windowstore.changelog.additional.retention.ms"
+_TOPIC, _NO_TOPIC = "topic.", "topic.metadata.refresh.interval.ms"
+_OFFSETS = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "segment.bytes": "8388608"}
+"""Settings of the offsets topic, as the engine makes it."""
 
 Record = tuple[str, "int | None", "bytes | None", "bytes | None", int, "list[tuple[str, bytes | None]]"]
 """Topic, partition, key, value, timestamp, headers."""
@@ -66,6 +72,7 @@ class Application:
                 "an embedded broker belongs to one process, and Spark's workers are others",
                 next_step="hand over an application that runs on Kafka",
             )
+        self._settings = settings
         self._request = ResetRequest(topology, settings, Target("shift", 0), [])
         self._client = bridge.TopicsClient(settings.pairs())
         self.keeping: dict[str, Keeping] = dict(keeping(topology))
@@ -137,6 +144,34 @@ class Application:
         begin, end = ranges[partition]
         for _, _, key, _, _ in self._read(topic, partition, max(begin, end - most), end):
             yield key
+
+    def make_topics(self, widest: int) -> None:
+        """Make its own topics as a first start does, with the broker's default of replicas."""
+        self._client.create_topic(self._offsets_topic, 1, [*_OFFSETS.items()])
+        many = int(str(self._settings.get("changelog.num.partitions", 0) or 0)) or widest
+        stores = {store["name"]: store for store in json.loads(self.topology.plan.physical_json)["stores"]}
+        for store in self.keeping:
+            config = self._changelog_config(stores.get(store, {}))
+            partitions = 1 if store == CLOCKS else many
+            self._client.create_topic(self.changelog(store), partitions, [*config.items()])
+
+    def _changelog_config(self, store: Mapping[str, Any]) -> dict[str, str]:
+        kind: Mapping[str, Any] = store.get("kind", {})
+        given = {
+            name: str(self._settings.get(name))
+            for name in self._settings
+            if name.startswith(_TOPIC) and name != _NO_TOPIC
+        }
+        config = {name.removeprefix(_TOPIC): value for name, value in given.items()} | {"cleanup.policy": "compact"}
+        if (retention := kind.get("retention_ms")) is not None:
+            more = str(self._settings.get(_ADDITIONAL, _DAY_MS))
+            kept = retention + (int(more) if more.isdigit() else duration_ms(more))
+            config |= {"cleanup.policy": "compact,delete", "retention.ms": str(kept)}
+        if (history := kind.get("history_ms")) is not None:
+            config["min.compaction.lag.ms"] = str(history + _DAY_MS)
+        if retention is not None or history is not None:
+            config["message.timestamp.type"] = "CreateTime"
+        return config | dict(store.get("topic", {}))
 
     def fence(self) -> bridge.TransactionalWriter:
         """Stop an instance that runs; nothing of it is committed any more."""

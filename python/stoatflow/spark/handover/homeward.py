@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stoatflow.cli.import_offsets import refuse_old
 from stoatflow.errors import ConfigError
 from stoatflow.spark import connected
 from stoatflow.spark.errors import TopicError, TwinError
@@ -119,6 +120,7 @@ class FromSpark:
             )
         writer = self.application.fence()
         self._refuse_others()
+        self.application.make_topics(max(self.plan.partitions.values()))
         formats = {} if self.over is None else self.over.formats
         self.application.take_back(writer, self._records(), self.positions, formats)
         broker = KafkaTopics(self._spark, self.application.address, meaning.client(self._settings))
@@ -140,10 +142,8 @@ class FromSpark:
         """Raise unless this checkpoint has the application's work."""
         mark = self.application.handed_to()
         if self.over is None:
-            raise ConfigError(
-                f"the query in {self.folder} has begun by itself, not with an application's state",
-                next_step="hand back what was handed over; an application that is new reads the input itself",
-            )
+            self._refuse_old()
+            return
         if self.over.application != self.application.id:
             raise ConfigError(
                 f"{self.folder} was handed over by '{self.over.application}', not by '{self.application.id}'",
@@ -162,6 +162,18 @@ class FromSpark:
                 f"'{self.application.id}' is {mark.partition(';')[0]}; nothing was changed",
                 next_step=mark.partition("next: ")[2],
             )
+
+    def _refuse_old(self) -> None:
+        """Raise unless the application is new: a query that began by itself goes on as no other."""
+        found = self.application.look()
+        empty = [one for one in found["changelogs"] if one["records"] == 0]
+        if handed.back(self._spark, self.folder) is not None and len(empty) < len(found["changelogs"]):
+            raise ConfigError(
+                f"'{self.application.id}' has its work already: it was handed back; nothing was changed",
+                next_step="start it",
+            )
+        # An attempt that was interrupted has made topics, and nothing else.
+        refuse_old({**found, "changelogs": [one for one in found["changelogs"] if one not in empty]})
 
     def _last_trigger(self) -> int | None:
         """Give the number of the last trigger that has ended; none before the first one."""
@@ -191,6 +203,8 @@ class FromSpark:
 
     def _all_changes(self) -> dict[str, tuple[int, list[Record]]]:
         """Give for each store how many rows it holds, and the records that bring its changelog there."""
+        if self.trigger is None and self.over is None:
+            raise TwinError(f"nothing was read yet by the query of {self.folder}: let a trigger end first")
         if self.trigger is None:
             # Nothing has happened: the changelogs are as they were.
             return {store: (self._held(store), []) for store in self.application.keeping}

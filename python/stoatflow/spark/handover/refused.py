@@ -18,8 +18,9 @@ from stoatflow.spark.twin.cutting import Part, topics_of
 from stoatflow.spark.twin.schedules import schedules
 from stoatflow.topology import Topology
 
-_CARRIED = frozenset({"key_value", "timestamped_key_value", "versioned", "window", "session"})
-"""Kinds of stores whose rows say of which key they are."""
+_BEHIND = {"key_value": 0, "timestamped_key_value": 0, "versioned": 0, "window": 12, "session": 16}
+"""Kinds of stores whose rows say of which record's key they are: how many bytes stand behind it, times and a number."""
+_BEHIND_SUPPRESSED = {"time_windowed": 8, "session_windowed": 16}
 _GENERATED = re.compile(r"\d{10}")
 _NAME = "its name is a number, which is another one in a part of the topology: name"
 
@@ -45,6 +46,17 @@ def check(topology: Topology, parts: Sequence[Part], partitions: Mapping[str, in
 def stores_of(topology: Topology) -> dict[str, dict[str, Any]]:
     """Give the stores of a topology as its plan has them, by name."""
     return {store["name"]: store for store in json.loads(topology.plan.physical_json)["stores"]}
+
+
+def behind_keys(topology: Topology) -> dict[str, int | None]:
+    """Give for each store how many bytes stand behind a record's key in its rows; none if they don't say the key."""
+    plan = json.loads(topology.plan.physical_json)
+    found = {store["id"]: _BEHIND.get(store["kind"]["type"]) for store in plan["stores"]}
+    for op in (node["op"] for node in plan["nodes"]):
+        if op["op"] == "suppress":
+            windowed = [size for name, size in _BEHIND_SUPPRESSED.items() if name in op["key"]]
+            found[op["store"]] = windowed[0] if windowed else 0
+    return {store["name"]: found[store["id"]] for store in plan["stores"]}
 
 
 def clocks_of(topology: Topology) -> frozenset[str]:
@@ -125,9 +137,9 @@ def _several(topology: Topology, parts: Sequence[Part]) -> Iterator[str]:
     for part in parts:
         if part.how == "one":
             continue
-        for name, store in stores_of(Topology(part.nodes)).items():
-            if store["kind"]["type"] not in _CARRIED:
+        for name, behind in behind_keys(Topology(part.nodes)).items():
+            if behind is None:
                 yield (
-                    f"store {name} ({store['kind']['type']}): its rows stand by time, and don't say which task they "
-                    "belong to; with one partition there is only one"
+                    f"store {name}: its rows stand by time, and don't say which task they belong to; with one "
+                    "partition there is only one"
                 )

@@ -21,8 +21,6 @@ CLOCKS = "clocks"
 APPLICATION = "application"
 """The clock that every record moves: each task has one."""
 
-_BEHIND_KEY = {"window": 12, "session": 16}
-"""Bytes behind a record's key in the changelogs of Kafka Streams: times, and a number."""
 _SEVERAL = 1
 
 TaskOf = Callable[[bytes | None], int]
@@ -39,13 +37,8 @@ class Time(NamedTuple):
 NONE = Time(-1, -1, -1)
 
 
-def record_key(kind: str, key: bytes) -> bytes:
-    """Give the key of the record that a row of a store of this kind is of."""
-    return key[: len(key) - _BEHIND_KEY.get(kind, 0)]
-
-
-def task_of(kind: str, how: str, tasks: int) -> TaskOf:
-    """Give the function that says in which task of a part a row is.
+def task_of(behind: int, how: str, tasks: int) -> TaskOf:
+    """Give the function that says in which task of a part a row is, whose key has so many bytes behind the record's.
 
     Where Spark's tasks are those of Kafka Streams, that is the partition into which Kafka's producers put the key.
     """
@@ -54,7 +47,7 @@ def task_of(kind: str, how: str, tasks: int) -> TaskOf:
     reader = Reader(0, how, tasks, False)
 
     def of(key: bytes | None) -> int:
-        plain = None if key is None else record_key(kind, key)
+        plain = None if key is None else key[: len(key) - behind]
         if how == KEYS:
             return reader.task(plain, 0)
         return 0 if plain is None else murmur2(plain) % tasks

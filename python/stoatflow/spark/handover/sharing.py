@@ -27,7 +27,7 @@ def shared_out(
             for task in range(tasks) if clocks else ():
                 yield part.number, task, list(rows.clocks_of_task(live, task, clocks, tasks))
         elif store in keeping(own):
-            of = rows.task_of(refused.stores_of(own)[store]["kind"]["type"], part.how, tasks)
+            of = rows.task_of(refused.behind_keys(own)[store] or 0, part.how, tasks)
             shared: dict[int, list[Change]] = {}
             for row in live:
                 shared.setdefault(of(row.key), []).append(row)
@@ -63,11 +63,11 @@ def _refuse_misplaced(part: Part, own: Topology, tasks: int, of_tasks: Mapping[i
     """Refuse rows that the application would look for in another task."""
     if part.how != PARTITIONS or tasks == 1:
         return
-    kinds = refused.stores_of(own)
+    behind = refused.behind_keys(own)
     for task, some in of_tasks.items():
         for row in some:
             if row.store != rows.CLOCKS:
-                wanted = rows.task_of(kinds[row.store]["kind"]["type"], part.how, tasks)(row.key)
+                wanted = rows.task_of(behind[row.store] or 0, part.how, tasks)(row.key)
                 if wanted != task:
                     raise IncompatibleStateError(
                         f"a row of the store {row.store} is in task {task}, and its key belongs to {wanted}: records "
