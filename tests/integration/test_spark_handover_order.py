@@ -201,6 +201,29 @@ def test_a_query_that_began_by_itself_goes_to_an_application_that_is_new(words: 
     words.check()
 
 
+def test_a_topology_without_stores_goes_by_its_positions(words: Words) -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream(f"{words.name}-in", key=str, value=str).to(f"{words.name}-out", key=str, value=str)
+    words.topology = builder.build()
+
+    def engine() -> None:
+        consume(sf.StoatFlow(words.topology, words.settings))
+
+    words.write()
+    engine()
+    words.there("one").make()
+    words.write()
+    words.run("one")
+    plan = words.back("one")
+    plan.make()
+    words.write()
+    engine()
+    with pytest.raises(sf.ConfigError, match="has its work already: it was handed back"):
+        words.back("one")
+    rows = words.kafka.read(f"{words.name}-out")
+    assert sorted(row.value or b"" for row in rows) == sorted(line.encode() for line in words.lines)
+
+
 def test_topics_are_made_as_the_engine_makes_them(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
     grouped = builder.stream(f"{name}-in", key=str, value=str).group_by_key()

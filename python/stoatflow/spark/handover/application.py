@@ -20,6 +20,7 @@ from stoatflow.durations import duration_ms
 from stoatflow.errors import ConfigError, IncompatibleStateError, StoatFlowError
 from stoatflow.settings import Settings
 from stoatflow.spark.handover.rows import CLOCKS
+from stoatflow.spark.twin.handed import Offsets
 from stoatflow.spark.twin.kept import Change, Keeping, packed
 from stoatflow.spark.twin.resumed import keeping
 from stoatflow.topology import Topology
@@ -49,6 +50,11 @@ class Position:
     begin: int
     """The first record that there is."""
     metadata: str = ""
+
+    @property
+    def next(self) -> int:
+        """Give the first record that is not processed."""
+        return self.begin if self.offset is None else self.offset
 
 
 @dataclass
@@ -108,6 +114,13 @@ class Application:
                 begins[topic] = self._ranges(topic)
             metadata = noted.metadata.get((topic, partition), "")
             found.append(Position(topic, partition, one["from"], begins[topic][partition][0], metadata))
+        return found
+
+    def offsets(self) -> Offsets:
+        """Give these positions as Spark's source takes them."""
+        found: Offsets = {}
+        for one in self.positions():
+            found.setdefault(one.topic, {})[str(one.partition)] = one.next
         return found
 
     def noted(self) -> Noted:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stoatflow.cli.import_offsets import refuse_old
 from stoatflow.errors import ConfigError
@@ -113,13 +113,9 @@ class FromSpark:
 
     def make(self) -> None:
         """Do it."""
-        self._close_checkpoint()
-        if self._last_trigger() != self.trigger:
-            raise TwinError(
-                f"a query has run with the checkpoint {self.folder} meanwhile, and is stopped now: run this again"
-            )
         writer = self.application.fence()
         self._refuse_others()
+        self._close_checkpoint()
         self.application.make_topics(max(self.plan.partitions.values()))
         formats = {} if self.over is None else self.over.formats
         self.application.take_back(writer, self._records(), self.positions, formats)
@@ -149,7 +145,8 @@ class FromSpark:
                 f"{self.folder} was handed over by '{self.over.application}', not by '{self.application.id}'",
                 next_step="name that application's settings",
             )
-        if mark is None and self.application.keeping:
+        # Without a changelog there is no mark, and the positions say it.
+        if mark is None and (self.application.keeping or self.application.offsets() != self.over.offsets):
             done = handed.back(self._spark, self.folder) is not None
             raise ConfigError(
                 f"'{self.application.id}' has its work already"
@@ -242,12 +239,14 @@ class FromSpark:
     def _close_checkpoint(self) -> None:
         """Let no query go on: one that runs finds its next trigger taken, and ends with an error."""
         number = 0 if self.trigger is None else self.trigger + 1
-        checkpoints.write_json(self._spark, self.folder, handed.BACK, self._noted())
-        if not checkpoints.exists(self._spark, self.folder, f"offsets/{number}"):
-            checkpoints.write_text(self._spark, self.folder, f"offsets/{number}", _CLOSED)
-
-    def _noted(self) -> dict[str, Any]:
-        return {"application": self.application.id, "trigger": self.trigger}
+        made = checkpoints.create_text(self._spark, self.folder, f"offsets/{number}", _CLOSED)
+        if not made and not self._is_closed(number):
+            raise TwinError(
+                f"a query has run with the checkpoint {self.folder} meanwhile: stop it, and run this again; nothing "
+                "was changed"
+            )
+        noted = {"application": self.application.id, "trigger": self.trigger}
+        checkpoints.write_json(self._spark, self.folder, handed.BACK, noted)
 
 
 def _offsets_of(text: str) -> Mapping[str, Mapping[str, int]]:

@@ -31,8 +31,6 @@ from stoatflow.spark.twin.task import murmur2
 from stoatflow.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
     from stoatflow.settings import Settings
@@ -102,7 +100,7 @@ class ToSpark:
             "",
             "Spark begins to read here:",
         ]
-        lines += [f"  {one.topic}-{one.partition}  offset {_begin(one)}" for one in self.positions]
+        lines += [f"  {one.topic}-{one.partition}  offset {one.next}" for one in self.positions]
         lines += ["", "state that it begins with:"]
         lines += [f"  {one.name}  {one.rows:,} rows of {one.topic}" for one in self.stores] or ["  none"]
         lines += ["", "tasks:", *(f"  {part.describe()}: {self.counts[part.number]}" for part in self.parts), ""]
@@ -123,7 +121,7 @@ class ToSpark:
         made = handed.HandedOver(
             application=self.application.id,
             address=self.application.address,
-            offsets=_by_topic({(one.topic, one.partition): _begin(one) for one in self.positions}),
+            offsets=self.application.offsets(),
             formats=formats or self._formats_of_interrupted(),
             id=uuid.uuid4().hex,
         )
@@ -218,19 +216,8 @@ _FORMATS = "handed-over-formats.json"
 _QUERY = ("stoatflow.json", "offsets")
 
 
-def _begin(one: Position) -> int:
-    return one.begin if one.offset is None else one.offset
-
-
 def _partitions(positions: list[Position]) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in positions:
         found[one.topic] = max(found.get(one.topic, 0), one.partition + 1)
-    return found
-
-
-def _by_topic(positions: Mapping[tuple[str, int], int]) -> handed.Offsets:
-    found: handed.Offsets = {}
-    for (topic, partition), offset in positions.items():
-        found.setdefault(topic, {})[str(partition)] = offset
     return found

@@ -100,6 +100,14 @@ def write_text(spark: SparkSession, folder: str, name: str, text: str) -> None:
     stream.close()
 
 
+def create_text(spark: SparkSession, folder: str, name: str, text: str) -> bool:
+    """Write a file into a checkpoint, unless there is one."""
+    if exists(spark, folder, name):
+        return False
+    write_text(spark, folder, name, text)
+    return True
+
+
 def read_json(spark: SparkSession, folder: str, name: str) -> dict[str, Any] | None:
     """Give what a file in a checkpoint says; none if it isn't there."""
     text = read_text(spark, folder, name)
