@@ -246,27 +246,6 @@ def test_the_coordinator_of_the_group_is_gone(stand: Stand, name: str, tmp_path:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_coordinator_is_found_too_late(stand: Stand, name: str, tmp_path: Path, client: str) -> None:
-    """Who asks for the group's members gives up after two seconds. librdkafka's late answer must not hurt (4605)."""
-    prepared(stand, name)
-    given = lines(16, 40)
-    stand.kafka.write(f"{name}-in", given)
-    app = make(stand.proxy.address, name, tmp_path, **CLIENTS[client], **{"metadata.max.age.ms": 300})
-    with app:
-        until_consumed(app)
-        late = stand.proxy.inject(Api.FIND_COORDINATOR, "delay", probability=1.0, delay_s=2.5)
-        until(lambda: late.struck >= 3, "it asks for the group's members again")
-        stand.proxy.clear()
-        # Until the last answer has come.
-        assert not app.wait(3.0), "the engine ended by itself"
-        given += (more := lines(17, 40))
-        stand.kafka.write(f"{name}-in", more)
-        until_consumed(app)
-        assert app.metrics()["restarts"] == 0
-    check_every_update(stand.kafka.read(f"{name}-out"), given)
-
-
-@pytest.mark.parametrize("client", CLIENTS)
 def test_a_first_start_before_there_is_a_coordinator(stand: Stand, name: str, tmp_path: Path, client: str) -> None:
     """A new cluster makes its topic of offsets when it is first asked; librdkafka asks three times only."""
     prepared(stand, name)

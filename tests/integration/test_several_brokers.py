@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from broker.cluster import KafkaCluster
+from broker.cluster import Coordinator, KafkaCluster
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from counting import PATIENCE_S as SOON_S
@@ -88,6 +88,34 @@ def test_a_broker_does_not_answer(secured: KafkaCluster, name: str, tmp_path: Pa
 @pytest.mark.long
 def test_brokers_are_restarted_in_turn(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     check_goes_on(secured, name, tmp_path, secured.restart, lambda _: None, times=3)
+
+
+@pytest.mark.parametrize("client", [pytest.param("native", marks=pytest.mark.long), "librdkafka"])
+def test_the_coordinator_of_the_group_comes_back(secured: KafkaCluster, name: str, tmp_path: Path, client: str) -> None:
+    """Questions for the group's members are given up meanwhile. librdkafka's late answers must not hurt (4605)."""
+    for topic in (f"{name}-in", f"{name}-out"):
+        secured.create_topic(topic, PARTITIONS)
+    given = lines(1, 100)
+    KafkaTopics(secured.bootstrap()).write(f"{name}-in", given)
+    settings = {"kafka.client": client, "metadata.max.age.ms": 300}
+    with make(secured.bootstrap(), name, tmp_path, **settings) as app:
+        until_running(app)
+        until_committed(app, KafkaTopics(secured.bootstrap()), name)
+        coordinator = secured.coordinator(Coordinator.GROUP, name)
+        # The last one names no other.
+        gone = [coordinator, next(node for node in secured.nodes if node != coordinator)]
+        for node in gone:
+            secured.kill(node)
+        try:
+            assert not app.wait(6.0), "the engine ended by itself"
+        finally:
+            for node in gone:
+                secured.start(node)
+        secured.wait_until_in_sync(f"{name}-in")
+        given += (more := lines(2, 100))
+        KafkaTopics(secured.bootstrap()).write(f"{name}-in", more)
+        until_committed(app, KafkaTopics(secured.bootstrap()), name)
+    check_every_update(KafkaTopics(secured.bootstrap()).read(f"{name}-out"), given)
 
 
 def leader_and_follower(secured: KafkaCluster, topic: str) -> tuple[int, int]:
