@@ -85,6 +85,17 @@ def blocks(page: Path, marker: str) -> list[str]:
 FILES = [File(page, number, text) for page in PAGES for number, text in enumerate(blocks(page, "toml"), 1)]
 
 
+def each_way_first() -> list[object]:
+    """All files; those whose way in another one has before are for the long tests."""
+    seen = set[tuple[str, str | None]]()
+    found: list[object] = []
+    for file in FILES:
+        marks = [pytest.mark.long] if file.way_in in seen else []
+        seen.add(file.way_in)
+        found.append(pytest.param(file, marks=marks, id=str(file)))
+    return found
+
+
 @pytest.fixture
 def ours(secured: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[File], Path]:
     """Writes a settings file for our cluster, and what it names: the password, the function for tokens."""
@@ -149,7 +160,7 @@ def test_the_pages_have_each_way_in() -> None:
     assert {file.page for file in FILES} == set(PAGES)
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
+@pytest.mark.parametrize("file", each_way_first())
 def test_the_file_of_a_page_runs_exactly_once(
     secured: KafkaCluster, name: str, tmp_path: Path, ours: Callable[[File], Path], file: File
 ) -> None:

@@ -140,7 +140,7 @@ def test_one_side_has_the_work(words: Words) -> None:
     words.check()
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPatch, guarantee: str) -> None:
     words.guarantee = guarantee
     words.write()
