@@ -6,9 +6,10 @@ an operator needs: a reason at `/health/ready`, a metric, a line of the log, a f
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -74,6 +75,15 @@ class Stand:
             producer.produce(f"{self.name}-in", b"1", b"key-%d" % key)
             producer.poll(0)
         assert producer.flush(PATIENCE_S) == 0
+
+    @contextlib.contextmanager
+    def broker_down(self) -> Iterator[None]:
+        """Kill the broker, and start it again."""
+        self.broker.kill()
+        try:
+            yield
+        finally:
+            self.broker.start()
 
     def until_counted(self, app: Application, count: int) -> None:
         """Wait until so many results are there."""
@@ -236,13 +246,10 @@ def the_broker_is_away(stand: Stand) -> Seen:
     with stand.application() as app:
         stand.write("1")
         stand.until_counted(app, 1)
-        stand.broker.kill()
-        try:
+        with stand.broker_down():
             app.process.until(lambda: not app.is_ready(), "it is not ready", PATIENCE_S)
             app.wait(10)
             look(app, seen, metrics=AWAY[:1], findings=["broker_away"])
-        finally:
-            stand.broker.start()
         stand.write("2")
         goes_on(stand, app, seen, 2)
     return seen
@@ -254,14 +261,11 @@ def the_broker_is_away_for_minutes(stand: Stand) -> Seen:
     with stand.application() as app:
         stand.write("1")
         stand.until_counted(app, 1)
-        stand.broker.kill()
-        try:
+        with stand.broker_down():
             app.wait(300)
             hear(app, seen, "WARN", "restarting from the last commit")
             hear(app, seen, "WARN", "the broker does not answer yet")
             look(app, seen, metrics=AWAY, findings=["broker_away", "restarts"])
-        finally:
-            stand.broker.start()
         stand.write("2")
         goes_on(stand, app, seen, 2)
     return seen
@@ -273,13 +277,10 @@ def the_broker_stays_away(stand: Stand) -> Seen:
     with stand.application(broker_wait_timeout_ms=3000, restart_max_attempts=2, commit_timeout_ms=3000) as app:
         stand.write("1")
         stand.until_counted(app, 1)
-        stand.broker.kill()
-        try:
+        with stand.broker_down():
             ends(app, seen, 1, "BrokerUnavailableError", "unavailable")
             hear(app, seen, "WARN", "restarting from the last commit")
             hear(app, seen, "ERROR", "stopped by an error")
-        finally:
-            stand.broker.start()
     return seen
 
 
@@ -438,7 +439,7 @@ MODES = (
         "Nothing, if the newer one is meant to run. Otherwise stop it, and start this one again.",
     ),
     Mode(
-        "A transaction of somebody else is open",
+        "The transaction of another producer is open",
         a_transaction_of_others_is_open,
         "See whether its producer still runs. If it is gone for good, end the transaction with the command in the log.",
         long=True,

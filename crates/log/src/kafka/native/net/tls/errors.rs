@@ -45,7 +45,7 @@ pub(super) fn explain(error: &io::Error, host: &str, has_certificate: bool) -> C
 fn certificate(why: &CertificateError, host: &str) -> ConnectionError {
     let (said, hint) = match why {
         CertificateError::UnknownIssuer => (
-            "the broker's certificate is signed by nobody that is trusted here".to_owned(),
+            "the broker's certificate is not signed by a trusted CA".to_owned(),
             "set ssl.ca.location to a PEM file with the certificate of the CA that signed it",
         ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => (
