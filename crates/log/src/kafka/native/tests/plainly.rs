@@ -2,7 +2,7 @@
 
 use super::broker::PARTITIONS;
 use super::faults::{Dice, FaultyBroker};
-use super::{WAIT, cut, drawn, heads, open, record, seeds, sent, written};
+use super::{WAIT, cut, drawn, heads, open, record, sent, with_every_seed, written};
 use crate::kafka::native::{self, NativeConfig};
 use crate::{CommitOutcome, Producer};
 use bytes::Bytes;
@@ -84,16 +84,12 @@ fn run(seed: u64, transactions_v2: bool, forgetful: bool) {
 
 #[test]
 fn nothing_is_lost_or_doubled_outside_of_transactions() {
-    for seed in 1..=seeds() {
-        run(seed, seed % 2 == 0, false);
-    }
+    with_every_seed(|seed| run(seed, seed % 2 == 0, false));
 }
 
 #[test]
 fn nothing_is_lost_by_a_broker_that_forgets() {
-    for seed in 1..=seeds() {
-        run(seed, seed % 2 == 0, true);
-    }
+    with_every_seed(|seed| run(seed, seed % 2 == 0, true));
 }
 
 /// Nobody asks for it: what comes first goes at once, and what comes close behind goes together.
