@@ -1,4 +1,4 @@
-//! Who may ask the admin port, and for what.
+//! Who may use the admin port, and for what.
 //!
 //! Takes the settings and what is known of a connection; returns permission or a [`Problem`].
 //! `/health/*` stays open for probes, which then see no more than the state. Without a token, the port

@@ -1,6 +1,6 @@
 //! Detects source partitions that another producer's open transaction holds back.
 //!
-//! A `read_committed` consumer sees nothing behind the first record of an open transaction. A producer
+//! A `read_committed` consumer sees nothing past the first record of an open transaction. A producer
 //! that hangs, or died before its transaction timed out, stops all such consumers while the lag looks
 //! like 0. Compares the last stable offsets of partitions over time: a partition is held back if it
 //! doesn't move although its high watermark is higher.
