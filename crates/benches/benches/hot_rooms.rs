@@ -1,4 +1,5 @@
-//! How long the rooms on the hot path take: per record, word or key, as criterion's throughput says.
+//! Times of the rooms on the hot path (intake, lanes, commit): per record, word or key, as criterion's
+//! throughput.
 
 mod rooms;
 

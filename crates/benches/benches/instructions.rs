@@ -1,9 +1,9 @@
-//! How many instructions the rooms on the hot path take, and the most that they may.
+//! Instruction counts of the rooms on the hot path, with limits.
 //!
-//! Unlike time, their number is the same whatever else the machine does, so a room that has become
-//! dearer fails. The limits are what was measured with rustc 1.95 on x86-64 with AVX2, and 5 % (the
-//! compiler alone may move one by 3): who makes a room cheaper lowers its limit, who makes it
-//! dearer for a reason says so where the limit is.
+//! Unlike time, the number of instructions doesn't depend on what else the machine does, so a room that
+//! becomes more expensive fails. The limits are measured values (rustc 1.95, x86-64 with AVX2) plus 5 %
+//! (the compiler alone may change one by 3 %). When you make a room cheaper, lower its limit; when you
+//! make it more expensive for a reason, note the reason at the limit.
 
 #![expect(missing_docs, reason = "the macros write functions without any")]
 #![expect(
@@ -26,7 +26,7 @@ fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-// It numbers each record, and asks whether its times are to be noted (ADR 0018).
+// Includes numbering each record, and checking whether its times must be recorded (ADR 0018).
 #[library_benchmark(config = at_most(3_920_000))]
 #[bench::four_lanes(args = (&ORDERS, 4), setup = Floor::read)]
 fn dispatch(mut floor: Floor) -> Floor {
@@ -34,8 +34,7 @@ fn dispatch(mut floor: Floor) -> Floor {
     floor
 }
 
-// A fifth of it is the look through each value of 1 KB, to find what is no JSON, and members that
-// occur twice.
+// A fifth of it is the scan of each 1 KB value for invalid JSON and duplicate members.
 #[library_benchmark(config = at_most(60_300_000))]
 #[bench::one_lane(args = (&ORDERS, 1), setup = Floor::admitted)]
 fn lane_json(mut floor: Floor) -> Floor {
@@ -43,7 +42,7 @@ fn lane_json(mut floor: Floor) -> Floor {
     floor
 }
 
-// What passes an exchange has a place in the order of the input, and is merged by it (ADR 0018).
+// Records that pass an exchange get a place in the input order, and are merged by it (ADR 0018).
 #[library_benchmark(config = at_most(58_000_000))]
 #[bench::four_lanes(args = (&WORDS, 4), setup = Floor::admitted)]
 fn lane_words_exchange_count(mut floor: Floor) -> Floor {
@@ -51,7 +50,7 @@ fn lane_words_exchange_count(mut floor: Floor) -> Floor {
     floor
 }
 
-// An epoch is applied under the lock that snapshots for queries take (ADR 0023).
+// Includes applying an epoch under the lock that snapshots for queries take (ADR 0023).
 #[library_benchmark(config = at_most(4_060_000))]
 #[bench::four_lanes(args = (&WORDS, 4), setup = Floor::sealed)]
 fn commit_outputs_and_changelog(mut floor: Floor) -> Floor {

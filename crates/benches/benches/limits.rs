@@ -1,5 +1,5 @@
-//! What the machine and RocksDB take by themselves, beside what a store takes: copying memory, an
-//! epoch of writes, a read.
+//! Costs of the machine and of RocksDB alone, next to those of a store: copying memory, an epoch of
+//! writes, a read.
 
 use ::rocksdb::{DB, Options, WriteBatch, WriteOptions};
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use stoatflow_core::{Datum, Epoch, Serde, StoreId, Timestamp};
 use stoatflow_state::rocksdb::RocksBackend;
 use stoatflow_state::{Backend, Dirty, EpochBatch, KeyValueStore, StoreLayout, Stored};
 
-/// More than the caches of the processor hold.
+/// Larger than the CPU caches.
 const ARENA: usize = 256 << 20;
 const RECORD: usize = 1 << 10;
 const EPOCH: usize = 10_000;
 const KEPT: usize = 200_000;
-/// What `state.memory.max.bytes` leaves for RocksDB.
+/// RocksDB's share of `state.memory.max.bytes`.
 const MEMORY: usize = 192 << 20;
 const STORE: StoreId = StoreId(0);
 
@@ -43,7 +43,7 @@ fn copying(c: &mut Criterion) {
     let mut at = 0;
     group.bench_function("1_KB_from_and_to_main_memory", |b| {
         b.iter(|| {
-            // Far apart, so that nothing is fetched ahead; the same steps on both sides.
+            // Large steps, so that the hardware doesn't prefetch; source and target move alike.
             at = (at + 7_919 * RECORD) % ARENA;
             to[at..at + RECORD].copy_from_slice(black_box(&from[at..at + RECORD]));
         });
@@ -52,7 +52,7 @@ fn copying(c: &mut Criterion) {
     group.finish();
 }
 
-/// RocksDB with its own defaults, its log written but not synced, as stores have it.
+/// RocksDB with its own defaults; its log is written but not synced, as for stores.
 fn raw(dir: &std::path::Path, keys: &[Bytes]) -> (DB, WriteOptions) {
     let mut options = Options::default();
     options.create_if_missing(true);
@@ -75,7 +75,7 @@ fn store(backend: &Arc<dyn Backend>) -> KeyValueStore {
     KeyValueStore::new(STORE, "counts".into(), Serde::Int64, backend, 0)
 }
 
-/// All of an epoch: each key written, sealed, brought to the back end, committed.
+/// A whole epoch: write each key, seal, apply to the back end, commit.
 fn epoch(store: &KeyValueStore, backend: &dyn Backend, keys: &[Bytes], epoch: Epoch) {
     let mut dirty = Dirty::default();
     for key in keys {
@@ -126,7 +126,8 @@ fn disk(c: &mut Criterion) {
     group.bench_function("get/store_that_has_not_cached_it", |b| {
         b.iter(|| store.get(Epoch(1), next()));
     });
-    // Per key it is a 10,000th. Keys come in any order, and lie anywhere among those that are kept.
+    // Divide by 10,000 for the time per key. Keys are in no order, and spread over all keys of the
+    // store.
     let scattered: Vec<Bytes> = (0..EPOCH).map(|i| keys[i * 7_919 % KEPT].clone()).collect();
     let mut n = 1;
     group.bench_function("epoch_of_10000_keys/raw", |b| {

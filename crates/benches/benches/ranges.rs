@@ -1,4 +1,4 @@
-//! Small ranges, with little and with much staged: their cost must not grow with the store.
+//! Small ranges, with few and with many staged rows: their cost must not grow with the store.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;

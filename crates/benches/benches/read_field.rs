@@ -12,7 +12,7 @@ use stoatflow_formats::{avro, protobuf};
 use stoatflow_operators::expr::Compiled;
 use stoatflow_plan::Expression;
 
-/// Twenty texts around the field that is read: one in front of it, or all.
+/// An Avro schema of twenty texts and the field that is read, which follows none or all of them.
 fn schema(at: usize) -> String {
     let mut fields: Vec<String> = (0..20)
         .map(|n| format!(r#"{{"name": "text_{n:02}", "type": "string"}}"#))
@@ -24,7 +24,7 @@ fn schema(at: usize) -> String {
     )
 }
 
-/// The same, by numbers.
+/// The same fields as a Protobuf message.
 fn message(at: usize) -> protobuf::Format {
     let mut fields: Vec<String> = (0..20).map(|n| format!("string text_{n:02}")).collect();
     fields.insert(at, "double amount".into());

@@ -67,7 +67,8 @@ fn update(c: &mut Criterion) {
             });
         });
     }
-    // A whole epoch of 10,000 distinct keys: first writes, seal, commit; per key it is a 10,000th.
+    // A whole epoch of 10,000 distinct keys: first writes, seal, commit; divide by 10,000 for the time
+    // per key.
     let (store, keys) = (store(), keys(10_000));
     let mut epoch = Epoch(1);
     group.bench_function("epoch_of_10000_keys", |b| {

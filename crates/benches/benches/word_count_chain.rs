@@ -1,4 +1,4 @@
-//! What a word costs between a line and its count: split → key → exchange, then the count.
+//! The cost of a word between a line and its count: split → key → exchange, then the count.
 //!
 //! 256 lines of 10 words through a chain, with the record types of the engine and a store in memory.
 //! Criterion's throughput is in words: 1 s / (elements per s) is the time per word.
@@ -108,7 +108,7 @@ impl Rig {
     }
 }
 
-/// Words of a skewed vocabulary of 1000, the same in every run.
+/// Lines of words from a skewed vocabulary of 1000, the same in every run.
 fn lines() -> Vec<Record> {
     let mut state = 7_u64;
     let mut word = || {

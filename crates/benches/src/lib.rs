@@ -1,1 +1,1 @@
-//! Benchmarks of the inner steps; they are in `benches/`.
+//! Benchmarks of inner steps; they are in `benches/`.

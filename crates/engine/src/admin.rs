@@ -1,8 +1,8 @@
 //! The admin port: what an operator, a scraper or a browser can see of a running engine.
 //!
-//! Serves HTTP on one address, from counters in [`Status`]: it answers even while every lane waits
-//! for the interpreter or the broker is unreachable. Never touches a lane or a user function, and
-//! changes nothing but whether the application reads ([`control`]). [`access`] says who may ask.
+//! Serves HTTP on one address, from counters in [`Status`]: it answers even while every lane waits for
+//! the interpreter or the broker is unreachable. Never touches a lane or a user function. The only thing
+//! it can change is whether the application reads ([`control`]). [`access`] decides who may read what.
 
 mod access;
 mod connections;
@@ -54,7 +54,7 @@ use stoatflow_core::{Clock, Error, Result};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 
-/// The console at `/`, in one answer, so that it needs no other host.
+/// The console at `/`, a single page that loads nothing from other hosts.
 static PAGE: LazyLock<String> = LazyLock::new(|| {
     include_str!("admin/console/page.html")
         .replace("/*style*/", include_str!("admin/console/style.css"))
@@ -67,7 +67,7 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
         .replace("/*views*/", include_str!("admin/console/views.js"))
 });
 
-/// The port as OpenAPI, written by hand.
+/// The OpenAPI description of the port, written by hand.
 const OPENAPI: &str = include_str!("admin/openapi.json");
 
 /// The page may run its own script and query this port, nothing else.
@@ -145,33 +145,34 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Connections at a time, if nothing else is set.
+/// Maximum number of connections, unless set otherwise.
 const CONNECTIONS: usize = 128;
 
-/// Connections have so long to end, more than their answers have.
+/// How long connections may take to end when the port closes; longer than the limit for their last
+/// answers.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// How often unused cursors are let go.
+/// How often expired cursors are dropped.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// How the port is opened.
+/// How to open the port.
 #[derive(Clone, Debug)]
 pub struct AdminOptions {
     /// `host:port`, `:port` or `port`. Without a host it is loopback; port 0 takes a free one.
     pub listen: String,
-    /// Who may ask.
+    /// Who may use the port.
     pub access: AdminAccess,
     /// The engine isn't ready if records wait this long without a commit.
     pub stall_after: Duration,
     /// `in.flight.max.bytes`.
     pub in_flight_max_bytes: u64,
-    /// Where the state is; its disk is watched.
+    /// The state directory; the port reports the free space of its disk.
     pub state_dir: PathBuf,
-    /// The version shown.
+    /// The version to report.
     pub version: &'static str,
 }
 
-/// What is shown of an application beside its numbers.
+/// What the port shows of an application besides its numbers.
 #[derive(Clone, Debug)]
 pub struct AdminView {
     /// The settings in use, without secrets.
@@ -189,40 +190,40 @@ impl From<Value> for AdminView {
     }
 }
 
-/// What answers are made from.
+/// What answers are built from.
 #[derive(Debug)]
 struct Shared {
     status: Arc<Status>,
     clock: Arc<dyn Clock>,
     access: AccessRules,
-    /// What is more than counters.
+    /// Access to stores and to pausing, beyond the counters.
     target: Arc<dyn AdminTarget>,
     cursors: Cursors,
-    /// Places for clients that follow a store.
+    /// Permits for clients that follow a store.
     followers: Arc<Semaphore>,
     stall_after: Duration,
     version: &'static str,
     view: AdminView,
-    /// By the clock.
+    /// Monotonic clock.
     opened: Duration,
     opened_at_ms: i64,
     metrics: metrics::Exposition,
     samples: Samples,
 }
 
-/// Where the port answers.
+/// The address at which the port answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdminAddress {
     /// The bound address.
     pub socket: SocketAddr,
-    /// By TLS only?
+    /// True if it accepts TLS only.
     pub encrypted: bool,
 }
 
 /// Binds and serves on the given runtime until `stop` resolves; returns the bound address.
 ///
 /// # Errors
-/// `Config` if the address can't be bound, or if everybody could use it; the message names
+/// `Config` if the address can't be bound, or if anybody could use the port there; the message names
 /// `admin.listen`, or the setting or file that is wrong.
 pub fn serve(
     runtime: &tokio::runtime::Handle,
@@ -281,7 +282,7 @@ pub fn serve(
     })
 }
 
-/// Ends the port. Answers under way have a moment.
+/// Closes the port. Answers in progress have a moment to complete.
 pub fn close(runtime: Runtime, stop: &watch::Sender<bool>) {
     stop.send_replace(true);
     let all_ended = async { tokio::time::timeout(FAREWELL, stop.closed()).await };
@@ -355,7 +356,7 @@ async fn info(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// The description, with this version.
+/// The OpenAPI description, with this version filled in.
 async fn openapi(State(shared): State<Arc<Shared>>) -> Response {
     let version = format!("\"version\": \"{}\"", shared.version);
     let text = OPENAPI.replacen("\"version\": \"0\"", &version, 1);
@@ -392,14 +393,14 @@ fn answer(code: StatusCode, body: &Value) -> Response {
     response
 }
 
-/// What every answer with data has.
+/// Headers that every answer with data has.
 fn secure(headers: &mut HeaderMap, cache: &'static str) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
     let nosniff = HeaderValue::from_static("nosniff");
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
 }
 
-/// Milliseconds, as the page and the counters use them.
+/// Whole milliseconds, as the page and the counters use them.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

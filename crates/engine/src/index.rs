@@ -1,9 +1,10 @@
 //! Secondary indexes of stores.
 //!
-//! An index is a store of its own beside the one it is of, without a changelog: its keys are the bytes of the
-//! fields and the row's key, its values are timestamps only. Lanes make its changes when they seal an epoch,
-//! from the rows before and after it, so they go into the write batch of the rows. What is missing is built
-//! from the rows ([`build`]): see `docs/adr/0024-indexes-are-made-at-the-seal.md`.
+//! An index is a store of its own beside the store that it indexes, without a changelog. Its keys are
+//! the bytes of the fields, followed by the row's key; its values are timestamps only. Lanes compute its
+//! changes when they seal an epoch, from the rows before and after it, so both go into the same write
+//! batch. Missing entries are built from the rows ([`build`]): see
+//! `docs/adr/0024-indexes-are-made-at-the-seal.md`.
 
 pub mod build;
 mod restored;
@@ -29,11 +30,11 @@ pub use unique::UniqueGuard;
 /// One index of a store.
 #[derive(Debug)]
 pub struct Index {
-    /// The store that its entries are in.
+    /// The store that holds its entries.
     pub id: StoreId,
-    /// How it was declared.
+    /// Its declaration.
     pub spec: IndexSpec,
-    /// For people.
+    /// Progress and counts, for people.
     pub status: Arc<IndexStatus>,
     fields: IndexFields,
     fingerprint: u64,
@@ -44,15 +45,16 @@ pub struct Index {
 pub struct StoreIndexes {
     /// The store.
     pub store: StoreId,
-    /// Its indexes, as they were declared.
+    /// Its indexes, in the order of their declaration.
     pub indexes: Vec<Index>,
     name: String,
     rows: RowReader,
-    /// Did the restore empty one of them?
+    /// True if the restore emptied one of them.
     emptied: AtomicBool,
 }
 
-/// The stores of all indexes of a plan: behind the plan's own stores and that of the times.
+/// The stores of all indexes of a plan: numbered after the plan's own stores and the store of stream
+/// times.
 #[must_use]
 pub fn index_stores(plan: &PhysicalPlan) -> Vec<(StoreId, &Store, &IndexSpec)> {
     let times = usize::from(Timing::new(plan).store.is_some());
@@ -69,7 +71,7 @@ pub fn index_stores(plan: &PhysicalPlan) -> Vec<(StoreId, &Store, &IndexSpec)> {
     with_id.collect()
 }
 
-/// How the entries of an index are kept.
+/// The store that holds the entries of an index.
 #[must_use]
 pub fn entry_store(id: StoreId, of: &Store, index: &IndexSpec) -> Store {
     let raw = || SerdeSpec::Builtin("bytes".into());
@@ -89,14 +91,14 @@ pub fn entry_store(id: StoreId, of: &Store, index: &IndexSpec) -> Store {
     }
 }
 
-/// What leads to a row: the entries of one index, without the row's key.
+/// The entries of one row in one index, without the row's key.
 type Entries = BTreeSet<Vec<u8>>;
 
 impl StoreIndexes {
-    /// Those of all stores that have some.
+    /// The indexes of all stores that have some.
     ///
     /// # Errors
-    /// `Topology` for an expression or a serde that can never work.
+    /// `Topology` for an expression or serde that can never work.
     pub fn all(plan: &PhysicalPlan, foreign: &Foreign) -> Result<Vec<Arc<Self>>> {
         let known = index_stores(plan);
         let of = |store: &Store| {
@@ -122,10 +124,10 @@ impl StoreIndexes {
         with.map(of).collect()
     }
 
-    /// What an epoch changes in the indexes of a store, when all lanes have finished it.
+    /// What an epoch changes in the indexes of a store, once all lanes have finished it.
     ///
     /// # Errors
-    /// What reading the store fails with.
+    /// Errors of reading the store.
     pub fn changes(
         &self,
         store: &KeyValueStore,
@@ -155,7 +157,7 @@ impl StoreIndexes {
             .collect()
     }
 
-    /// What a row's change means for each index.
+    /// Adds what the change of a row changes in each index.
     fn change(
         &self,
         (key, timestamp): (&Bytes, Timestamp),
@@ -179,7 +181,7 @@ impl StoreIndexes {
 }
 
 impl Index {
-    /// What leads to a row; `new` ones are counted if they could not be computed.
+    /// The entries of a row; `new` rows count as unreadable if entries can't be computed.
     fn entries(&self, row: Option<&Result<Record>>, new: bool) -> Entries {
         let Some(row) = row else {
             return Entries::new();

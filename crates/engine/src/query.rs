@@ -1,8 +1,8 @@
 //! Reads committed state from outside the engine.
 //!
-//! Reads from a snapshot as of the last commit, while lanes and commits continue. Snapshots end
-//! with the run, so that the state can be closed even if a reader is still held. Uncommitted writes
-//! are never visible.
+//! Reads from a snapshot as of the last commit, while lanes and commits continue. Snapshots end with the
+//! run, so that the state can be closed even while a reader holds one. Uncommitted writes are never
+//! visible.
 
 mod committed;
 mod find;
@@ -37,15 +37,15 @@ pub struct StoreRequest {
     pub store: String,
     /// The columns of its values; `None`: inferred from the values.
     pub schema: Option<Vec<Column>>,
-    /// Most rows per batch.
+    /// Maximum rows per batch.
     pub max_rows: usize,
 }
 
 impl StoreRequest {
-    /// Opens a snapshot of the stores it needs.
+    /// Opens a snapshot of the stores that the request needs.
     ///
     /// # Errors
-    /// `Config` if that can't be asked, and what `open` and the state fail with.
+    /// `Config` if the store can't be read like this; errors of `open` and the state.
     pub fn of(
         self,
         plan: &PhysicalPlan,
@@ -64,7 +64,7 @@ impl StoreRequest {
     }
 }
 
-/// The store, its indexes, and the one with the times of this commit.
+/// The store, its indexes, and the store of stream times: the stores that a snapshot of it needs.
 fn with_times(plan: &PhysicalPlan, store: &Store) -> Vec<StoreId> {
     let times = store.clock.and(Timing::new(plan).store);
     let indexes = index_stores(plan).into_iter();
@@ -73,7 +73,7 @@ fn with_times(plan: &PhysicalPlan, store: &Store) -> Vec<StoreId> {
     std::iter::once(store.id).chain(beside).collect()
 }
 
-/// The highest times that a store has seen, by task.
+/// The stream times that a store has seen, by task.
 fn observed(plan: &PhysicalPlan, store: &Store, open: &OpenSnapshot) -> Result<Vec<i64>> {
     let times = store.clock.and(Timing::new(plan).store);
     let clock = store.clock;
@@ -96,18 +96,18 @@ fn observed(plan: &PhysicalPlan, store: &Store, open: &OpenSnapshot) -> Result<V
     })
 }
 
-/// One committed epoch, of some stores or of all.
+/// A snapshot of some or all stores, as of one commit.
 #[derive(Clone, Debug)]
 pub struct CommittedSnapshot {
     open: Arc<OpenSnapshot>,
     cut: Arc<CommittedCut>,
     run: u64,
-    /// Other readers may have it too.
+    /// True if other readers may share it.
     is_shared: bool,
 }
 
 impl CommittedSnapshot {
-    /// The epoch and its input.
+    /// The epoch and the input positions that it reflects.
     #[must_use]
     pub fn cut(&self) -> &CommittedCut {
         &self.cut
@@ -119,10 +119,10 @@ impl CommittedSnapshot {
         self.run
     }
 
-    /// Reads a store of it.
+    /// A reader of one store.
     ///
     /// # Errors
-    /// `Config` if there is no such store, if it can't be read so, or if the run has ended.
+    /// `Config` if there is no such store, if it can't be read like this, or if the run has ended.
     pub fn reader(
         &self,
         plan: &PhysicalPlan,
@@ -132,7 +132,7 @@ impl CommittedSnapshot {
         self.reader_as(plan, foreign, plan.store_named(store)?)
     }
 
-    /// The same for a store of the plan whose serdes may be others.
+    /// As [`Self::reader`], for a store of the plan whose serdes may have been replaced.
     ///
     /// # Errors
     /// As [`Self::reader`].
@@ -147,13 +147,13 @@ impl CommittedSnapshot {
         StoreReader::new((plan, store), foreign, Arc::clone(&self.open), observed)
     }
 
-    /// Can it still be read?
+    /// Whether it can still be read.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.read(|_| Ok(())).is_ok()
     }
 
-    /// Lets it go; later reads get an error. One that is shared ends with its last reader.
+    /// Releases it; later reads fail. A shared snapshot stays open until its last reader drops it.
     pub fn close(&self) {
         if !self.is_shared {
             self.open.close();
@@ -161,7 +161,7 @@ impl CommittedSnapshot {
     }
 }
 
-/// The state of the current run, and its open readers.
+/// The state of the current run, and its open snapshots.
 #[derive(Debug, Default)]
 pub struct StoreReaders(Mutex<Inner>);
 
@@ -170,12 +170,12 @@ struct Inner {
     state: Option<Weak<dyn Backend>>,
     shared: Option<Arc<Shared>>,
     open: Vec<Weak<OpenSnapshot>>,
-    /// How many runs have begun.
+    /// Number of runs so far.
     runs: u64,
 }
 
 impl StoreReaders {
-    /// A run has started.
+    /// A run begins.
     pub fn begin(&self, state: &Arc<dyn Backend>, shared: &Arc<Shared>) {
         let mut inner = self.0.lock();
         inner.state = Some(Arc::downgrade(state));
@@ -183,7 +183,7 @@ impl StoreReaders {
         inner.runs += 1;
     }
 
-    /// The run is over: the state is closed when this returns.
+    /// The run ends: all snapshots are closed when this returns.
     pub fn end(&self) {
         let mut inner = self.0.lock();
         let runs = inner.runs;
@@ -201,7 +201,7 @@ impl StoreReaders {
         }
     }
 
-    /// The state.
+    /// The back end of the current run.
     ///
     /// # Errors
     /// `Config` if nothing runs.
@@ -209,7 +209,7 @@ impl StoreReaders {
         self.0.lock().running()
     }
 
-    /// Reads a store.
+    /// Reads the rows of a store in batches.
     ///
     /// # Errors
     /// `Config` if nothing runs, or as [`StoreRequest::of`].
@@ -222,8 +222,8 @@ impl StoreReaders {
         question.of(plan, foreign, |stores| Ok(self.take(stores, false)?.open))
     }
 
-    /// One committed epoch of a store, or of all of them. That of a store is shared with other
-    /// readers if it is kept on disk.
+    /// A snapshot of a store, or of all of them. That of one store is shared with other readers if it is
+    /// kept on disk.
     ///
     /// # Errors
     /// `Config` if nothing runs, or if there is no such store.
@@ -237,7 +237,8 @@ impl StoreReaders {
         self.take(&stores, false)
     }
 
-    /// Waits while an epoch is applied, without holding up other readers; not for what is shared already.
+    /// Waits while an epoch is applied, without blocking other readers. Doesn't wait for a snapshot that
+    /// is already shared.
     fn take(&self, stores: &[StoreId], share: bool) -> Result<CommittedSnapshot> {
         let inner = self.0.lock();
         let share = share && !inner.running()?.copies_for_snapshots(stores);
@@ -262,10 +263,11 @@ impl StoreReaders {
         })
     }
 
-    /// Follows a store from the committed epoch on. Its serdes may be others than those of the plan.
+    /// Follows a store from the committed epoch on. Its serdes may have been replaced.
     ///
     /// # Errors
-    /// `Config` if nothing runs, or if the store can't be followed; `Serde` for keys that it can't have.
+    /// `Config` if nothing runs, or if the store can't be followed; `Serde` for keys that it can't
+    /// encode.
     pub fn follow(
         &self,
         plan: &PhysicalPlan,
@@ -295,7 +297,8 @@ impl StoreReaders {
         Follower::new(reader, snapshot, place, (spec, keys))
     }
 
-    /// The committed epoch that reads see now, once none is being applied; `None` if nothing runs.
+    /// The committed epoch that reads see, after waiting for one that is being applied; `None` if
+    /// nothing runs.
     #[must_use]
     pub fn cut(&self) -> Option<Arc<CommittedCut>> {
         let inner = self.0.lock();
@@ -306,7 +309,8 @@ impl StoreReaders {
         Some(cut)
     }
 
-    /// Is input before these positions committed? Never waits: false where it can't be seen at once.
+    /// Whether the input before these positions is committed. Never waits: false if that can't be
+    /// checked at once.
     ///
     /// # Errors
     /// As [`Self::wait`].
@@ -319,7 +323,7 @@ impl StoreReaders {
         now.map_or(Ok(false), |now| now.has(wanted))
     }
 
-    /// Waits until input before these positions is committed; false: it was not in time.
+    /// Waits until the input before these positions is committed; false if it wasn't in time.
     ///
     /// # Errors
     /// `Config` if nothing runs, or for a partition that isn't read.
@@ -337,11 +341,11 @@ impl StoreReaders {
 }
 
 impl Inner {
-    /// Under the lock, so that the end of the run finds what was opened.
+    /// Runs under the lock, so that the end of the run finds the new snapshot.
     fn open(&mut self, stores: &[StoreId], run: u64) -> Result<Arc<OpenSnapshot>> {
         let state = self.running()?;
         if self.runs != run {
-            // The positions that the caller knows are those of the run before.
+            // The caller's positions are those of an earlier run.
             return Err(not_running());
         }
         let open = OpenSnapshot::new(state.snapshot(stores)?);
@@ -364,7 +368,7 @@ fn not_running() -> Error {
 /// All entries of a listing.
 ///
 /// # Errors
-/// What the state fails with.
+/// Errors of the state.
 pub fn read_listing(listing: &Listing, state: &dyn Backend) -> Result<Vec<Parked>> {
     let rows = state.scan(listing.store, &KeyRange::default(), usize::MAX)?;
     let entries = rows.iter();

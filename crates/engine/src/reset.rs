@@ -1,7 +1,7 @@
 //! Resets an application: deletes its state and moves its committed offsets.
 //!
-//! Asks the broker for facts, lets [`stoatflow_protocol::reset`] decide, and acts in an order that
-//! may be interrupted anywhere:
+//! Asks the broker for facts, lets [`stoatflow_protocol::reset`] decide, and acts in an order that may
+//! be interrupted at any point:
 //!
 //! ```text
 //! open ────────────► begin ──────────────────► state, changelogs ─────► end
@@ -10,11 +10,11 @@
 //! its transactions             └─── from here on ─────┴─── no engine starts: run the reset again ──┘
 //! ```
 //!
-//! So new offsets never meet old state, nor old offsets an empty state. The mark keeps the offsets
-//! that were committed before, so that the same request, made again, decides the same. Local state
-//! is deleted first: once its lock is ours, an older instance on this machine has ended and can't
-//! ask for a deleted topic. Output topics, input topics and local state on other machines are never
-//! touched.
+//! So new offsets never meet old state, and old offsets never meet empty state. The mark keeps the
+//! offsets that were committed before, so that the same request, repeated, makes the same decision.
+//! Local state is deleted before the changelogs: once this process has its lock, no older instance is
+//! left on this machine that could request a deleted topic. Output topics, input topics and local state
+//! on other machines are never touched.
 
 mod mark;
 pub mod orphans;
@@ -44,18 +44,18 @@ pub struct Plan {
     pub application: String,
     /// The broker's address.
     pub address: String,
-    /// Has an earlier reset not ended?
+    /// True if an earlier reset is unfinished.
     pub begun: bool,
-    /// The offset of every partition that is read.
+    /// The new offset of every source partition.
     pub moves: Vec<Move>,
-    /// Existing changelog topics with the number of offsets in them (at most so many records).
+    /// Existing changelog topics with the number of their offsets (an upper bound for their records).
     pub changelogs: Vec<(String, u64)>,
     /// The local state directory, if it exists.
     pub state: Option<PathBuf>,
 }
 
-/// A reset in progress. If dropped before its end, it must be run again before the application can
-/// start.
+/// A reset in progress. If it is dropped before [`Self::end`], the reset must be run again before the
+/// application can start.
 pub struct Reset {
     facts: ResetFacts,
     plan: Plan,
@@ -65,10 +65,10 @@ pub struct Reset {
     offsets: Option<OffsetsTopic>,
 }
 
-/// Says what a reset would do, and changes nothing.
+/// Returns what a reset would do; changes nothing.
 ///
 /// # Errors
-/// What keeps an application from starting; `Config` for a topic that is not read.
+/// Whatever keeps an application from starting; `Config` for a topic that the application doesn't read.
 pub fn preview(spec: &EngineSpec, request: &Request) -> Result<Plan> {
     let facts = ResetFacts::of(spec)?;
     let committed_offsets = facts.committed_offsets().map_err(|e| {
@@ -87,8 +87,8 @@ pub fn preview(spec: &EngineSpec, request: &Request) -> Result<Plan> {
 /// Runs a whole reset; `agree` sees what it will do and may refuse.
 ///
 /// # Errors
-/// As [`preview`]; `Fenced` if an instance was started meanwhile; whatever a broker or a disk fails
-/// with. After any error it can be made again.
+/// As [`preview`]; `Fenced` if an instance was started meanwhile; errors of broker and disk. After any
+/// error the reset can be run again.
 pub fn reset(
     spec: &EngineSpec,
     request: &Request,
@@ -111,7 +111,7 @@ impl Reset {
     /// As [`reset`].
     pub fn open(spec: &EngineSpec, request: &Request) -> Result<Self> {
         let facts = ResetFacts::of(spec)?;
-        // Before an instance is stopped: report a mistyped topic at once.
+        // A mistyped topic is reported before a running instance is stopped.
         facts.check(request)?;
         let (producer, committed_offsets) = facts.fence()?;
         let (plan, before) = facts.plan(request, &committed_offsets)?;
@@ -201,9 +201,9 @@ impl Reset {
     }
 }
 
-/// What is known before anything is decided.
+/// The facts that the decision is based on.
 struct ResetFacts {
-    /// With the topics that patterns match.
+    /// Topic patterns are resolved.
     spec: EngineSpec,
     shared: Arc<Shared>,
     topics: BTreeMap<String, TopicInfo>,
@@ -211,7 +211,7 @@ struct ResetFacts {
 }
 
 impl ResetFacts {
-    /// Commits offsets, and rows of the offsets topic with them.
+    /// Commits offsets, together with rows of the offsets topic.
     fn commit(
         &self,
         producer: &mut dyn Producer,
@@ -277,7 +277,7 @@ impl ResetFacts {
         }
     }
 
-    /// Stops a running instance, and waits for its transactions; gives what is committed for good.
+    /// Fences a running instance and waits for its transactions; returns the final committed offsets.
     fn fence(&self) -> Result<(Box<dyn Producer>, CommittedOffsets)> {
         let (spec, settings) = (&self.spec, &self.spec.settings);
         spec.refuse_members_of_reset()?;
@@ -301,7 +301,7 @@ impl ResetFacts {
         committed_offsets.ok_or_else(stopped)
     }
 
-    /// The offsets topic, created if missing. Topics that are read again are recorded with their
+    /// The offsets topic, created if missing. For topics that will be read again, it records their
     /// present ids.
     fn offsets(&self, rows: OffsetRows, plan: &Plan) -> Result<Option<OffsetsTopic>> {
         let (settings, broker) = (&self.spec.settings, self.spec.components.broker.as_ref());
@@ -325,10 +325,10 @@ impl ResetFacts {
         logged.map(|s| self.spec.changelog_of(s)).collect()
     }
 
-    /// Does the request name only topics that are read?
+    /// Checks that the request names only topics that the application reads.
     fn check(&self, request: &Request) -> Result<()> {
         let request = Request {
-            // What another group has is not known yet.
+            // The offsets of another group are not known yet, so any other target is checked.
             target: Target::Earliest,
             topics: request.topics.clone(),
         };
@@ -401,7 +401,7 @@ impl ResetFacts {
         self.sizes_of(&names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Those of these topics that exist, with the number of their offsets.
+    /// The existing ones of these topics, with the number of their offsets.
     fn sizes_of(&self, names: &[&str]) -> Result<Vec<(String, u64)>> {
         let spec = &self.spec;
         let (broker, wait) = (&spec.components.broker, spec.settings.broker_wait);

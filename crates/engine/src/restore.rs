@@ -1,9 +1,9 @@
 //! Restores local stores from their changelogs, before any input is read.
 //!
-//! Starts from the offsets that the local data already contains and reads the rest of all stores
-//! and partitions in parallel. Reading and loading overlap: while one run is sorted and written,
-//! the next is read; the memory between the two is bounded. Runs of one store are loaded in order.
-//! Done only when every store has caught up.
+//! Starts from the offsets that the local data already contains and reads the rest of all stores and
+//! partitions in parallel. Reading and loading overlap: while one run is sorted and written, the next is
+//! read; the memory between the two is bounded. Runs of one store are loaded in order. The restore ends
+//! once every store has caught up.
 
 pub mod events;
 mod load;
@@ -28,7 +28,7 @@ use stoatflow_log::{Broker, Range};
 use stoatflow_protocol::{Age, RestoreFacts, RestorePlan, WipeReason};
 use stoatflow_state::Backend;
 
-/// Starts a thread (name, body).
+/// Starts a thread, with a name and a body.
 pub type Spawn<'a> = &'a dyn Fn(&str, Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>>;
 
 /// Which threads do the work.
@@ -52,16 +52,15 @@ pub struct Restore<'a> {
     pub stores: &'a [LoggedStore],
     /// The consumer group.
     pub group: &'a str,
-    /// How long the broker may be silent.
+    /// How long the broker may send nothing.
     pub timeout: Duration,
     /// Memory budget for records between broker and back end.
     pub memory: usize,
-    /// The broker's time before changelog ends were requested; `None` where tombstones are kept for
-    /// good.
+    /// The broker's time before changelog ends were requested; `None` if tombstones are kept forever.
     pub now: Option<Timestamp>,
-    /// The committed offsets of what is read, for tables that are restored from their source.
+    /// Committed offsets of the sources, for tables that are restored from their source topic.
     pub committed: &'a HashMap<TopicPartition, Offset>,
-    /// How many offsets behind its last record a commit takes in a changelog (the commit marker).
+    /// Offsets that each commit adds to a changelog after its last record (the commit marker).
     pub markers: i64,
     /// Which threads do the work.
     pub parallelism: Parallelism<'a>,
@@ -79,16 +78,15 @@ struct Task {
     partition: TopicPartition,
     from: Offset,
     end: Offset,
-    /// Must the indexes of the store be told of each record?
+    /// True if the store's indexes must be updated with each record.
     indexed: bool,
 }
 
 impl Restore<'_> {
-    /// Reads what the stores lack. `false` if a stop was requested before every store had caught
-    /// up.
+    /// Reads what the stores lack. `false` if a stop was requested before every store had caught up.
     ///
     /// # Errors
-    /// `Unavailable`, `Incompatible`, and what the back end fails with.
+    /// `Unavailable`, `Incompatible`, and errors of the back end.
     pub fn run(&self) -> Result<bool> {
         let (tasks, wiped) = self.plan()?;
         let tasks: Arc<[Task]> = tasks.into();
@@ -99,9 +97,9 @@ impl Restore<'_> {
         }
         let loaders = Loaders::new(self, &tasks, &progress)?;
         let outcome = read::read(self, &tasks, &loaders);
-        // A loader's error says more than that of the reader it stopped.
+        // A loader's error says more than that of the reader that it stopped.
         let whole = loaders.finish().and(outcome);
-        // A loader that was stopped leaves work behind even if the reader was done.
+        // A loader that was stopped leaves work behind, even if the reader has read everything.
         let whole = whole.map(|all_read| all_read && progress.is_complete());
         progress.close();
         if matches!(whole, Ok(true)) {
@@ -110,7 +108,7 @@ impl Restore<'_> {
         whole
     }
 
-    /// Notes that every store had all of its changelog at that time.
+    /// Records that every store had all of its changelog at that time.
     fn note_current(&self) -> Result<()> {
         let logged = self.stores.iter().filter(|s| s.restored_from().is_some());
         let stores: Vec<StoreId> = logged.map(|s| s.store.id()).collect();
@@ -120,7 +118,7 @@ impl Restore<'_> {
         }
     }
 
-    /// What to read, and the stores that were emptied for it.
+    /// What to read, and the stores that were emptied first.
     fn plan(&self) -> Result<(Vec<Task>, Wiped)> {
         let (broker, backend) = (self.broker, self.backend.as_ref());
         let logged = || {
@@ -222,7 +220,7 @@ impl Restore<'_> {
 }
 
 impl Restore<'_> {
-    /// Is what the local store holds of another topic than it is to be restored from?
+    /// Checks whether the local rows came from another topic than the store is restored from now.
     fn other_topic(
         &self,
         store: StoreId,
@@ -234,8 +232,8 @@ impl Restore<'_> {
         Ok((!same && !stored.is_empty()).then_some(WipeReason::OtherTopic))
     }
 
-    /// A table is restored as far as its source was read; what comes after is input. Positions that
-    /// were moved back leave it where it is.
+    /// A table is restored up to the committed offset of its source; later records are input. If the
+    /// committed offset was moved back, the table keeps its rows.
     fn end_of_source(
         &self,
         partition: &TopicPartition,

@@ -2,7 +2,7 @@
 //!
 //! Reaches the broker, checks and creates topics, fences an older instance and waits for its
 //! transactions, opens the state and restores it. The result is positioned at the last committed
-//! offsets. Runs once per start and keeps nothing.
+//! offsets. Runs once per start and keeps no state.
 
 mod await_transactions;
 mod changelog_formats;
@@ -58,7 +58,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15);
 /// below [`LOCK_PATIENCE`].
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The restored state, and what is read.
+/// The restored state, and the source partitions.
 struct Opened {
     unbuilt: Vec<Unbuilt>,
     stores: Vec<LoggedStore>,
@@ -71,7 +71,7 @@ impl EngineSpec {
     /// Builds all parts; reports STARTING and RESTORING. `None` if a stop was requested meanwhile.
     ///
     /// # Errors
-    /// Everything that can keep an application from starting.
+    /// Anything that can keep an application from starting.
     pub fn build(
         &self,
         shared: &Arc<Shared>,
@@ -135,11 +135,11 @@ impl EngineSpec {
         let slots = self.slots(shared, &topics, state, &taken.committed_offsets)?;
         let offsets = taken.offsets.as_ref();
         if offsets.is_some_and(|o| o.is_behind(&start(&slots))) {
-            // Positions that the topic lacks are written with the first epoch; make that soon.
+            // The first epoch writes positions that the offsets topic lacks; commit it soon.
             shared.request_commit();
         }
         timing.begin_with(&slots, shared, settings.guarantee);
-        // Where the watermark is the time, records of other lanes don't move it.
+        // If event time is the watermark, records of other lanes don't advance it.
         let by_itself = settings.lanes == 1 || settings.time_by_watermark;
         timing.divide(&self.plan, &slots, by_itself);
         timing.catch_up(&slots, settings.guarantee);
@@ -154,7 +154,7 @@ impl EngineSpec {
         self.assemble(shared, taken, opened).map(Some)
     }
 
-    /// Brings the stores up to their changelogs. `false` if a stop was requested.
+    /// Restores the stores from their changelogs. `false` if a stop was requested.
     fn restore(
         &self,
         shared: &Arc<Shared>,
@@ -171,7 +171,7 @@ impl EngineSpec {
             stores,
             group: &settings.application_id,
             timeout: settings.broker_wait,
-            // Caches are still empty, so the restore may use a part of their memory.
+            // Caches are still empty, so the restore may use part of their memory.
             memory: settings.state_memory_max_bytes / 4,
             now: taken.now,
             committed: &committed,
@@ -267,7 +267,7 @@ impl EngineSpec {
         }
     }
 
-    /// The plan's stores, followed by the engine's own: that of the times, and the indexes.
+    /// The plan's stores, followed by the engine's own: the store of stream times, and the indexes.
     pub(crate) fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
         let own = timing.store_spec(&self.plan)?;
         let mut all: Vec<Store> = self.plan.stores.iter().cloned().chain(own).collect();
@@ -278,8 +278,8 @@ impl EngineSpec {
         Ok(all)
     }
 
-    /// Looks how far the indexes are. Those that can't wait, and all of them where nothing runs beside, are
-    /// built at once; gives the others. `None` if a stop was requested.
+    /// Checks how far the indexes are built. Urgent ones are built at once (all of them, unless they can
+    /// be built `beside` the run); returns the others. `None` if a stop was requested.
     fn indexes(
         &self,
         shared: &Shared,
@@ -308,7 +308,7 @@ impl EngineSpec {
         let in_flight = self.settings.in_flight_max_bytes;
         let max_bytes = match self.kept_for_dead_letters() {
             0 => in_flight,
-            // An open transaction has no more records than are kept.
+            // An open transaction has at most as many bytes of records as are kept.
             kept if self.settings.guarantee == Guarantee::ExactlyOnceV2 => kept,
             _ => in_flight,
         };
@@ -376,8 +376,7 @@ impl EngineSpec {
     }
 }
 
-/// The offsets from which reading starts.
-/// The topics of tables that are restored from their source, by store.
+/// By store, the source topics of tables that are restored from them.
 fn source_topics(stores: &[LoggedStore]) -> BTreeMap<String, Arc<str>> {
     let topic = |s: &LoggedStore| Some(Arc::clone(&s.source.as_ref()?.topic));
     let all = stores.iter();
@@ -385,6 +384,7 @@ fn source_topics(stores: &[LoggedStore]) -> BTreeMap<String, Arc<str>> {
         .collect()
 }
 
+/// The offsets from which reading starts.
 fn start(slots: &SourcePartitions) -> Vec<CutEntry> {
     let entry = |slot: &crate::intake::source_partitions::SourcePartition| CutEntry {
         partition: slot.partition.clone(),

@@ -1,11 +1,11 @@
-//! Damaged bytes for whatever reads bytes from outside: a tool of tests, on stable Rust.
+//! Damaged inputs for readers of foreign bytes: a tool for tests, on stable Rust.
 //!
-//! Takes valid inputs of a reader, damages them, and has the reader read them. Fails if it panics,
-//! or if it asks for much memory at once because the input says so. Short by default, with the same
-//! inputs every time; `STOATFLOW_TEST_FUZZ_SECONDS` makes each target run for so long, from
-//! `STOATFLOW_TEST_FUZZ_SEED` or another seed each time.
+//! Takes valid inputs of a reader, damages them, and passes them to the reader. Fails if it panics, or
+//! if it allocates much memory at once because the input says so. Runs are short by default, with the
+//! same inputs every time. `STOATFLOW_TEST_FUZZ_SECONDS` sets how long each target runs, with the seed
+//! `STOATFLOW_TEST_FUZZ_SEED`, or else with another seed each time.
 //!
-//! Memory is only watched in a test binary that has [`Watched`] for its allocator:
+//! Memory is only checked in a test binary whose global allocator is [`Watched`]:
 //! `#[global_allocator] static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;`
 
 mod memory;
@@ -18,11 +18,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// How many inputs are read in a short run.
+/// Number of inputs in a short run.
 const SHORT: usize = 4_000;
-/// A short run that reads slowly ends earlier.
+/// Time limit of a short run, for slow readers.
 const SHORT_TIME: Duration = Duration::from_millis(700);
-/// So much of an input is printed.
+/// Bytes printed of an input that fails.
 const SHOWN: usize = 4_096;
 
 type Repair<'a> = Box<dyn Fn(&mut Vec<u8>) + 'a>;
@@ -36,7 +36,7 @@ pub struct FuzzTarget<'a> {
 }
 
 impl<'a> FuzzTarget<'a> {
-    /// With inputs that it reads without complaint.
+    /// A target with inputs that its reader accepts.
     ///
     /// # Panics
     /// If there are none.
@@ -51,25 +51,25 @@ impl<'a> FuzzTarget<'a> {
         }
     }
 
-    /// Makes damaged inputs pass checks that come first, such as a checksum.
+    /// Repairs damaged inputs so that they pass checks that come first, such as a checksum.
     #[must_use]
     pub fn repaired(mut self, repair: impl Fn(&mut Vec<u8>) + 'a) -> Self {
         self.repair = Box::new(repair);
         self
     }
 
-    /// How much memory it may ask for at once, besides 64 times the size of its input.
+    /// Sets how many bytes the reader may allocate at once, besides 64 times the size of its input.
     #[must_use]
     pub const fn at_most(mut self, bytes: usize) -> Self {
         self.most = bytes;
         self
     }
 
-    /// Reads damaged inputs.
+    /// Runs the reader on damaged inputs.
     ///
     /// # Panics
-    /// If the reader panics, or asks for too much memory; what it read is printed before.
-    #[allow(clippy::disallowed_methods)] // no simulation owns the time of it
+    /// If the reader panics or allocates too much memory; the input is printed before.
+    #[allow(clippy::disallowed_methods)] // a test tool without a simulated clock
     pub fn run(&self, read: impl Fn(&[u8])) {
         for input in &self.valid {
             self.read(input, &read, 0);
@@ -122,13 +122,13 @@ impl<'a> FuzzTarget<'a> {
 }
 
 /// The seed, and how long to run.
-#[allow(clippy::disallowed_methods)] // a tool of tests, which no settings reach
+#[allow(clippy::disallowed_methods)] // a test tool, which no settings reach
 fn plan() -> (u64, Option<Duration>) {
     let said = |name| std::env::var(name).ok();
     let time = said("STOATFLOW_TEST_FUZZ_SECONDS").and_then(|value| value.parse().ok());
     let time = time.map(Duration::from_secs_f64);
     let seed = said("STOATFLOW_TEST_FUZZ_SEED").and_then(|value| value.parse().ok());
-    // The standard library's keys of hash maps are random.
+    // A random number: the standard library seeds hash maps randomly.
     let fresh = || time.map_or(1, |_| RandomState::new().build_hasher().finish());
     (seed.unwrap_or_else(fresh), time)
 }

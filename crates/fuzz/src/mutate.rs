@@ -1,6 +1,6 @@
-//! Damages bytes as a seed says.
+//! Damages bytes, driven by a seed.
 
-/// Numbers at which readers go wrong.
+/// Numbers that often break readers.
 const NUMBERS: [i64; 14] = [
     0,
     1,
@@ -17,9 +17,9 @@ const NUMBERS: [i64; 14] = [
     i64::MIN,
     1 << 24,
 ];
-/// So many damages an input has at most.
+/// Maximum number of damages per input.
 const MOST: u64 = 6;
-/// Inputs don't grow beyond that.
+/// Maximum size of a damaged input.
 const LARGEST: usize = 1 << 16;
 
 /// See the module.
@@ -27,13 +27,13 @@ const LARGEST: usize = 1 << 16;
 pub struct Mutator(u64);
 
 impl Mutator {
-    /// The same seed damages the same way.
+    /// The same seed produces the same damage.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below this one (0 if that is 0).
+    /// A random number below `most` (0 if that is 0).
     pub const fn below(&mut self, most: u64) -> u64 {
         // xorshift64
         self.0 ^= self.0 << 13;
@@ -98,7 +98,7 @@ impl Mutator {
         }
     }
 
-    /// Overwrites a number: of 1 to 8 bytes in either order, or as a varint.
+    /// Overwrites a number of 1 to 8 bytes in either byte order, or as a varint.
     fn write(&mut self, input: &mut Vec<u8>, at: usize, number: i64) {
         let width = 1 << self.below(4);
         let bytes: Vec<u8> = match self.below(4) {

@@ -3,7 +3,7 @@ use super::*;
 #[global_allocator]
 static MEMORY: Watched = Watched;
 
-/// Four bytes of length, then as many bytes.
+/// Reads four bytes of length, then that many bytes.
 fn reader(input: &[u8], trusting: bool) {
     let Some((size, rest)) = input.split_first_chunk::<4>() else {
         return;

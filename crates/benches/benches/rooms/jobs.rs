@@ -1,4 +1,4 @@
-//! What the floors work on: a plan, and the values of its records.
+//! The jobs that a `Floor` runs: a plan, and the values of its records.
 
 use super::RECORDS;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ pub struct Job {
     value: fn(usize) -> String,
 }
 
-/// JSON of 1 KB: keep what is worth 20, with the user's name in upper case.
+/// Orders, JSON of 1 KB: keep those with an amount of at least 20, with the user's name in upper case.
 pub const ORDERS: Job = Job {
     nodes: orders,
     value: order,
@@ -78,7 +78,7 @@ fn words() -> Value {
     ])
 }
 
-/// Of a skewed vocabulary of a thousand.
+/// A line of words from a skewed vocabulary of a thousand.
 fn line(at: usize) -> String {
     let word = |n: usize| {
         let n = (at * WORDS_PER_LINE + n).wrapping_mul(2_654_435_761) % 1_000;

@@ -1,8 +1,8 @@
-//! The rooms on the hot path, each with its work in front of it.
+//! The rooms on the hot path (intake, lanes, commit), each with its work queued.
 //!
-//! A floor is a whole engine on a broker and a disk in memory, one room at a time. Two benches take
-//! their turns here: one looks at the clock (`hot_rooms`), one counts instructions
-//! (`instructions`). All work is the same in every run.
+//! A [`Floor`] is a whole engine on an in-memory broker and disk, of which one room runs at a time. Two
+//! benches use it: one measures time (`hot_rooms`), one counts instructions (`instructions`). The work
+//! is the same in every run.
 
 #![allow(dead_code, unused_imports, reason = "each bench takes what it needs")]
 
@@ -25,9 +25,9 @@ use stoatflow_state::memory::MemoryBackend;
 pub use jobs::{ORDERS, WORDS, WORDS_PER_LINE};
 pub use state::{KEYS, Overlay};
 
-/// Records in front of a room.
+/// Records queued for a room.
 pub const RECORDS: usize = 4_096;
-/// Of the input, read in turn.
+/// Partitions of the input, read in turn.
 const PARTITIONS: u32 = 8;
 
 /// See the module.
@@ -37,7 +37,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// A job of [`jobs`] whose records are read, and not admitted yet.
+    /// A job of [`jobs`] whose records are fetched, but not admitted yet.
     pub fn read(job: &jobs::Job, lanes: u32) -> Self {
         let broker = SimBroker::new();
         let topics: Vec<_> = ["in", "out"].map(topic).into();
@@ -70,7 +70,7 @@ impl Floor {
         floor
     }
 
-    /// How much may be in flight begins small: with every barrier that takes no time it grows.
+    /// The in-flight budget begins small: it grows with every barrier, since none takes any time here.
     fn warm_up(&mut self) {
         for _ in 0..30 {
             self.engine.parts().intake.dispatch().barrier();
@@ -80,14 +80,14 @@ impl Floor {
         }
     }
 
-    /// The same, in front of the lanes.
+    /// The same, with the records queued for the lanes.
     pub fn admitted(job: &jobs::Job, lanes: u32) -> Self {
         let mut floor = Self::read(job, lanes);
         floor.dispatch();
         floor
     }
 
-    /// The same, behind the lanes: the epoch is over, nothing of it is on the broker.
+    /// The same, after the lanes: the epoch is sealed, nothing of it is on the broker.
     pub fn sealed(job: &jobs::Job, lanes: u32) -> Self {
         let mut floor = Self::admitted(job, lanes);
         floor.walk_lanes();
@@ -96,7 +96,7 @@ impl Floor {
         floor
     }
 
-    /// Everything that was read goes to the lanes.
+    /// Dispatches all fetched records to the lanes.
     pub fn dispatch(&mut self) {
         let dispatch = self.engine.parts().intake.dispatch();
         dispatch.accept(&mut self.batch, &mut Vec::new());
@@ -106,7 +106,7 @@ impl Floor {
         assert_eq!(admitted, RECORDS as i64, "there is room for all of them");
     }
 
-    /// Lanes take turns until none has anything to do.
+    /// Runs the lanes in turns until none has anything to do.
     pub fn walk_lanes(&mut self) {
         let lanes = self.engine.parts().lanes.len();
         loop {
@@ -120,7 +120,7 @@ impl Floor {
         }
     }
 
-    /// Outputs, changelog, offsets, the broker's word, and the disk.
+    /// Commits: outputs, changelog, offsets, the broker's answer, and the disk.
     pub fn commit(&mut self) {
         assert!(self.take(Turn::Commit), "an epoch to commit");
         while self.take(Turn::Commit) {}

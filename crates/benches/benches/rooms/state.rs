@@ -7,7 +7,7 @@ use stoatflow_core::{Datum, Epoch, Serde, StoreId, Timestamp};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Dirty, KeyRange, KeyValueStore, Stored};
 
-/// Keys of it.
+/// Number of keys.
 pub const KEYS: usize = 10_000;
 /// Rows of a scan.
 const ROWS: usize = 100;

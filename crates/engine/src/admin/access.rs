@@ -1,9 +1,9 @@
-//! Who may ask the admin port, and for what.
+//! Who may use the admin port, and for what.
 //!
-//! Takes the settings and what is known of a connection; gives yes, or a [`Problem`]. `/health/*`
-//! stays open for probes, which then learn no more than the state. Without a token only loopback is
-//! served, and only names of this machine: a page of the web must not reach the port through a name
-//! that it has pointed at 127.0.0.1.
+//! Takes the settings and what is known of a connection; returns permission or a [`Problem`].
+//! `/health/*` stays open for probes, which then see no more than the state. Without a token, the port
+//! serves only loopback addresses (unless `admin.open` is set) and accepts only host names of this
+//! machine: otherwise a web page could reach it through a host name that resolves to 127.0.0.1.
 
 use super::Shared;
 use super::problem::Problem;
@@ -20,18 +20,18 @@ use stoatflow_core::settings::{AdminAccess, check_token};
 use stoatflow_core::{Error, Result};
 use subtle::ConstantTimeEq;
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const ANSWER: Duration = Duration::from_secs(90);
-/// No endpoint reads a body.
+/// Largest request body accepted; no endpoint reads a body.
 const BODY: u64 = 64 << 10;
-/// What a browser shows when it asks for the token.
+/// The challenge that makes a browser ask for the token.
 const CHALLENGE: &str = r#"Bearer realm="stoatflow", Basic realm="stoatflow", charset="UTF-8""#;
 
 /// See the module.
 #[derive(Clone, Default)]
 pub(super) struct AccessRules {
     token: Option<Vec<u8>>,
-    /// May a certificate stand for the token?
+    /// Whether a client certificate may replace the token.
     by_certificate: bool,
     open: bool,
 }
@@ -47,22 +47,22 @@ impl std::fmt::Debug for AccessRules {
     }
 }
 
-/// What is known of the other end of a connection.
+/// What is known about the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    /// Has it shown a certificate that was signed by `admin.ssl.ca`?
+    /// Whether it presented a certificate signed by `admin.ssl.ca`.
     pub(super) certified: bool,
 }
 
-/// May the request see all that there is?
+/// Whether the request is authorised; without that, `/health/*` shows only the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Authorised(pub(super) bool);
 
 impl AccessRules {
-    /// Reads the token, if it is in a file.
+    /// Reads the token from its file, if it is in one.
     ///
     /// # Errors
-    /// `Config` if there is no such file, or if the token is too weak.
+    /// `Config` if the file is missing or the token is too weak.
     pub(super) fn new(access: &AdminAccess) -> Result<Self> {
         let token = access.token.as_deref().map(token).transpose()?;
         Ok(Self {
@@ -72,10 +72,10 @@ impl AccessRules {
         })
     }
 
-    /// May it be bound here?
+    /// Checks that the port may listen on this address.
     ///
     /// # Errors
-    /// `Config` if others could reach it without a token.
+    /// `Config` if other machines could reach it without a token.
     pub(super) fn may_listen(&self, address: SocketAddr, encrypted: bool) -> Result<()> {
         if address.ip().is_loopback() {
             return Ok(());
@@ -102,7 +102,7 @@ impl AccessRules {
         Ok(())
     }
 
-    /// Is anything asked for?
+    /// Whether clients need a token or a certificate.
     const fn asks(&self) -> bool {
         self.token.is_some() || self.by_certificate
     }
@@ -130,7 +130,7 @@ impl AccessRules {
         if !scheme.eq_ignore_ascii_case("basic") {
             return false;
         }
-        // A browser asks for a name too; any will do.
+        // A browser also sends a user name; any will do.
         let Ok(decoded) = STANDARD.decode(rest) else {
             return false;
         };
@@ -138,7 +138,7 @@ impl AccessRules {
         colon.is_some_and(|colon| decoded[colon + 1..].ct_eq(token).into())
     }
 
-    /// Refuses what a page of another site makes a browser send.
+    /// Refuses requests that a page of another site makes a browser send.
     fn check_origin(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         let text = |name| {
             headers
@@ -184,7 +184,8 @@ fn token(given: &str) -> Result<String> {
     Ok(token.to_owned())
 }
 
-/// Is it `localhost` or an address, with or without a port? No name server can point these elsewhere.
+/// Whether the host is `localhost` or an IP address, with or without a port. No name server can point
+/// these elsewhere.
 fn is_of_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
@@ -196,7 +197,7 @@ fn is_of_this_machine(host: &str) -> bool {
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
-/// In front of every endpoint.
+/// Runs before every endpoint.
 pub(super) async fn check(
     State(shared): State<Arc<Shared>>,
     mut request: Request,

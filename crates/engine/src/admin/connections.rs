@@ -1,8 +1,8 @@
 //! The connections of the admin port: accepted, encrypted, limited in number and in time.
 //!
-//! A client that sends nothing, sends slowly or doesn't read what it asked for loses its
-//! connection; one too many is told so at once. So however clients behave, others find the port
-//! open.
+//! A client that sends nothing, sends slowly or doesn't read its answer loses its connection. Beyond the
+//! maximum number of connections, new clients get a 503 at once. So the port stays available to others,
+//! however clients behave.
 
 use super::access::Peer;
 use axum::Router;
@@ -21,25 +21,25 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// The head of a request comes within this time; between two requests too.
+/// The head of a request must arrive within this time; also the limit between two requests.
 const HEAD: Duration = Duration::from_secs(30);
-/// The bytes of a request's head, at most.
+/// Maximum size of a request's head.
 const HEAD_BYTES: usize = 16 << 10;
-/// A handshake takes so long at most.
+/// Timeout of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A client takes some of its answer within this time.
+/// A client must read some of its answer within this time.
 const STALLED: Duration = Duration::from_secs(30);
-/// When the port closes, answers under way have so long.
+/// How long answers in progress may take after the port closes.
 const LINGER: Duration = Duration::from_millis(500);
-/// After the system has refused a connection (no more files).
+/// Pause after the system refused a connection (no file descriptors left).
 const REFUSED: Duration = Duration::from_millis(100);
 
-/// What one connection too many is told.
+/// The answer when all connections are in use.
 const FULL: &str = r#"{"type":"urn:stoatflow:too_many_connections","title":"Service Unavailable","status":503,
 "detail":"all connections to the admin port are in use",
 "next_step":"close some, or raise admin.max.connections"}"#;
 
-/// Accepts until it is stopped.
+/// Accepts connections until `stop`.
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -74,7 +74,7 @@ pub(super) async fn accept(
     }
 }
 
-/// Says that there is no room, without waiting for the client.
+/// Answers that there is no room, without waiting for the client.
 fn refuse(socket: TcpStream, encrypted: bool) {
     if !encrypted {
         let text = format!(
@@ -92,7 +92,7 @@ async fn converse(
     router: Router,
     stop: watch::Receiver<bool>,
 ) {
-    // Answers are written whole; without it the last part waits for an acknowledgement.
+    // Answers are written whole; with Nagle's algorithm the last part would wait for an acknowledgement.
     let _unset = socket.set_nodelay(true);
     let Some(tls) = tls else {
         let peer = Peer { certified: false };
@@ -137,10 +137,10 @@ fn said(ended: hyper::Result<()>) {
     }
 }
 
-/// A stream whose writes fail if the other end takes nothing for [`STALLED`].
+/// A stream whose writes fail if the other end reads nothing for [`STALLED`].
 struct Unstalled<S> {
     stream: S,
-    /// Set while a write waits.
+    /// The deadline of a pending write.
     until: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! `POST /pause` and `POST /resume`: reading stops and goes on. Nothing here can lose a record.
+//! `POST /pause` and `POST /resume`: stop and continue reading. Neither can lose a record.
 
 use super::problem::Problem;
 use super::{Shared, answer};
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_protocol::Lifecycle;
 
-/// How long a request waits for the commit that it has asked for.
+/// How long a request waits for the state that it has asked for.
 const WAIT: Duration = Duration::from_secs(10);
-/// How often a waiting request looks at the state.
+/// How often a waiting request checks the state.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// 200 when all that was read is committed, 202 if that takes longer.
+/// 200 once everything read is committed, 202 if that takes longer.
 pub(super) async fn pause(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     set(&shared, true).await
 }
 
-/// 200 when it reads again, 202 if that takes longer.
+/// 200 once the application reads again, 202 if that takes longer.
 pub(super) async fn resume(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     set(&shared, false).await
 }

@@ -1,9 +1,9 @@
-//! `/dead-letters`: the last dead letters that this process has written, the newest first.
+//! `/dead-letters`: the last dead letters that this process has written, newest first.
 //!
-//! Takes what commit sends to topics of dead letters; gives those whose epoch was committed, so
-//! that one which comes again after a failure is shown once. Of a payload only the beginning is
-//! kept. Never reads a topic: an application may write its dead letters without being allowed to
-//! read them. `stoatflow dlq` reads the topics.
+//! Records what the commit thread sends to dead-letter topics, and shows only letters of committed
+//! epochs, so that one that is sent again after a failure appears once. Of a payload, only the beginning
+//! is kept. Never reads a topic: an application may write dead letters without permission to read them.
+//! `stoatflow dlq` reads the topics.
 
 mod excerpt;
 mod letter;
@@ -25,12 +25,12 @@ use std::sync::Arc;
 use stoatflow_core::{Epoch, Timestamp};
 use stoatflow_log::ProducerRecord;
 
-/// So many letters are kept.
+/// Maximum number of letters kept.
 const KEPT: usize = 100;
 /// Default of `?limit=`.
 const PAGE: usize = 20;
 
-/// Letters that were sent in an epoch which is not committed yet.
+/// Letters sent in an epoch that is not committed yet.
 #[derive(Debug, Default)]
 struct Sent {
     count: u64,
@@ -43,7 +43,7 @@ struct Kept {
     sent: BTreeMap<Epoch, Sent>,
     /// With their numbers, oldest first.
     committed: VecDeque<(u64, Letter)>,
-    /// All that were committed.
+    /// Number of letters committed so far.
     count: u64,
 }
 
@@ -52,9 +52,9 @@ struct Kept {
 pub struct DeadLetterLog(Mutex<Kept>);
 
 impl DeadLetterLog {
-    /// They are sent in this epoch.
+    /// Records the letters sent in this epoch.
     pub fn sent(&self, epoch: Epoch, records: &[ProducerRecord]) {
-        // Of more than are kept, only the last ones are converted.
+        // Only the last ones are kept, so only those are converted.
         let last = &records[records.len().saturating_sub(KEPT)..];
         let letters: Vec<Letter> = last.iter().map(Letter::of).collect();
         let mut kept = self.0.lock();
@@ -65,7 +65,7 @@ impl DeadLetterLog {
         sent.letters.drain(..over);
     }
 
-    /// An epoch is committed, and so are its letters.
+    /// The epoch is committed, and with it its letters.
     pub fn committed(&self, epoch: Epoch, now: Timestamp) {
         let mut kept = self.0.lock();
         let Some(sent) = kept.sent.remove(&epoch) else {
@@ -82,12 +82,13 @@ impl DeadLetterLog {
         kept.committed.drain(..over);
     }
 
-    /// The run restarts from its last commit: what was sent since is aborted, and comes again.
+    /// The run restarts from its last commit: letters sent since are aborted, and will be sent again.
     pub fn restarted(&self) {
         self.0.lock().sent.clear();
     }
 
-    /// How many there were, the newest letters before a number, and the number to ask for those before them.
+    /// Returns the number of letters so far, a page of the newest letters before the number `before`,
+    /// and the `before` of the next page.
     fn page(&self, before: Option<u64>, limit: usize) -> (u64, Vec<Value>, Option<u64>) {
         let kept = self.0.lock();
         let older = kept.committed.iter().rev();

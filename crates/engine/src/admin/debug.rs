@@ -1,7 +1,7 @@
 //! What every lane, thread and barrier is doing.
 //!
-//! From counters and, for threads, from `/proc`. What the system doesn't tell (other than Linux) is
-//! left out.
+//! Read from counters and, for threads, from `/proc`. Fields that the system doesn't provide (other than
+//! Linux) are left out.
 
 use super::{Shared, answer, millis};
 use crate::admin::status::{LaneStatus, Status};
@@ -19,7 +19,7 @@ use stoatflow_core::Lane;
 /// Rust's standard library supports under Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Lanes and threads.
+/// `/debug/threads`: lanes and threads.
 pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
     let now = millis(shared.clock.monotonic());
     let lanes: Vec<_> = shared
@@ -38,7 +38,7 @@ pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// The open barrier and past commits.
+/// `/debug/barriers`: the open barrier and recent commits.
 pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
     let status = &shared.status;
     let barrier = status.barrier();
@@ -63,7 +63,7 @@ pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// The user function that a thread is in, and its record.
+/// The user function that a thread is running, and its record.
 fn call(at: &ThreadActivity) -> Value {
     if !at.is_in_function() {
         return Value::Null;
@@ -123,14 +123,14 @@ fn os_threads(tasks: &Path) -> Vec<Value> {
     threads.into_iter().map(|(_, row)| row).collect()
 }
 
-/// A process's or thread's `/proc/…/stat`.
+/// The `/proc/…/stat` of a process or thread.
 #[derive(Debug)]
 pub(super) struct ProcStat {
     name: String,
     state: char,
     /// User and system time.
     pub(super) cpu_seconds: f64,
-    /// When it started, after the system booted.
+    /// Start time, in seconds after boot.
     pub(super) started_seconds: f64,
 }
 
@@ -141,7 +141,7 @@ impl ProcStat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name in brackets may contain any byte, brackets too: the last bracket ends it.
+        // The name in brackets may contain any byte, even brackets: the last bracket ends it.
         let (head, tail) = text.rsplit_once(')')?;
         let name = head.split_once('(')?.1.to_owned();
         let fields: Vec<&str> = tail.split_whitespace().collect();

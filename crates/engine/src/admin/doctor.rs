@@ -1,8 +1,8 @@
-//! `/doctor`: what is wrong with the running application, the most serious first, each with what to do.
+//! `/doctor`: what is wrong with the running application, most serious first, each with a next step.
 //!
-//! Takes counters, samples of them, and what threads are doing; gives findings. Asks no broker,
-//! runs nothing of the user's, and keeps nothing: what is over is no longer found. Where an alert
-//! of deploy/monitoring means the same, the finding names its section of the guide.
+//! Takes counters, samples of them, and what threads are doing; gives findings. Asks no broker, runs no
+//! user code, and keeps nothing: a finding disappears with its cause. If an alert in deploy/monitoring
+//! has the same cause, the finding names the alert's section of the guide.
 
 mod finding;
 mod progress;
@@ -22,28 +22,28 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How far counters are looked back at.
+/// Age of the sample that the current counters are compared with.
 const LOOK_BACK: Duration = Duration::from_secs(100);
 
-/// What findings are made from: the counters now and some time ago.
+/// What findings are based on: the counters now and some time ago.
 struct Facts<'s> {
     status: &'s Status,
     /// Monotonic.
     monotonic_ms: u64,
-    /// By the wall clock.
+    /// Wall clock.
     now_ms: i64,
-    /// As `/health/ready` says it.
+    /// The answer of `/health/ready` if the application isn't ready.
     unready: Option<Value>,
     before: Option<Sample>,
     now: Sample,
-    /// Of the file system under `state.dir`: free, and all.
+    /// Free and total bytes of the file system under `state.dir`.
     disk: Option<(u64, u64)>,
-    /// Of the process: open files, and how many it may open.
+    /// Open files of the process, and their limit.
     files: Option<(u64, u64)>,
 }
 
 impl Facts<'_> {
-    /// The counters of a while ago, and how many seconds ago that is; `None` at the start.
+    /// The earlier sample and its age in seconds; `None` if it isn't at least this old.
     fn before(&self, at_least: Duration) -> Option<(&Sample, f64)> {
         let before = self.before.as_ref()?;
         let passed = self.now.at.saturating_sub(before.at);
@@ -55,7 +55,7 @@ impl Facts<'_> {
         let mut found = progress::find(self);
         found.extend(surroundings::find(self));
         found.extend(records::find(self));
-        // Stable: what was looked at first stays before what is as serious.
+        // A stable sort: findings of the same severity keep the order above.
         found.sort_by_key(|finding| finding.severity);
         found
     }

@@ -1,9 +1,9 @@
-//! How often the log says that records are left out.
+//! Limits how often dropped records are logged.
 //!
-//! Takes each time that records were left out, by cause. Gives how many a line is to speak of, if
-//! one is due: the first of a cause at once, then at most one in ten seconds, and so many for all
-//! causes together. What no line has told yet is told later, by a line of its own. Counts in
-//! metrics are not its matter.
+//! Counts dropped records by cause. Returns how many a log line should report, if one is due: the first
+//! of a cause at once, then at most one line in ten seconds, and at most `LINES` for all causes
+//! together. Records that no line has reported yet are reported later, by a line of their own. Counters
+//! of the metrics are kept elsewhere.
 
 #[cfg(test)]
 mod tests;
@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Between two lines of one cause.
+/// Minimum time between two lines of one cause.
 const EVERY: Duration = Duration::from_secs(10);
-/// Lines of all causes in that time.
+/// Maximum number of lines of all causes in that time.
 const LINES: u32 = 20;
-/// Causes that are told apart.
+/// Maximum number of causes that are tracked separately.
 const CAUSES: usize = 1_000;
 
 /// See the module.
@@ -28,7 +28,7 @@ pub struct DropLog {
 #[derive(Debug, Default)]
 struct State {
     causes: HashMap<String, Cause>,
-    /// When the current ten seconds began, and lines since.
+    /// When the current ten seconds began, and the lines logged since.
     since: Duration,
     lines: u32,
 }
@@ -41,19 +41,19 @@ struct Cause {
     untold: u64,
 }
 
-/// What no line has told yet.
+/// Dropped records that no line has reported yet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Untold {
     /// The node.
     pub node: String,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
-    /// How many.
+    /// Number of records.
     pub records: u64,
 }
 
 impl State {
-    /// Is there room for a line?
+    /// Counts a line, if the limit for all causes permits one.
     fn takes_line(&mut self, now: Duration) -> bool {
         if now.saturating_sub(self.since) >= EVERY {
             (self.since, self.lines) = (now, 0);
@@ -72,7 +72,7 @@ impl Cause {
 }
 
 impl DropLog {
-    /// Records are left out. Gives how many to tell of, if a line is due.
+    /// Counts dropped records. Returns how many to report, if a line is due.
     pub fn count(
         &self,
         cause: &str,
@@ -87,7 +87,7 @@ impl DropLog {
                     .causes
                     .retain(|_, cause| cause.untold > 0 || !cause.is_due(now));
             }
-            // Too many to tell apart: those of a node are one.
+            // Too many causes to tell apart: the causes of a node and reason become one.
             let name = match state.causes.len() >= CAUSES {
                 true => format!("{node}|{reason}"),
                 false => cause.to_owned(),
@@ -114,7 +114,8 @@ impl DropLog {
         Some(std::mem::take(&mut entry.untold))
     }
 
-    /// What is due to be told although nothing more was left out; at the end all of it.
+    /// Returns the counts that are due to be reported although no more records were dropped; at the end,
+    /// all that are left.
     pub fn untold(&self, now: Duration, is_end: bool) -> Vec<Untold> {
         let mut state = self.state.lock();
         let state = &mut *state;

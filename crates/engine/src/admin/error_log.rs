@@ -1,8 +1,8 @@
 //! The last errors, each cause once: what failed, how often, since when, and at which record.
 //!
-//! Takes errors of records that were left out, and those that end a run. What differs from record
-//! to record (numbers, quoted values) doesn't make another cause. The traceback is that of the
-//! first one: later ones cost a lookup.
+//! Takes errors of dropped records, and errors that end a run. Parts that differ from record to record
+//! (numbers, quoted values) don't make another cause. The traceback is that of the first error: later
+//! ones cost only a lookup.
 
 mod file;
 #[cfg(test)]
@@ -22,9 +22,9 @@ use std::time::Duration;
 use stoatflow_core::{Error, Timestamp};
 use stoatflow_operators::Runtime;
 
-/// So many causes are kept; the one that was seen longest ago goes first.
+/// Maximum number of causes; the one seen longest ago is dropped first.
 const CAUSES: usize = 100;
-/// Of a text, so many characters are kept.
+/// Characters kept of a text.
 const TEXT: usize = 4_000;
 
 /// One cause.
@@ -32,11 +32,11 @@ const TEXT: usize = 4_000;
 pub struct ErrorEntry {
     #[serde(skip)]
     cause: String,
-    /// What became of it: `failed` (the run ended), or why records were left out.
+    /// What happened: `failed` (the run ended), or why the record was dropped.
     pub outcome: Cow<'static, str>,
     /// Its kind.
     pub kind: Cow<'static, str>,
-    /// How often.
+    /// Number of errors.
     pub count: u64,
     /// Wall clock, ms.
     pub first_at_ms: i64,
@@ -54,22 +54,22 @@ pub struct ErrorEntry {
     pub partition: Option<i32>,
     /// Its offset.
     pub offset: Option<i64>,
-    /// Of the last one.
+    /// The message of the last error.
     pub message: String,
     /// What to do.
     pub next_step: String,
     /// The class of the exception.
     pub exception: Option<String>,
-    /// Of the first one.
+    /// The traceback of the first error.
     pub traceback: Option<String>,
 }
 
-/// What noting an error has found out.
+/// The result of [`ErrorLog::note`].
 #[derive(Debug)]
 pub struct Noted {
-    /// The same for all records that fail in the same way.
+    /// Identifies the cause: the same for all records that fail in the same way.
     pub cause: String,
-    /// Of the first error of its cause only.
+    /// The traceback, only for the first error of a cause.
     pub traceback: Option<String>,
 }
 
@@ -77,10 +77,10 @@ pub struct Noted {
 #[derive(Debug, Default)]
 pub struct ErrorLog {
     entries: Mutex<Vec<ErrorEntry>>,
-    /// Since it was saved.
+    /// True if there are errors that were not saved yet.
     is_changed: AtomicBool,
     saved_at: Mutex<Option<Duration>>,
-    /// Knows what an exception says.
+    /// Describes the exception behind an error.
     runtime: Option<Arc<dyn Runtime>>,
 }
 
@@ -94,7 +94,7 @@ impl ErrorLog {
         }
     }
 
-    /// Notes an error. The first of its cause may wait for the interpreter.
+    /// Records an error. The first of its cause may wait for the interpreter.
     pub fn note(
         &self,
         error: &Error,
@@ -106,7 +106,7 @@ impl ErrorLog {
         let node = node.or(at.node.as_deref());
         let cause = cause(error, node, outcome);
         let is_known = |entries: &[ErrorEntry]| entries.iter().any(|entry| entry.cause == cause);
-        // It may run code of the user, and wait for the interpreter: no lock is held meanwhile.
+        // Describing it may run user code and wait for the interpreter, so no lock is held meanwhile.
         let is_new = !is_known(&self.entries.lock());
         let runtime = self.runtime.as_ref().filter(|_| is_new);
         let raised = runtime.and_then(|runtime| runtime.exception(error));
@@ -154,7 +154,7 @@ impl ErrorLog {
         Noted { cause, traceback }
     }
 
-    /// All of them, the last one first.
+    /// All causes, the most recent first.
     #[must_use]
     pub fn entries(&self) -> Vec<ErrorEntry> {
         let entries = self.entries.lock();
@@ -162,7 +162,7 @@ impl ErrorLog {
     }
 }
 
-/// What happened, with what caused it.
+/// The message, with its cause.
 fn said(error: &Error) -> String {
     match error.cause() {
         Some(cause) => format!("{}: {cause}", error.message()),
@@ -170,7 +170,7 @@ fn said(error: &Error) -> String {
     }
 }
 
-/// The same for all records that fail in the same way.
+/// A text that is the same for all records that fail in the same way.
 fn cause(error: &Error, node: Option<&str>, outcome: &str) -> String {
     let at = error.coordinates();
     let mut text = String::new();
@@ -179,7 +179,7 @@ fn cause(error: &Error, node: Option<&str>, outcome: &str) -> String {
         match (quoted, sign) {
             (Some(quote), sign) if sign == quote => quoted = None,
             (Some(_), _) => {}
-            // That of "can't" is none.
+            // The apostrophe in "can't" doesn't begin a quotation.
             (None, '\'' | '"') if !before.is_alphanumeric() => quoted = Some(sign),
             (None, sign) if sign.is_ascii_digit() => {
                 if !text.ends_with('#') {

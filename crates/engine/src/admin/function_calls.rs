@@ -13,7 +13,7 @@ use stoatflow_operators::{
 };
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 
-/// So many characters of a key are shown.
+/// Maximum length of a key, in characters.
 const KEY_SHOWN: usize = 100;
 
 /// A function at its node.
@@ -32,7 +32,7 @@ enum Callee {
     Processor(Arc<dyn ProcessorSupplier>),
 }
 
-/// What a function of a node has cost.
+/// The cost of a function at a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FunctionCost {
     /// The node.
@@ -45,7 +45,7 @@ pub struct FunctionCost {
     pub calls: u64,
     /// Seconds in the function.
     pub seconds: f64,
-    /// Seconds until the calls could begin.
+    /// Seconds that calls waited before they could begin.
     pub wait_seconds: f64,
     /// The states of an async function's calls.
     #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
@@ -55,10 +55,10 @@ pub struct FunctionCost {
     pub oldest_call: Option<LongCall>,
 }
 
-/// A call that runs, and what it holds up.
+/// A running call, and how many records wait for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LongCall {
-    /// The key of its record as text, cut off where it is long; null has none.
+    /// The key of its record as text, cut off if it is long; null if the record has none.
     pub key: Option<String>,
     /// For how long it has run, in milliseconds.
     pub for_ms: u64,
@@ -81,7 +81,7 @@ impl From<OldestCall> for LongCall {
 }
 
 impl FunctionCost {
-    /// Adds the cost of another function of the same node and line.
+    /// Adds the cost of another function of the same node and line of code.
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.seconds += other.seconds;
@@ -99,7 +99,7 @@ impl FunctionCost {
 #[derive(Clone, Debug, Default)]
 pub struct FunctionCalls {
     all: Vec<Call>,
-    /// By address: the function's name, and the nodes that call it.
+    /// By the function's address: its name, and the nodes that call it.
     known: BTreeMap<usize, (String, Vec<String>)>,
 }
 
@@ -189,7 +189,7 @@ impl FunctionCalls {
         Some((function, nodes))
     }
 
-    /// What they have cost so far.
+    /// The cost of all functions so far.
     #[must_use]
     pub fn spent(&self) -> Vec<FunctionCost> {
         let spent = self.all.iter().filter_map(|call| {

@@ -1,6 +1,6 @@
 //! Liveness, readiness, and the lifecycle state.
 //!
-//! Reports reasons that a supervisor and a person can act on; it decides nothing itself.
+//! Reports reasons that a supervisor or a person can act on; decides nothing itself.
 
 use super::access::Authorised;
 use super::{Shared, answer, millis};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_protocol::Lifecycle;
 
-/// 200 unless the application failed or is stalled: only then does a restart help.
+/// 200 unless the application has failed or is stalled: only then does a restart help.
 pub(super) async fn live(
     State(shared): State<Arc<Shared>>,
     Extension(Authorised(authorised)): Extension<Authorised>,
@@ -47,7 +47,7 @@ pub(super) async fn ready(
     }
 }
 
-/// Everything about the lifecycle.
+/// `/state`: everything about the lifecycle.
 pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
     let status = &shared.status;
     let ready = unready(&shared).unwrap_or_else(|| json!({ "ready": true }));
@@ -69,7 +69,7 @@ pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// How far an index is.
+/// The state and progress of an index.
 fn index_progress(index: &IndexStatus) -> Value {
     let mut shown = json!({
         "store": index.store,
@@ -100,7 +100,7 @@ const fn code(good: bool) -> StatusCode {
 const BROKER_AWAY: &str =
     "check that the broker runs and can be reached; the application then continues by itself";
 
-/// Why it isn't ready, if it isn't.
+/// Why the application isn't ready; `None` if it is.
 pub(super) fn unready(shared: &Shared) -> Option<Value> {
     let status = &shared.status;
     // Read once, so that reason and state of one answer agree.
@@ -184,7 +184,7 @@ pub(super) fn unready(shared: &Shared) -> Option<Value> {
     Some(body)
 }
 
-/// One sentence about all stores.
+/// One sentence about the restore of all stores.
 fn restored(stores: &[RestoreProgress]) -> String {
     let complete = stores.iter().filter(|s| s.complete).count();
     let done: u64 = stores.iter().map(|s| s.done).sum();

@@ -1,8 +1,7 @@
 //! Asks the broker for end offsets: for lag, to detect an outage, and to find new partitions.
 //!
-//! Ends the run if there are new partitions to read ([`Shared::restart_for_new_partitions`]), and
-//! fails it if its group has got members. Has its own thread and client, so that nothing waits for
-//! it.
+//! Ends the run if there are new partitions to read ([`Shared::restart_for_new_partitions`]), and fails
+//! it if its group has members. Has its own thread and client, so that nothing waits for it.
 
 use crate::admin::open_transactions::{HeldBack, OpenTransactionWatch, owner};
 use crate::admin::status::PartitionStatus;
@@ -20,9 +19,9 @@ use stoatflow_log::{Broker, Range};
 
 /// How often end offsets are requested.
 const OBSERVE_EVERY: Duration = Duration::from_millis(250);
-/// How often open transactions are looked for.
+/// How often it looks for open transactions.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
-/// Timeout of one request.
+/// Timeout of a request.
 const ASK: Duration = Duration::from_secs(2);
 
 /// The status of partitions before anything is read.
@@ -45,13 +44,13 @@ pub(crate) fn first_report(slots: &SourcePartitions) -> Vec<PartitionStatus> {
     slots.iter().map(first).collect()
 }
 
-/// Runs as long as the run.
+/// Runs until the run ends.
 pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePartitions) {
     let (clock, broker) = (&shared.clock, spec.components.broker.as_ref());
     let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
     let mut looked = clock.monotonic();
     let mut changelogs = BTreeMap::new();
-    // What follows is compared with it.
+    // Remembers the present topic ids, to compare later ones with them.
     let _ = watch_changelogs(spec, &mut changelogs);
     let (mut watch, mut watched) = (OpenTransactionWatch::new(partitions.len()), Duration::ZERO);
     while !shared.is_aborting() && !shared.is_drained() {
@@ -72,7 +71,7 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
                     }
                 });
             }
-            // Tried again; other parts notice an outage by themselves.
+            // It will ask again; other parts notice an outage by themselves.
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 shared.status.broker_is_silent(asked);
             }
@@ -87,7 +86,7 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
                 shared.fail(error);
             }
             let grown = spec.has_new_partitions(slots).unwrap_or_else(|error| {
-                // Tried again, but errors that outlast an outage are logged.
+                // It will look again, but errors other than an outage are logged.
                 if error.kind() != ErrorKind::Unavailable {
                     tracing::warn!(%error, "can't look for new partitions");
                 }
@@ -108,8 +107,8 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
     }
 }
 
-/// Fails if a changelog topic was deleted and created again: what is written goes into the new one, which
-/// lacks what the state was before, and a start without local state would restore only that.
+/// Fails if a changelog topic was deleted and created again: the new topic lacks all earlier changes,
+/// and a start without local state would restore only the later ones.
 fn watch_changelogs(spec: &EngineSpec, known: &mut BTreeMap<Arc<str>, Arc<str>>) -> Result<()> {
     let ids = spec.changelog_ids().unwrap_or_else(|error| {
         tracing::debug!(%error, "can't look for the changelog topics");
@@ -127,7 +126,8 @@ fn watch_changelogs(spec: &EngineSpec, known: &mut BTreeMap<Arc<str>, Arc<str>>)
     Ok(())
 }
 
-/// Shows which partitions an open transaction holds back, and logs those that are held for long.
+/// Reports partitions that an open transaction holds back, and logs those that it has held back for
+/// long.
 fn find_open_transactions(
     shared: &Shared,
     broker: &dyn Broker,

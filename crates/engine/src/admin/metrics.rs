@@ -1,7 +1,7 @@
 //! All metrics, as OpenMetrics text.
 //!
-//! Read from [`Status`] at the time of the scrape. Dashboards and alerts depend on the names, so
-//! metrics are only added.
+//! Read from [`Status`] at the time of the scrape. Dashboards and alerts depend on the names, so metrics
+//! are never renamed or removed.
 
 mod background;
 mod disk;
@@ -36,7 +36,7 @@ use stoatflow_core::Clock;
 use stoatflow_operators::offload::Occupancy;
 use stoatflow_protocol::Lifecycle;
 
-/// What scrapers get.
+/// The registries that a scrape is written from.
 #[derive(Debug)]
 pub(super) struct Exposition {
     engine: Registry,
@@ -47,7 +47,7 @@ pub(super) struct Exposition {
 
 impl Exposition {
     pub(super) fn new(status: Arc<Status>, clock: Arc<dyn Clock>, options: &AdminOptions) -> Self {
-        // Each sample names its application: one scraper may read many.
+        // Each sample names its application, since one scraper may read many.
         let labels = [(
             "application_id".into(),
             status.application_id.clone().into(),
@@ -75,7 +75,7 @@ impl Exposition {
         }
     }
 
-    /// Of the file system that holds the state: free bytes, and all.
+    /// Free and total bytes of the file system that holds the state.
     pub(super) async fn state_disk(&self) -> Option<(u64, u64)> {
         self.disk.look().await;
         self.disk.last().map(|disk| (disk.free, disk.size))
@@ -90,7 +90,7 @@ impl Exposition {
     }
 }
 
-/// The engine's numbers.
+/// The metrics of the engine.
 #[derive(Debug)]
 struct Engine {
     status: Arc<Status>,
@@ -239,7 +239,7 @@ impl Engine {
     }
 
     fn calls(&self, families: &mut Families<'_>) -> fmt::Result {
-        // Summed by labels: one line of code may make several functions of a node.
+        // Summed by labels: one line of code may create several functions of a node.
         let mut spent: BTreeMap<(String, String), FunctionCost> = BTreeMap::new();
         for one in self.status.calls.spent() {
             match spent.entry((one.node.clone(), one.function.clone())) {

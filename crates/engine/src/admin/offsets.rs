@@ -1,4 +1,4 @@
-//! `/offsets`: how far each partition is read and committed, and what is left.
+//! `/offsets`: how far each partition is read and committed, and its lag.
 
 use super::{Shared, answer};
 use axum::extract::State;

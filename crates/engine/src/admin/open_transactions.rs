@@ -1,9 +1,9 @@
 //! Detects source partitions that another producer's open transaction holds back.
 //!
-//! A `read_committed` consumer sees nothing behind the first record of an open transaction. A
-//! producer that hangs, or died before its transaction timed out, stops all such consumers while
-//! the lag looks like 0. Compares the ends of partitions over time: which stand still below their
-//! high watermark, and since when.
+//! A `read_committed` consumer sees nothing past the first record of an open transaction. A producer
+//! that hangs, or died before its transaction timed out, stops all such consumers while the lag looks
+//! like 0. Compares the last stable offsets of partitions over time: a partition is held back if it
+//! doesn't move although its high watermark is higher.
 
 use serde::Serialize;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use stoatflow_log::OpenTransaction;
 #[cfg(test)]
 mod tests;
 
-/// Reported after this long: a transaction of some seconds is normal.
+/// Logged after this time: transactions of a few seconds are normal.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
 
-/// What holds a partition back, for `/state` and the log.
+/// The open transaction that holds a partition back, for `/state` and the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeldBack {
-    /// Its first offset: nothing from there on is read.
+    /// The transaction's first offset: nothing from there on can be read.
     pub start_offset: i64,
     /// Offsets from there to the high watermark.
     pub records: i64,
     /// Since when (wall clock, ms).
     pub since_ms: i64,
-    /// The producer, if the broker tells.
+    /// Its producer, if the broker tells.
     pub producer_id: Option<i64>,
 }
 
@@ -41,7 +41,7 @@ impl HeldBack {
     }
 }
 
-/// What is known of a partition.
+/// What was last seen of a partition.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     stable_end: Option<Offset>,
@@ -49,7 +49,7 @@ struct Seen {
     told: bool,
 }
 
-/// All partitions.
+/// Watches all source partitions.
 #[derive(Debug)]
 pub(crate) struct OpenTransactionWatch(Vec<Seen>);
 
@@ -58,7 +58,7 @@ impl OpenTransactionWatch {
         Self(vec![Seen::default(); partitions])
     }
 
-    /// Takes the ends of a partition; gives what holds it back, if anything does.
+    /// Compares the ends of a partition with those before; returns what holds it back, if anything does.
     pub fn update(
         &mut self,
         partition: usize,
@@ -80,7 +80,7 @@ impl OpenTransactionWatch {
         })
     }
 
-    /// Is it to be logged now? Once for each transaction.
+    /// Whether to log it now; true once for each transaction.
     pub fn is_news(&mut self, partition: usize, now: Duration) -> bool {
         let seen = &mut self.0[partition];
         let Some((since, _)) = seen.since else {
@@ -92,7 +92,7 @@ impl OpenTransactionWatch {
     }
 }
 
-/// The producer id, if the transaction found is the one that holds it back.
+/// The producer id, if the transaction found is the one that holds the partition back.
 pub(crate) fn owner(held: &HeldBack, found: Option<OpenTransaction>) -> Option<i64> {
     found
         .filter(|open| open.start.0 <= held.start_offset)

@@ -1,4 +1,4 @@
-//! Answers that say what is wrong and what to do: problem+json (RFC 9457).
+//! Error answers that state what is wrong and what to do: problem+json (RFC 9457).
 
 use super::secure;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -38,7 +38,7 @@ impl Problem {
         }))
     }
 
-    /// The request is wrong.
+    /// A bad request.
     pub(super) fn bad(detail: impl Into<String>, next_step: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", detail, next_step)
     }
@@ -48,7 +48,7 @@ impl Problem {
         Self::new(status, code, error.message(), error.next_step())
     }
 
-    /// Says when to ask again, in seconds.
+    /// Sets `Retry-After`, in seconds.
     pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         self.0.retry_after = Some(seconds);
         self

@@ -1,7 +1,8 @@
 //! Counters and states of a running engine: written by its parts, read by the admin port.
 //!
-//! Relaxed atomics, or short locks. No part decides by what stands here (but for `announced`), and
-//! reading never waits for a lane, the interpreter or a broker.
+//! Relaxed atomics, or short locks. Mostly for display: the engine bases decisions only on the lifecycle
+//! state and a few counters (`announced`, `broker_away`, `progress_ms`, the lanes' busy times). Reading
+//! never waits for a lane, the interpreter or a broker.
 
 mod commits;
 mod drops;
@@ -47,13 +48,13 @@ pub struct LaneStatus {
     pub epoch: AtomicU64,
     /// Monotonic milliseconds at which its current batch began; 0 while idle.
     pub busy_since_ms: AtomicU64,
-    /// Nanoseconds of work.
+    /// Nanoseconds spent working.
     pub busy_ns: AtomicU64,
     /// The stage of its current batch, plus one; 0 while idle.
     pub stage_plus_one: AtomicU64,
-    /// The user function that it is in.
+    /// The user function that it is running.
     pub at_hand: Arc<CurrentCall>,
-    /// The keys that most of its records have.
+    /// The most frequent keys of its records.
     pub(crate) hot_keys: Mutex<HotKeys>,
 }
 
@@ -66,14 +67,14 @@ pub struct RestoreProgress {
     pub total: u64,
     /// How many of them are loaded.
     pub done: u64,
-    /// Has the store caught up?
+    /// True once the store has caught up.
     pub complete: bool,
     /// Why the local data was discarded at the start, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebuilt: Option<&'static str>,
 }
 
-/// A state and when it began.
+/// A lifecycle state and when it began.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateEntry {
     /// Its name.
@@ -100,19 +101,19 @@ pub struct Status {
     pub application_id: String,
     /// The topology.
     pub plan: Arc<PhysicalPlan>,
-    /// Per lane.
+    /// Counters per lane.
     pub lanes: Vec<LaneStatus>,
-    /// The user function that intake is in: an extractor, a watermark, a late policy.
+    /// The user function that intake is running: an extractor, a watermark, a late policy.
     pub intake: Arc<CurrentCall>,
     /// Records that entered each node.
     pub nodes: Vec<AtomicU64>,
-    /// User functions, and what they cost.
+    /// User functions, and their cost.
     pub calls: FunctionCalls,
     /// The last errors.
     pub errors: ErrorLog,
     /// The last dead letters.
     pub dead_letters: DeadLetterLog,
-    /// How often the log says that records are left out.
+    /// Limits how often dropped records are logged.
     pub drop_log: DropLog,
     /// Input records admitted.
     pub records_in: AtomicU64,
@@ -122,9 +123,9 @@ pub struct Status {
     pub changelog_out: AtomicU64,
     /// Input records in committed epochs.
     pub records_committed: AtomicU64,
-    /// Bytes admitted and not yet through their lane.
+    /// Bytes admitted whose lane hasn't finished with them.
     pub in_flight_bytes: AtomicI64,
-    /// At this many no more are admitted; adapts to how fast lanes are.
+    /// Admission stops at this many bytes; adapts to the speed of the lanes.
     pub in_flight_budget_bytes: AtomicI64,
     /// Commits done.
     pub commits: AtomicU64,
@@ -136,23 +137,23 @@ pub struct Status {
     pub restarts: AtomicU64,
     /// The application's watermark of the last barrier (-1: none).
     pub watermark: AtomicI64,
-    /// Is time the watermark (`time.semantics`)?
+    /// True if event time is the watermark (`time.semantics`).
     pub by_watermark: AtomicBool,
-    /// The current run, which knows how much offloads have parked.
+    /// The current run, which knows how many records offloads have parked.
     run: Mutex<Weak<RunCoordinator>>,
-    /// Did the broker not answer the last request?
+    /// True if the broker didn't answer the last request.
     pub broker_away: AtomicBool,
-    /// How often the epochs of a producer id were used up.
+    /// How often the producer got a new id because the epochs of the old one were used up.
     pub rollovers: AtomicU64,
-    /// When this instance was announced in the offsets topic; 0: not yet.
+    /// When this instance announced itself in the offsets topic; 0: not yet.
     pub announced: AtomicI64,
-    /// For how long in all brokers have slowed this application down, in milliseconds.
+    /// For how long brokers have throttled this application, in milliseconds.
     pub broker_throttle_ms: AtomicU64,
-    /// Does it end because nothing was committed for too long?
+    /// True if the application ends because nothing was committed for too long.
     pub stalled: AtomicBool,
     /// Monotonic ms of the last progress (a commit, or idle with nothing to do).
     pub progress_ms: AtomicU64,
-    /// By node, what the doctor says of functions that could be expressions.
+    /// By node, hints about functions that could be expressions.
     hints: Mutex<Vec<(String, String)>>,
     detail: Mutex<Detail>,
 }
@@ -163,9 +164,9 @@ struct Detail {
     history: Vec<StateEntry>,
     restore: Vec<RestoreProgress>,
     indexes: Vec<Arc<IndexStatus>>,
-    /// Of the stores on disk.
+    /// RocksDB options of the stores on disk.
     rocksdb: BTreeMap<String, RocksDbOptions>,
-    /// Of tables that are restored from them, by store.
+    /// By store, the source topics of tables that are restored from them.
     source_topics: BTreeMap<String, Arc<str>>,
     partitions: Vec<PartitionStatus>,
     commits: VecDeque<CommitStatus>,
@@ -173,7 +174,7 @@ struct Detail {
     dropped: Vec<(String, &'static str, u64)>,
     late: Vec<(String, &'static str, u64)>,
     error: Option<ErrorStatus>,
-    /// The last commit that failed.
+    /// The last failed commit.
     commit_failure: Option<CommitFailure>,
     /// Since when the broker hasn't answered.
     silent_since: Option<Duration>,
@@ -181,7 +182,7 @@ struct Detail {
     commit_buckets: DurationBuckets,
 }
 
-/// Adds to a count, or starts it.
+/// Adds to a count, or creates it.
 fn add(counts: &mut Vec<(String, &'static str, u64)>, of: &str, word: &'static str, count: u64) {
     match counts.iter_mut().find(|c| c.0 == of && c.1 == word) {
         Some(entry) => entry.2 += count,
@@ -260,13 +261,13 @@ impl Status {
         *self.run.lock() = Arc::downgrade(run);
     }
 
-    /// Of all threads that call user functions.
+    /// The current calls of all threads that call user functions.
     pub fn at_hand(&self) -> impl Iterator<Item = &CurrentCall> {
         let lanes = self.lanes.iter().map(|lane| &*lane.at_hand);
         lanes.chain(std::iter::once(&*self.intake))
     }
 
-    /// How much each offload has parked, by node name.
+    /// What each offload has parked, by node name.
     pub fn parked(&self) -> Vec<(String, Occupancy)> {
         let run = self.run.lock().upgrade();
         let all = run.map(|run| run.occupancy()).unwrap_or_default();
@@ -282,7 +283,7 @@ impl Status {
         self.detail.lock().state
     }
 
-    /// Enters a state; false if it can't follow the present one.
+    /// Enters a state; false if it can't follow the current one.
     pub fn enter(&self, next: Lifecycle, now: Timestamp) -> bool {
         let mut detail = self.detail.lock();
         if !detail.state.may_become(next) {
@@ -303,7 +304,7 @@ impl Status {
 
     /// Records the first error.
     pub fn failed(&self, error: &Error) {
-        // Formatting may run foreign code, so it is done before locking.
+        // Formatting may run user code, so it is done before locking.
         let status = ErrorStatus {
             kind: error.kind().name(),
             message: error.to_string(),
@@ -312,8 +313,8 @@ impl Status {
         self.detail.lock().error.get_or_insert(status);
     }
 
-    /// The run restarts: what was in its queues is gone, and so is the error. A broker that is away
-    /// stays so until it answers.
+    /// The run restarts: its queues are gone, and the error is cleared. A broker that was away stays
+    /// away until it answers.
     pub fn reset_for_restart(&self) {
         self.dead_letters.restarted();
         self.in_flight_bytes.store(0, Relaxed);
@@ -329,12 +330,12 @@ impl Status {
         detail.error = None;
     }
 
-    /// A commit has failed. Kept when the run restarts.
+    /// Records a failed commit. Kept when the run restarts.
     pub fn commit_failed(&self, commit_failure: CommitFailure) {
         self.detail.lock().commit_failure = Some(commit_failure);
     }
 
-    /// The last commit that failed.
+    /// The last failed commit.
     pub fn commit_failure(&self) -> Option<CommitFailure> {
         self.detail.lock().commit_failure.clone()
     }
@@ -356,22 +357,22 @@ impl Status {
         self.detail.lock().error.clone()
     }
 
-    /// How far each index is.
+    /// The status of all indexes.
     pub fn indexes(&self) -> Vec<Arc<IndexStatus>> {
         self.detail.lock().indexes.clone()
     }
 
-    /// A run has these indexes.
+    /// Sets the indexes of a run.
     pub fn set_indexes(&self, indexes: Vec<Arc<IndexStatus>>) {
         self.detail.lock().indexes = indexes;
     }
 
-    /// A run keeps these stores on disk.
+    /// Sets the stores that a run keeps on disk, with their options.
     pub fn set_rocksdb(&self, kept: BTreeMap<String, RocksDbOptions>) {
         self.detail.lock().rocksdb = kept;
     }
 
-    /// Takes the tables that are restored from their source topics, with those.
+    /// Sets the tables that are restored from their source topics, with these topics.
     pub fn set_source_topics(&self, topics: BTreeMap<String, Arc<str>>) {
         self.detail.lock().source_topics = topics;
     }
@@ -381,7 +382,7 @@ impl Status {
         self.detail.lock().source_topics.get(store).cloned()
     }
 
-    /// How RocksDB keeps a store; `None` for one that is not on disk.
+    /// The RocksDB options of a store; `None` for one that is not on disk.
     pub fn rocksdb(&self, store: &str) -> Option<RocksDbOptions> {
         self.detail.lock().rocksdb.get(store).copied()
     }
@@ -404,7 +405,7 @@ impl Status {
         }
     }
 
-    /// Counts dropped records, of which the caller tells the log.
+    /// Counts dropped records; the caller logs them.
     pub fn dropped(&self, node: &str, reason: &'static str, count: u64) {
         add(&mut self.detail.lock().dropped, node, reason, count);
     }

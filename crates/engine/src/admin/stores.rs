@@ -1,9 +1,8 @@
 //! `/stores`: committed state over HTTP.
 //!
-//! Takes paths and parameters, gives JSON. A read takes a snapshot on a thread for reading, so that
-//! neither lanes nor other requests wait for the disk; never runs code of the user, so values of a
-//! serde in Python are shown as their bytes. Every answer knows the epoch and the input that it
-//! stands for.
+//! Takes paths and parameters, gives JSON. A read takes a snapshot on a blocking thread, so that neither
+//! lanes nor other requests wait for the disk. Never runs user code, so values of a Python serde are
+//! shown as their bytes. Every answer contains the epoch and the input positions that it reflects.
 
 mod asked;
 mod changes;
@@ -33,10 +32,10 @@ use stoatflow_core::Error;
 use stoatflow_plan::Store;
 use stoatflow_protocol::Lifecycle;
 
-/// How often a request with `at_least` looks at the committed positions.
+/// How often a request with `at_least` checks the committed positions.
 const LOOK_EVERY: Duration = Duration::from_millis(3);
 
-/// All stores.
+/// `/stores`: all stores.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     let foreign = shared
         .target
@@ -67,7 +66,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, 
     ))
 }
 
-/// A store, or a key of it.
+/// `/stores/<name>` and `/stores/<name>/<key>`.
 pub(super) async fn read(
     State(shared): State<Arc<Shared>>,
     uri: Uri,
@@ -90,7 +89,7 @@ pub(super) async fn read(
         asked,
         known,
     };
-    // A client that has gone gets nothing read.
+    // Nothing is read for a client that has disconnected.
     let gone = Arc::new(AtomicBool::new(false));
     let _guard = OnDrop(Arc::clone(&gone));
     let read = tokio::task::spawn_blocking(move || {
@@ -110,7 +109,7 @@ fn panicked() -> Error {
         .hint("report it with the log")
 }
 
-/// The store of a path.
+/// The store that a path names.
 fn named_store<'s>(shared: &'s Shared, name: &str) -> Result<&'s Store, Problem> {
     let name = String::from_utf8(decoded(name)?)
         .map_err(|_| Problem::bad("the name of the store is not UTF-8", "see /stores"))?;
@@ -129,7 +128,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// Waits until the wanted input is committed.
+/// Waits until the input that the request asks for is committed.
 async fn wait(shared: &Shared, asked: &Asked) -> Result<(), Problem> {
     if asked.at_least.is_empty() {
         return Ok(());
@@ -167,7 +166,7 @@ fn is_running(shared: &Shared) -> bool {
     )
 }
 
-/// There is no state to read, for now or for good.
+/// The answer if there is no state to read, for now or for good.
 fn unavailable(shared: &Shared, error: &Error) -> Problem {
     let state = shared.status.state();
     let code = match state {
@@ -183,11 +182,11 @@ fn unavailable(shared: &Shared, error: &Error) -> Problem {
     }
 }
 
-/// What a thread for reading does.
+/// A read, to run on a blocking thread.
 struct Job {
     shared: Arc<Shared>,
     store: Store,
-    /// As it stood in the path.
+    /// As in the path, percent-decoded.
     key: Option<Vec<u8>>,
     asked: Asked,
     known: Option<HeaderValue>,
@@ -318,12 +317,12 @@ impl Job {
     }
 }
 
-/// Shown where there is a cursor.
+/// The lifetime to show, if there is a cursor.
 fn cursor_lifetime(cursor: &str) -> Option<u128> {
     (cursor != "null").then_some(cursors::LIFETIME.as_millis())
 }
 
-/// Has the run of a snapshot ended?
+/// Whether the run of a snapshot has ended.
 fn is_gone(snapshot: &CommittedSnapshot) -> bool {
     !snapshot.is_open()
 }
@@ -345,7 +344,7 @@ fn with_tag(headers: &mut HeaderMap, tag: &str) {
     secure(headers, "private, no-cache");
 }
 
-/// Does an `If-None-Match` name this tag?
+/// Whether an `If-None-Match` header contains this tag.
 fn names(known: &HeaderValue, tag: &str) -> bool {
     let Ok(known) = known.to_str() else {
         return false;

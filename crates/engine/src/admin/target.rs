@@ -1,4 +1,4 @@
-//! What the admin port asks of the engine beside its counters.
+//! What the admin port needs of the engine besides its counters.
 
 use crate::query::{CommittedSnapshot, FollowSpec, Follower};
 use std::fmt::Debug;
@@ -10,31 +10,33 @@ use stoatflow_state::{DatabaseFigures, StoreSize};
 
 /// See the module.
 pub trait AdminTarget: Send + Sync + Debug {
-    /// One committed epoch of a store, or of all.
+    /// A snapshot of a store, or of all stores, as of the last commit.
     ///
     /// # Errors
-    /// `Config` if nothing runs; what the state fails with.
+    /// `Config` if nothing runs; errors of the state.
     fn snapshot(&self, store: Option<&str>) -> Result<CommittedSnapshot>;
 
-    /// Follows a store of the plan whose serdes may be others.
+    /// Follows a store of the plan, whose serdes may have been replaced.
     ///
     /// # Errors
-    /// `Config` if nothing runs, or if the store can't be followed; `Serde` for keys that it can't have.
+    /// `Config` if nothing runs, or if the store can't be followed; `Serde` for keys that it can't
+    /// encode.
     fn follow(&self, store: &Store, spec: &FollowSpec) -> Result<Follower>;
 
-    /// Is input before these positions committed? Never waits: false where it can't be seen at once.
+    /// Whether the input before these positions is committed. Never waits: false if that can't be
+    /// checked at once.
     ///
     /// # Errors
     /// `Config` if nothing runs, or for a partition that isn't read.
     fn is_committed(&self, wanted: &[(TopicPartition, Offset)]) -> Result<bool>;
 
-    /// Stops reading, or goes on.
+    /// Stops or continues reading.
     ///
     /// # Errors
     /// `Config` if the application is gone.
     fn set_paused(&self, paused: bool) -> Result<()>;
 
-    /// What each store takes up; indexes are stores of their own.
+    /// The size of each store; indexes are stores of their own.
     ///
     /// # Errors
     /// `Config` if nothing runs.

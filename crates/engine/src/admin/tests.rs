@@ -237,8 +237,8 @@ fn watermarks_say_who_holds_the_others_back() {
 fn top_ranks_what_keeps_it_busy() {
     let port = Port::running();
     let lane = &port.status.lanes[1];
-    // The lane is in a batch that began 9 s ago, and the clock of this test stands still: no time
-    // passes between samples, so nothing has a rate.
+    // The lane is in a batch that began 9 s ago. The clock of this test stands still: no time passes
+    // between samples, so all rates are 0.
     lane.busy_since_ms.store(MONOTONIC_MS - 9000, Relaxed);
     let now = Duration::from_millis(MONOTONIC_MS);
     for _ in 0..3 {
@@ -495,7 +495,7 @@ fn every_endpoint_is_described() {
         };
         assert!(paths[*path][method].is_object(), "{method} {path}");
     }
-    // Beside them the entries of a store, a key, and the changes.
+    // Besides them, the entries of a store, a key, and the changes.
     assert_eq!(paths.len(), ENDPOINTS.len() + 3);
 }
 

@@ -1,6 +1,6 @@
 //! What a thread of a run is doing: for the log, the admin port and error messages.
 //!
-//! Read from counters and the user function that a thread is in; never blocks.
+//! Read from counters and from the user function that a thread is running; never blocks.
 
 use crate::admin::status::{LaneStatus, Status};
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub(crate) fn lane_thread(lane: Lane) -> String {
     format!("{LANE}{lane}")
 }
 
-/// See the module. What isn't known is missing.
+/// See the module. Unknown fields are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadActivity {
     /// The thread's name.
@@ -31,7 +31,7 @@ pub struct ThreadActivity {
     /// The stage of its current batch.
     #[serde(skip)]
     pub stage: Option<u64>,
-    /// The user function that it is in (`app.py:12 is_large`).
+    /// The user function that it is running (`app.py:12 is_large`).
     pub function: Option<String>,
     /// The node that calls it, or all of them if several do.
     pub node: Option<String>,
@@ -41,7 +41,7 @@ pub struct ThreadActivity {
     pub partition: Option<i32>,
     /// Its offset.
     pub offset: Option<i64>,
-    /// How long the call has taken so far, or the batch if it is in no call.
+    /// For how long the call has run, or the batch if no function is running.
     #[serde(skip)]
     pub for_ms: Option<u64>,
     /// The interpreter's id of the thread.
@@ -50,7 +50,7 @@ pub struct ThreadActivity {
 }
 
 impl ThreadActivity {
-    /// Is it in a user function?
+    /// Whether the thread is in a user function.
     #[must_use]
     pub const fn is_in_function(&self) -> bool {
         self.function.is_some()
@@ -118,7 +118,7 @@ impl Status {
         }
     }
 
-    /// What the lane is doing whose thread the interpreter calls so, and its open epoch.
+    /// The activity and the open epoch of the lane whose thread has this id in the interpreter.
     #[must_use]
     pub fn activity_of(&self, thread: u64, now_ms: u64) -> Option<(ThreadActivity, u64)> {
         let is = |lane: &LaneStatus| lane.at_hand.thread() == Some(thread);

@@ -1,7 +1,7 @@
 //! TLS of the admin port, by rustls.
 //!
-//! Takes PEM files, gives what shakes hands. A client's certificate is asked for if `admin.ssl.ca`
-//! is set, and is never a must: probes of health have none.
+//! Takes PEM files, gives an acceptor of TLS connections. It requests a client certificate if
+//! `admin.ssl.ca` is set, but never requires one: health probes have none.
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -14,10 +14,10 @@ use stoatflow_core::settings::AdminAccess;
 use stoatflow_core::{Error, Result};
 use tokio_rustls::TlsAcceptor;
 
-/// `None` without a certificate.
+/// The acceptor; `None` without a certificate.
 ///
 /// # Errors
-/// `Config`, which names setting and file.
+/// `Config`, which names the setting and the file.
 pub(super) fn acceptor(access: &AdminAccess) -> Result<Option<TlsAcceptor>> {
     let (Some(certificate), Some(key)) = (&access.certificate, &access.key) else {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! `/top`: what keeps the application busy, ranked, over the last minute.
 //!
-//! Made from samples of the counters in [`Status`], one every few seconds, and from what lanes have
-//! seen of keys. Never touches a lane.
+//! Computed from samples of the counters in [`Status`], taken every few seconds, and from the keys that
+//! lanes have counted. Never touches a lane.
 
 mod ranking;
 mod samples;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Default of `?limit=`: rows of each list.
 const ROWS: usize = 10;
-/// Default of `?seconds=`: how far rates look back.
+/// Default of `?seconds=`: the period that rates cover.
 const SECONDS: u64 = 60;
 
 /// The query parameters.
@@ -45,7 +45,7 @@ pub(super) async fn top(
     if seconds == 0 || limit == 0 {
         return wrong("0 is too small".to_owned());
     }
-    // RocksDB is asked for sizes, which may wait for its locks.
+    // Sizes are read from RocksDB, which may have to wait for its locks.
     let target = Arc::clone(&shared.target);
     let sizes = tokio::task::spawn_blocking(move || target.store_sizes()).await;
     let sizes = sizes

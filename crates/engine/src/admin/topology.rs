@@ -1,6 +1,7 @@
 //! The running topology, as a graph with counters.
 //!
-//! JSON for the page and tools, or the text of `describe()`. The plan never changes while it runs.
+//! JSON for the page and tools, or the text of `describe()`. The plan doesn't change while the
+//! application runs.
 
 use super::problem::Problem;
 use super::{Shared, answer, millis};
@@ -124,7 +125,7 @@ fn edges(plan: &PhysicalPlan) -> Vec<Value> {
 }
 
 fn store(status: &Status, store: &Store) -> Value {
-    // The name that other tools look for on the broker.
+    // The name that other tools see on the broker.
     let own = || format!("{}-{}-changelog", status.application_id, store.name);
     let source = status
         .source_topic(&store.name)

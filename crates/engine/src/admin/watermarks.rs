@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
     let status = &shared.status;
     let partitions = status.partitions();
-    // A partition without records says nothing about time.
+    // A partition without records has no time.
     let minimum = partitions
         .iter()
         .map(|p| p.stream_time)

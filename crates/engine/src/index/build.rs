@@ -1,9 +1,9 @@
 //! Builds indexes from the rows of their stores.
 //!
-//! A chunk of rows is read and its entries are written while no epoch is applied, so no row changes
-//! in between; epochs in turn change the entries of their own rows. So after each chunk, the index
-//! has all of the rows up to its cursor, and of the others only what is true. Before anything runs,
-//! larger chunks are loaded as a restore loads them.
+//! Chunks of rows are read, and their entries written, while no epoch is applied, so that no row changes
+//! in between. Between two chunks, epochs update the entries of the rows that they write. So after each
+//! chunk the index is complete up to its cursor, and its entries beyond are correct. Before anything
+//! runs, larger chunks are bulk-loaded as in a restore.
 
 use super::state::{IndexState, STATE_KEY};
 use super::{Index, StoreIndexes, entry_key};
@@ -15,34 +15,34 @@ use stoatflow_core::{Epoch, Result, Timestamp, ordered};
 use stoatflow_operators::indexing::{is_kept_apart, split_entry};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, RestoreRun, Write, after};
 
-/// Rows per chunk while the application runs: a commit waits for one of them.
+/// Rows per chunk while the application runs: a commit may have to wait for one chunk.
 const CHUNK: usize = 500;
-/// And before it runs.
+/// Rows per chunk before it runs.
 const LARGE_CHUNK: usize = 50_000;
 /// Stores with fewer rows are not worth a thread.
 const SMALL: u64 = 10_000;
-/// Rows whose entries are loaded at once.
+/// Rows per scan.
 const SCAN: usize = 2_000;
 
-/// Indexes of a store that are to be built.
+/// The indexes of a store that must be built.
 #[derive(Clone, Debug)]
 pub struct Unbuilt {
     /// All indexes of the store.
     pub of: Arc<StoreIndexes>,
-    /// By number, those that lack rows.
+    /// The numbers of the indexes that lack rows.
     pub which: Vec<usize>,
-    /// Rows up to this key are in them.
+    /// Their entries are complete up to this key.
     pub cursor: Option<Bytes>,
 }
 
 impl Unbuilt {
-    /// Is one of them unique? Then they are built before anything is written.
+    /// Whether one of them is unique: then they are built before anything is written.
     fn is_unique(&self) -> bool {
         self.which.iter().any(|at| self.of.indexes[*at].spec.unique)
     }
 
-    /// Are they to be built before the application runs: those of a store that was just restored,
-    /// as a part of that, and where it is done in no time?
+    /// Whether they must be built before the application runs: unique ones, those of a store that was
+    /// just restored, and those that are built in no time.
     #[must_use]
     pub fn is_urgent(&self, backend: &dyn Backend) -> bool {
         self.is_unique()
@@ -64,10 +64,10 @@ impl Unbuilt {
     }
 }
 
-/// Looks how far the indexes of a store are; gives what is to be built.
+/// Checks how far the indexes of a store are built; returns those that must be built.
 ///
 /// # Errors
-/// What the back end fails with.
+/// Errors of the back end.
 pub fn look(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Option<Unbuilt>> {
     let mut found = Vec::new();
     for (at, index) in of.indexes.iter().enumerate() {
@@ -99,10 +99,10 @@ pub fn look(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Option<Unbu
     Ok(Some(unbuilt))
 }
 
-/// Builds them, before anything else writes. `false` if a stop was requested.
+/// Builds the indexes before anything else writes. `false` if a stop was requested.
 ///
 /// # Errors
-/// What the back end fails with.
+/// Errors of the back end.
 pub fn build_now(
     backend: &dyn Backend,
     unbuilt: &mut Unbuilt,
@@ -146,10 +146,10 @@ pub fn build_now(
     }
 }
 
-/// Builds them while epochs are applied. Ends early if `is_over`.
+/// Builds the indexes while epochs are applied. Ends early once `is_over`.
 ///
 /// # Errors
-/// What the back end fails with.
+/// Errors of the back end.
 pub fn build_beside(
     backend: &dyn Backend,
     lock: &SnapshotLock,
@@ -162,7 +162,7 @@ pub fn build_beside(
         if over {
             return Ok(());
         }
-        // A commit that waits goes first.
+        // Lets a waiting commit go first.
         std::thread::yield_now();
     }
     Ok(())
@@ -204,7 +204,7 @@ fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
     }
 }
 
-/// Reads the next rows, and gives their entries by position in `which`.
+/// Reads the next rows, and passes their entries to `take`, with the position of the index in `which`.
 fn read(
     backend: &dyn Backend,
     unbuilt: &mut Unbuilt,
@@ -235,7 +235,7 @@ fn read(
     Ok(rows.len())
 }
 
-/// All rows are in.
+/// All rows are indexed: writes the final state.
 fn finish(backend: &dyn Backend, unbuilt: &Unbuilt) -> Result<()> {
     for index in unbuilt.indexes() {
         let state = complete(backend, index)?;
@@ -253,7 +253,7 @@ fn finish(backend: &dyn Backend, unbuilt: &Unbuilt) -> Result<()> {
     Ok(())
 }
 
-/// What a complete index is: readable, or some of its rows should not be there.
+/// The state of a complete index: readable, or with rows that violate its uniqueness.
 fn complete(backend: &dyn Backend, index: &Index) -> Result<IndexState> {
     if !index.spec.unique {
         return Ok(IndexState::Readable);

@@ -1,7 +1,7 @@
-//! What a restore does to indexes.
+//! How a restore updates indexes.
 //!
-//! A few changelog records are taken into an index as an epoch's rows are; behind many, or where an
-//! index lacks rows anyway, it is emptied and built again from the rows, which is quicker.
+//! If few changelog records are missing, they update an index as the rows of an epoch do. If many are,
+//! or if the index is incomplete anyway, it is emptied and built again from the rows, which is faster.
 
 use super::StoreIndexes;
 use super::state::IndexState;
@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Offset, Partition, Result, Timestamp};
 use stoatflow_state::{Backend, EpochBatch, KeyValueStore, RestoreRun, Write};
 
-/// With more records than this, an index is built again.
+/// Beyond this number of records, an index is built again.
 const FEW: i64 = 50_000;
 
 impl StoreIndexes {
-    /// A restore of so many records is about to begin. True: it must tell the indexes of each of them.
+    /// Prepares for a restore of this many records. True if each record must be loaded with its index
+    /// changes ([`Self::load`]).
     ///
     /// # Errors
-    /// What the back end fails with.
+    /// Errors of the back end.
     pub fn restoring(&self, backend: &dyn Backend, records: i64, cold: bool) -> Result<bool> {
         let mut kept = false;
         for index in &self.indexes {
@@ -31,10 +32,10 @@ impl StoreIndexes {
         Ok(kept)
     }
 
-    /// Loads restored records and what they change in the indexes.
+    /// Loads restored records and their changes in the indexes.
     ///
     /// # Errors
-    /// What the back end fails with.
+    /// Errors of the back end.
     pub fn load(
         &self,
         backend: &dyn Backend,

@@ -1,7 +1,7 @@
-//! How far an index is: a row of its own among its entries, written with them.
+//! The state of an index: a row among its entries, written together with them.
 //!
-//! Without that row, or with that of another declaration, an index is built from the start. While it is built
-//! it is written by commits like any other; only queries don't use it.
+//! If that row is missing or belongs to another declaration, the index is built from the start. While it
+//! is being built, commits write it like any other; only queries don't use it.
 
 use bytes::Bytes;
 use std::sync::atomic::AtomicU64;
@@ -13,26 +13,26 @@ use stoatflow_state::{Backend, Write};
 pub const STATE_KEY: &[u8] = b"\0state";
 const VERSION: u8 = 1;
 
-/// How far an index is.
+/// How far an index is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexState {
-    /// Rows up to this key are in it; `None`: none yet.
+    /// It contains the rows up to this key; `None`: none yet.
     Building(Option<Bytes>),
-    /// All rows are in it.
+    /// It contains all rows.
     Readable,
-    /// All rows are in it, and so many of a unique one have a value that another row has too: it was declared
-    /// when they were there. No further ones get in.
+    /// It is unique and contains all rows, but this many of them share a value with another row: they
+    /// existed when it was declared. New duplicates are refused.
     UniquePending(u64),
 }
 
 impl IndexState {
-    /// Does it have all rows?
+    /// Whether it contains all rows.
     #[must_use]
     pub const fn is_readable(&self) -> bool {
         matches!(self, Self::Readable | Self::UniquePending(_))
     }
 
-    /// The row that says so.
+    /// The row that stores this state.
     #[must_use]
     pub fn write(&self, fingerprint: u64) -> Write {
         let mut bytes = vec![VERSION];
@@ -55,7 +55,7 @@ impl IndexState {
         }
     }
 
-    /// What a row says; `None`: nothing, or of another declaration.
+    /// Decodes a row; `None` if it is unknown or of another declaration.
     #[must_use]
     pub fn read(row: &[u8], fingerprint: u64) -> Option<Self> {
         let rest = row.strip_prefix(&[VERSION])?;
@@ -70,36 +70,36 @@ impl IndexState {
         })
     }
 
-    /// How far an index is in a back end.
+    /// Reads the state of an index from a back end.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub fn of(backend: &dyn Backend, id: StoreId, fingerprint: u64) -> Result<Option<Self>> {
         let row = backend.get(id, STATE_KEY)?;
         Ok(row.and_then(|row| Self::read(&row, fingerprint)))
     }
 }
 
-/// What is shown of an index.
+/// Progress of an index, for the admin port.
 #[derive(Debug)]
 pub struct IndexStatus {
     /// The store.
     pub store: String,
     /// The index.
     pub name: String,
-    /// Rows that are in it, while it is built.
+    /// Rows indexed so far, while it is being built.
     pub done: AtomicU64,
-    /// About how many there are.
+    /// Approximate number of rows.
     pub total: AtomicU64,
     /// Rows whose fields could not be computed, since the start.
     pub unreadable: AtomicU64,
-    /// Rows with a value that another row has too, of a unique one.
+    /// In a unique index, rows that share a value with another row.
     pub duplicates: AtomicU64,
     state: AtomicU64,
 }
 
 impl IndexStatus {
-    /// Nothing is known of it yet.
+    /// The status before the state is read.
     #[must_use]
     pub fn new(store: &str, name: &str) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl IndexStatus {
         self.state.store(number, Relaxed);
     }
 
-    /// As `/state` shows it.
+    /// The state as `/state` shows it.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match self.state.load(Relaxed) {

@@ -85,7 +85,7 @@ fn value(json: &str) -> Option<Stored> {
     })
 }
 
-/// Applies what an epoch has written, of rows and indexes.
+/// Applies the writes of an epoch, of rows and indexes.
 fn apply(backend: &Arc<dyn Backend>, epoch: Epoch, all: &[(StoreId, Vec<Sealed>)]) {
     let writes = all
         .iter()
@@ -98,7 +98,7 @@ fn apply(backend: &Arc<dyn Backend>, epoch: Epoch, all: &[(StoreId, Vec<Sealed>)
     backend.apply(batch).unwrap();
 }
 
-/// What an index has, and what it should have, of the rows up to its cursor.
+/// Compares an index with its rows up to its cursor.
 fn compare(backend: &Arc<dyn Backend>, of: &StoreIndexes) -> Result<()> {
     let all = KeyRange::default();
     let rows = backend.scan(ROWS, &all, usize::MAX)?;
@@ -144,11 +144,11 @@ enum Step {
     },
     Seal,
     Apply,
-    /// So many rows are built.
+    /// Builds this many rows.
     Build(usize),
-    /// Without what isn't applied.
+    /// Loses what isn't applied.
     Crash,
-    /// The same, and a changelog record that the store lacks.
+    /// A crash, and a changelog record that the store lacks.
     Restore {
         key: u8,
         value: Option<String>,
@@ -184,7 +184,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A run: the open epoch, what is written, what is sealed.
+/// A run: the open epoch, its writes, and what is sealed.
 struct Run {
     store: KeyValueStore,
     open: Epoch,
@@ -337,15 +337,15 @@ fn a_value_of_a_unique_index_has_one_row() {
         error.contains("\"ann\"") && error.contains("\"bob\""),
         "{error}"
     );
-    // Null and what has no order may occur often.
+    // Null and values without an order may occur any number of times.
     put(1, "cyd", mail("null")).unwrap();
     put(1, "dan", mail("null")).unwrap();
     put(1, "eve", mail("{}")).unwrap();
     put(1, "fay", mail("{}")).unwrap();
-    // Another value lets the first one go.
+    // A row that changes its value releases the old one.
     put(1, "ann", mail("\"y\"")).unwrap();
     put(1, "bob", mail("\"x\"")).unwrap();
-    // Let go by the next epoch only: this one can't have it.
+    // Released by the next epoch only: this epoch can't use it.
     put(2, "bob", None).unwrap();
     assert!(put(1, "gus", mail("\"x\"")).is_err());
     put(2, "gus", mail("\"x\"")).unwrap();
@@ -408,7 +408,7 @@ fn rows_that_share_a_value_already_are_counted() {
     };
     assert_eq!(state(), Some(IndexState::UniquePending(2)));
     assert_eq!(of.indexes[0].status.state(), "unique_pending");
-    // Cleared up, the next start finds it so.
+    // Once the duplicates are gone, the next start makes it readable.
     let mut run = begin(&backend, &of);
     for key in [&b"b"[..], b"c"] {
         let key = Bytes::from_static(key);

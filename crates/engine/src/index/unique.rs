@@ -1,9 +1,9 @@
-//! Keeps the values of unique indexes apart.
+//! Enforces unique indexes.
 //!
-//! Looks at each write before it is made. What is committed is asked of the index; what isn't yet,
-//! is noted here: who has claimed a value, and who has let one go, by epoch. A lane that is still
-//! in an epoch can't take what only the next one lets go: the commit of its epoch would have two
-//! rows with it.
+//! Checks each write before it is made. Committed values are looked up in the index. Uncommitted ones
+//! are recorded here: which key has claimed or released a value, and in which epoch. A lane that is
+//! still in an epoch can't use a value that only the next epoch releases: the commit of its epoch would
+//! contain two rows with it.
 
 use super::{StoreIndexes, entry_key};
 use bytes::Bytes;
@@ -14,11 +14,11 @@ use stoatflow_core::{Epoch, Error, Result, Serde};
 use stoatflow_operators::indexing::{is_kept_apart, split_entry};
 use stoatflow_state::{Backend, KeyRange, KeyValueStore, Stored, WriteGuard, after_prefix};
 
-/// Who has a value that isn't committed yet.
+/// The key that claimed or released a value that isn't committed yet.
 #[derive(Clone, Debug)]
 struct Claim {
     key: Bytes,
-    /// Or has let it go.
+    /// False if the key released the value.
     held: bool,
     epoch: Epoch,
 }
@@ -34,7 +34,7 @@ pub struct UniqueGuard {
 }
 
 impl UniqueGuard {
-    /// Of a store; `None` if none of its indexes is unique.
+    /// The guard of a store; `None` if none of its indexes is unique.
     #[must_use]
     pub fn new(indexes: &Arc<StoreIndexes>, backend: &Arc<dyn Backend>) -> Option<Self> {
         indexes.indexes.iter().any(|i| i.spec.unique).then(|| Self {
@@ -44,13 +44,13 @@ impl UniqueGuard {
         })
     }
 
-    /// The value of a row in each unique index, where it has one.
+    /// The values of a row in the unique indexes.
     fn values(&self, key: &Bytes, stored: Option<&Stored>) -> Result<Vec<(usize, Vec<u8>)>> {
         let Some(stored) = stored.filter(|stored| !stored.value.is_null()) else {
             return Ok(Vec::new());
         };
         let row = self.indexes.rows.held(key, &stored.value, stored.timestamp);
-        // What can't be read is no value; what can't be written fails where it is.
+        // A field that can't be computed has no value; a row that can't be encoded fails the write.
         let row = Ok(row?);
         let unique = self.indexes.indexes.iter().enumerate();
         let unique = unique.filter(|(_, index)| index.spec.unique);
@@ -61,7 +61,7 @@ impl UniqueGuard {
         Ok(values.filter(|(_, entry)| is_kept_apart(entry)).collect())
     }
 
-    /// Another row that has this value in the back end.
+    /// Another key that has this value in the back end.
     fn committed_owner(&self, index: usize, value: &[u8], key: &[u8]) -> Result<Option<Bytes>> {
         let index = &self.indexes.indexes[index];
         let range = KeyRange {
@@ -78,7 +78,7 @@ impl UniqueGuard {
         }))
     }
 
-    /// Who has the value, if it isn't this key.
+    /// The other key that has the value, if any.
     fn owner(
         &self,
         claims: &Claims,
@@ -111,7 +111,7 @@ impl UniqueGuard {
     }
 }
 
-/// A key in an error.
+/// A key as text, for an error.
 fn shown(serde: &Serde, key: &Bytes) -> String {
     match serde.decode(Some(key.clone())) {
         Ok(stoatflow_core::Datum::Str(text)) => format!("{:?}", text.as_str()),

@@ -1,7 +1,8 @@
-//! Which epoch is committed, and which input it stands for, for reads from outside.
+//! The committed epoch, and the input positions that it reflects, for reads from outside.
 //!
-//! The commit applies an epoch under its lock, and snapshots are taken under it too: so one shows a whole
-//! epoch in all stores, those in memory and those on disk, and the positions of just that epoch.
+//! A commit applies an epoch under the lock of this module, and snapshots are taken under it too. So a
+//! snapshot shows one whole epoch in all stores, in memory and on disk, with the positions of that
+//! epoch.
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
@@ -9,20 +10,20 @@ use std::time::Duration;
 use stoatflow_core::{Clock, Epoch, Error, Offset, Result, StoreId, TopicPartition};
 use stoatflow_operators::OpenSnapshot;
 
-/// A waiting reader looks so often whether the run has ended.
+/// How often a waiting reader checks whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A committed epoch of a run, and the next offset to read of each partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommittedCut {
-    /// The epoch; 0: what earlier runs have left.
+    /// The epoch; 0: what earlier runs have committed.
     pub epoch: Epoch,
-    /// By partition.
+    /// Next offsets, by partition.
     pub positions: Vec<(TopicPartition, Offset)>,
 }
 
 impl CommittedCut {
-    /// Does it stand for all input before these positions?
+    /// Whether it reflects all input before these positions.
     ///
     /// # Errors
     /// `Config` for a partition that isn't read.
@@ -42,7 +43,7 @@ impl CommittedCut {
     }
 }
 
-/// A snapshot, and what it stands for.
+/// A snapshot, and the epoch that it shows.
 type Snapshot = (Arc<OpenSnapshot>, Arc<CommittedCut>);
 
 /// See the module.
@@ -56,7 +57,7 @@ pub struct SnapshotLock {
 }
 
 impl SnapshotLock {
-    /// A run begins: it reads on from here.
+    /// A run begins: it continues reading at these positions.
     pub fn begin(&self, positions: Vec<(TopicPartition, Offset)>) {
         *self.at.write() = Arc::new(CommittedCut {
             epoch: Epoch(0),
@@ -65,10 +66,10 @@ impl SnapshotLock {
         self.shared.lock().clear();
     }
 
-    /// Applies an epoch, and gives what it stands for.
+    /// Applies an epoch, and returns it with its positions.
     ///
     /// # Errors
-    /// Those of `apply`.
+    /// Errors of `apply`.
     pub fn apply(
         &self,
         epoch: Epoch,
@@ -86,23 +87,23 @@ impl SnapshotLock {
         Ok(next)
     }
 
-    /// What is committed now; `None` while an epoch is applied.
+    /// The committed epoch; `None` while an epoch is applied.
     #[must_use]
     pub fn try_now(&self) -> Option<Arc<CommittedCut>> {
         self.at.try_read().map(|at| Arc::clone(&at))
     }
 
-    /// Takes something while no epoch is applied.
+    /// Runs `take` while no epoch is applied.
     ///
     /// # Errors
-    /// Those of `take`.
+    /// Errors of `take`.
     pub fn take<T>(&self, take: impl FnOnce() -> Result<T>) -> Result<(T, Arc<CommittedCut>)> {
         let at = self.at.read();
         Ok((take()?, Arc::clone(&at)))
     }
 
-    /// The snapshot of these stores that another reader has shared. Doesn't wait: while an epoch is
-    /// applied, it is that of the epoch before.
+    /// The snapshot of these stores that another reader shares. Doesn't wait: while an epoch is applied,
+    /// it returns the snapshot of the epoch before.
     #[must_use]
     pub fn shared(&self, stores: &[StoreId]) -> Option<Snapshot> {
         let shared = self.shared.lock();
@@ -110,11 +111,11 @@ impl SnapshotLock {
         found.map(|(_, (open, cut))| (Arc::clone(open), Arc::clone(cut)))
     }
 
-    /// Takes a snapshot of these stores, or the one that is shared, while no epoch is applied, and
-    /// shares it until the next epoch is applied.
+    /// Returns the shared snapshot of these stores, or takes one while no epoch is applied and shares it
+    /// until the next epoch is applied.
     ///
     /// # Errors
-    /// Those of `take`.
+    /// Errors of `take`.
     pub fn share(
         &self,
         stores: &[StoreId],
@@ -130,8 +131,8 @@ impl SnapshotLock {
         Ok(taken)
     }
 
-    /// Waits until these positions are committed; false: they were not in time, or it is of no use
-    /// any more.
+    /// Waits until the input before these positions is committed; false if it wasn't in time, or if
+    /// `is_over` returned true.
     ///
     /// # Errors
     /// `Config` for a partition that isn't read.

@@ -1,8 +1,8 @@
-//! Finds rows of a store by what is in them.
+//! Finds rows of a store by their content.
 //!
-//! Takes a query and where the page before ended, gives a page. [`stoatflow_plan::find::choose`] says what is
-//! read; each row that is read is looked at whole, so an index decides only how many rows that are. Reads one
-//! snapshot: rows and indexes are of one commit.
+//! Takes a query and the end of the previous page, gives a page. [`stoatflow_plan::find::choose`]
+//! decides what is read. The whole condition is tested on each row, so an index only reduces the number
+//! of rows that are read. Reads one snapshot: rows and indexes are of the same commit.
 
 mod cursor;
 mod sorted;
@@ -21,7 +21,7 @@ use stoatflow_plan::StoreKind;
 use stoatflow_plan::find::{Access, FindSpec, IndexView, KeyOrder, Piece, Way, choose};
 use stoatflow_state::{Backend, KeyRange, Stored, after};
 
-/// So many entries are read at a time.
+/// Maximum number of entries read at a time.
 const MOST: usize = 1_000;
 const LEAST: usize = 32;
 
@@ -32,24 +32,24 @@ pub struct FoundRow {
     pub key: Datum,
     /// Its value.
     pub value: Stored,
-    /// What was selected of it.
+    /// The selected expressions of the row.
     pub selected: Option<Vec<Datum>>,
 }
 
-/// How rows are found.
+/// How the rows of a query are found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explained {
     /// `keys`, `key_range`, `index` or `scan`.
     pub way: &'static str,
-    /// The index.
+    /// The index used.
     pub index: Option<String>,
-    /// How many ranges are read.
+    /// Number of key ranges that are read.
     pub ranges: usize,
-    /// Are rows sorted because they don't come in the order that was asked for?
+    /// True if rows are sorted in memory, because they aren't stored in the requested order.
     pub sorted: bool,
-    /// Rows that were read.
+    /// Rows read.
     pub rows_read: u64,
-    /// Rows that were left out because they could not be read, or the condition not computed.
+    /// Rows left out because they couldn't be decoded or the condition couldn't be computed.
     pub unreadable: u64,
 }
 
@@ -68,15 +68,16 @@ impl StoreReader {
     /// How the rows of a query would be found.
     ///
     /// # Errors
-    /// `Config` if the store has no rows to find, or if all of them would be read and that isn't allowed.
+    /// `Config` if the store has no rows to find, or if the query needs a full scan and doesn't allow
+    /// it.
     pub fn explain(&self, spec: &FindSpec) -> Result<Explained> {
         Ok(self.explained(&self.access(spec)?))
     }
 
-    /// A page of rows, from the one on that the cursor names.
+    /// A page of rows, beginning where the cursor points.
     ///
     /// # Errors
-    /// As [`Self::explain`], `Config` for a cursor of another query, and those of the state.
+    /// As [`Self::explain`], `Config` for a cursor of another query, and errors of the state.
     pub fn find(&self, spec: &FindSpec, cursor: Option<&[u8]>) -> Result<FoundPage> {
         let access = self.access(spec)?;
         let index = self.index_of(access.way);
@@ -128,7 +129,7 @@ impl StoreReader {
         choose(spec, KeyOrder::of(&self.spec.key), &views).map_err(|e| self.named(e))
     }
 
-    /// The store, the name and the number of fields of the index of a way.
+    /// If rows are found by an index: its store, its name and the number of its fields.
     fn index_of(&self, way: Way) -> Option<(StoreId, &str, usize)> {
         let Way::Index(at) = way else {
             return None;
@@ -155,20 +156,20 @@ impl StoreReader {
     }
 }
 
-/// Takes a row with its position; gives a position to stop at.
+/// Called with each row and its position; returns the position to stop at, if any.
 type Take<'t, F> = dyn FnMut(&mut F, &Bytes, Record) -> Result<Option<Bytes>> + 't;
 
 /// A run of a query.
 struct Finder<'a> {
     reader: &'a StoreReader,
     access: &'a Access,
-    /// The store of the index, and its number of fields.
+    /// The store of the index, and the number of its fields.
     index: Option<(StoreId, usize)>,
     condition: Option<Compiled>,
     order: Vec<(Compiled, bool)>,
     select: Option<Vec<Compiled>>,
     limit: usize,
-    /// Rows in order are read up to about so many.
+    /// Stop reading rows in stored order after about this many.
     most_read: u64,
     found: Vec<Record>,
     rows_read: u64,
@@ -202,7 +203,8 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Rows as they come, behind a position; gives that of the last one if there may be more.
+    /// Finds rows in stored order, after a position; returns the position of the last one if there may
+    /// be more.
     fn in_order(&mut self, from: Option<Bytes>) -> Result<Option<Bytes>> {
         self.each(from, &mut |finder, position, row| {
             finder.found.push(row);
@@ -210,10 +212,10 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// The first rows of the order that is asked for, behind a position in it.
+    /// Finds the first rows of the requested order, after a position in it.
     fn sorted(&mut self, from: Option<Bytes>) -> Result<Option<Bytes>> {
         let mut sorted = Sorted::new(self.limit, from);
-        // Until all are read, none is known to be the first.
+        // The first row is known only once all have been read.
         self.most_read = u64::MAX;
         let mut seen = HashSet::new();
         self.each(None, &mut |finder, position, row| {
@@ -228,7 +230,7 @@ impl<'a> Finder<'a> {
         Ok(last)
     }
 
-    /// The key of the row that an entry is about.
+    /// The key of the row that an entry belongs to.
     fn key_of(&self, entry: &Bytes) -> Bytes {
         match self.index {
             None => entry.clone(),
@@ -238,8 +240,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Reads the ranges, and gives what matches with its position, until `take` gives one to stop at. Then
-    /// gives that, unless nothing follows.
+    /// Reads the ranges and passes each matching row and its position to `take`, until that returns a
+    /// position to stop at. Returns this position, unless no entry follows it.
     fn each(&mut self, from: Option<Bytes>, take: &mut Take<'_, Self>) -> Result<Option<Bytes>> {
         let mut pieces: Vec<&Piece> = self.access.pieces.iter().collect();
         if self.access.reverse {
@@ -341,7 +343,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// What of a range lies behind a position.
+/// The part of a range that follows a position.
 fn rest(piece: &Piece, reverse: bool, position: Option<&Bytes>) -> Option<KeyRange> {
     let mut range = KeyRange {
         from: Some(Bytes::copy_from_slice(&piece.from)),

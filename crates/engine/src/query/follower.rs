@@ -1,8 +1,8 @@
-//! Reads a store as of one commit, then what later ones change, commit by commit.
+//! Reads a store as of one commit, then the changes of later commits, one commit at a time.
 //!
-//! Takes a snapshot and a place that were taken at the same commit, gives batches of rows. Never
-//! waits by itself. With a condition, a row that no longer meets it comes as a deletion, once: for
-//! that the keys of the rows that do are kept, here and not in the commit.
+//! Takes a snapshot and a place in the backlog as of the same commit; gives batches of rows. `next`
+//! never waits. With a condition, a row that no longer meets it is reported as deleted, once. For that,
+//! the follower (not the commit) keeps the keys of the rows that meet the condition.
 
 use super::CommittedSnapshot;
 use super::committed::CommittedCut;
@@ -19,21 +19,21 @@ use stoatflow_operators::expr::Compiled;
 use stoatflow_plan::{Expression, Store, StoreKind};
 use stoatflow_state::{KeyRange, Page, Stored, after, split_session, split_window};
 
-/// What is followed.
+/// What to follow.
 #[derive(Clone, Debug)]
 pub struct FollowSpec {
-    /// Does it begin with the rows that are there?
+    /// Whether it begins with the existing rows.
     pub snapshot: bool,
-    /// Rows with these keys; windows and sessions have all.
+    /// The keys to follow; windows and sessions are followed with all keys.
     pub keys: KeySpan,
-    /// Rows that meet this.
+    /// Only rows that meet this condition.
     pub condition: Option<Expression>,
-    /// So many bytes wait for the reader at most, beside one commit.
+    /// Maximum bytes of unread changes, besides one commit.
     pub buffer_bytes: usize,
 }
 
 impl FollowSpec {
-    /// The keys as the store has them.
+    /// The key range in the store.
     pub(super) fn keys_of(&self, store: &Store, foreign: &Foreign) -> Result<KeyRange> {
         let named = |error: Error| error.at(|at| at.store = Some(store.name.clone()));
         match readable(store)? {
@@ -59,14 +59,14 @@ impl FollowSpec {
     }
 }
 
-/// A row of the snapshot, or one that a commit has changed.
+/// A row of the snapshot, or a row that a commit has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangedRow {
     /// The key.
     pub key: Datum,
     /// Start and end, of windows and sessions.
     pub times: Option<(i64, i64)>,
-    /// `None`: it is gone.
+    /// The value; `None` if the row was deleted.
     pub value: Option<Stored>,
 }
 
@@ -75,24 +75,24 @@ pub struct ChangedRow {
 pub struct ChangeBatch {
     /// The commit.
     pub cut: Arc<CommittedCut>,
-    /// Are they what was there at the start?
+    /// True if these are rows of the snapshot.
     pub is_snapshot: bool,
-    /// Is this the last batch of its commit, or of the snapshot?
+    /// True for the last batch of its commit, or of the snapshot.
     pub is_complete: bool,
-    /// Each key once in all batches of a commit.
+    /// The rows; a key occurs once in all batches of a commit.
     pub rows: Vec<ChangedRow>,
 }
 
-/// How far it has read.
+/// How far the follower has read.
 #[derive(Debug)]
 struct Reading {
-    /// What is left of the snapshot; `None`: nothing.
+    /// The rest of the snapshot; `None` if nothing is left to read.
     snapshot: Option<KeyRange>,
-    /// The commit that is read, and how many of its rows are.
+    /// The commit being read, and how many of its rows were read.
     epoch: Option<(EpochChanges, usize)>,
-    /// Was a batch of it given?
+    /// True if a batch of it was returned.
     is_begun: bool,
-    /// The last commit that was read.
+    /// The last commit that was read completely.
     reached: Epoch,
     /// The keys of rows that meet the condition.
     matching: HashSet<Bytes>,
@@ -104,7 +104,7 @@ pub struct Follower {
     reader: StoreReader,
     snapshot: CommittedSnapshot,
     place: FollowerPlace,
-    /// Are rows of the snapshot given? They are read for the condition too.
+    /// Whether rows of the snapshot are returned. They are read for the condition in any case.
     gives_snapshot: bool,
     condition: Option<Compiled>,
     reading: Mutex<Reading>,
@@ -139,17 +139,18 @@ impl Follower {
         })
     }
 
-    /// The commit that it begins at.
+    /// The commit of its snapshot.
     #[must_use]
     pub fn cut(&self) -> &CommittedCut {
         self.snapshot.cut()
     }
 
-    /// The next rows, about a page of them; `None`: there is nothing now, or [no more](Self::is_over).
+    /// The next rows, about a page of them; `None` if there are none now, or if none will follow
+    /// ([`Self::is_over`]).
     ///
     /// # Errors
-    /// `ChangesLost` if changes are missing from here on; those of the state and the serdes. It
-    /// stays where it is.
+    /// `ChangesLost` if changes from here on are missing; errors of the state and the serdes. An error
+    /// doesn't move the follower.
     pub fn next(&self, size: Page) -> Result<Option<ChangeBatch>> {
         let mut reading = self.reading.lock();
         match self.place.end() {
@@ -180,7 +181,7 @@ impl Follower {
         }
     }
 
-    /// Has it ended, without a loss?
+    /// Whether it has ended, without a loss.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match self.place.end() {
@@ -190,23 +191,23 @@ impl Follower {
         }
     }
 
-    /// Waits until `next` may have something, at most this long.
+    /// Waits until `next` may return something, at most this long.
     pub fn wait(&self, at_most: Duration) {
         self.place.wait(at_most);
     }
 
-    /// Wakes this when `next` may have something; false: it may already.
+    /// Wakes the waker once `next` may return something; false if it may already.
     pub fn wake(&self, waker: &Waker) -> bool {
         self.place.wake(waker)
     }
 
-    /// Ends it, and who waits for it.
+    /// Ends it, and wakes whoever waits for it.
     pub fn close(&self) {
         self.place.leave();
         self.snapshot.close();
     }
 
-    /// The run was over before all rows were read. Why is known a moment later.
+    /// The run ended before the snapshot was read. The reason is known a moment later.
     fn without_snapshot(&self, reading: &Reading) -> Result<Option<ChangeBatch>> {
         while self.place.next().is_some() {}
         match self.place.end() {
@@ -247,7 +248,7 @@ impl Follower {
         })
     }
 
-    /// Rows of the commit that is read; `None` if it changes nothing for this reader.
+    /// Rows of the commit being read; `None` if it has none for this reader.
     fn changes(&self, reading: &mut Reading, size: Page) -> Result<Option<ChangeBatch>> {
         let Some((changes, read)) = &mut reading.epoch else {
             return Ok(None);
@@ -283,7 +284,7 @@ impl Follower {
         }))
     }
 
-    /// A row as the reader sees it; `None` if it never meets the condition.
+    /// A row for the reader; `None` if it doesn't meet the condition and didn't before.
     fn row(
         &self,
         matching: &mut HashSet<Bytes>,
@@ -303,7 +304,7 @@ impl Follower {
         was_there.then(|| self.decoded(key, None)).transpose()
     }
 
-    /// The row if it meets the condition; one that can't be read doesn't.
+    /// The row if it meets the condition; a row that can't be decoded doesn't.
     fn meeting(&self, condition: &Compiled, key: &Bytes, stored: Bytes) -> Option<ChangedRow> {
         let row = self.decoded(key, Some(stored)).ok()?;
         let value = row.value.as_ref()?;
@@ -337,7 +338,7 @@ impl Follower {
         })
     }
 
-    /// The record's key of a row, with start and end.
+    /// The record key of a row, with start and end.
     fn place_of(&self, row: &Bytes) -> Result<(Bytes, Option<(i64, i64)>)> {
         let (key, start, end) = match self.reader.spec.kind {
             StoreKind::Window { size_ms, .. } => {
@@ -354,7 +355,7 @@ impl Follower {
         Ok((row.slice(8..8 + key), Some((start, end))))
     }
 
-    /// Does retention hide this row of the snapshot?
+    /// Whether retention hides this row of the snapshot.
     fn is_expired(&self, row: &Bytes) -> Result<bool> {
         let (key, times) = self.place_of(row)?;
         let Some((start, end)) = times else {

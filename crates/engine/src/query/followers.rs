@@ -1,12 +1,12 @@
-//! Who follows the stores of a run: the changes of each commit that wait for their readers.
+//! The followers of a run's stores, and the changes of each commit that they have not read yet.
 //!
-//! A follower takes its place under the lock under which snapshots are taken and epochs are
-//! applied, together with its snapshot. Which followers an epoch is for is decided under the same
-//! lock. So a follower gets every epoch behind its snapshot, and none that the snapshot has.
+//! A follower registers while holding the lock under which snapshots are taken and epochs are applied,
+//! together with taking its snapshot. The recipients of an epoch are determined under the same lock. So
+//! a follower gets every epoch after its snapshot, and none that the snapshot contains.
 //!
-//! A commit never waits for a reader. What waits for one is bounded: a reader that leaves more
-//! unread loses its place, and is told so. Rows are shared between followers, and with a store in
-//! memory; only who asks for other keys has a list of its own.
+//! A commit never waits for a reader. Unread changes are bounded: a reader that leaves too many unread
+//! is removed, and its next read fails. Rows are shared between followers, and with stores in memory;
+//! only a follower of other keys has a list of its own.
 
 #[cfg(test)]
 mod tests;
@@ -21,26 +21,26 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, StoreId, TopicPartition};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, Write};
 
-/// What a row in a list takes beside key and value.
+/// Memory of a row in a list, besides its key and value.
 const OVERHEAD: usize = size_of::<Write>();
 
-/// Why no more changes come.
+/// Why no more changes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangesEnd {
     /// The reader has closed it.
     Closed,
-    /// The application was stopped; what it has committed is there.
+    /// The application was stopped; everything it committed can be read.
     Stopped,
-    /// The reader left too much unread.
+    /// The reader left too many changes unread.
     Behind,
-    /// The application has failed, or begins again from its last commit.
+    /// The application has failed, or restarts from its last commit.
     Failed,
-    /// It begins again, to read new partitions.
+    /// The application restarts to read new partitions.
     Grown,
 }
 
 impl ChangesEnd {
-    /// That of an application which ends.
+    /// The reason when an application ends.
     #[must_use]
     pub const fn of(error: Option<&Error>) -> Self {
         match error {
@@ -50,21 +50,21 @@ impl ChangesEnd {
     }
 }
 
-/// What an epoch has changed in a store.
+/// The changes of an epoch in a store.
 #[derive(Debug)]
 pub(super) struct EpochChanges {
-    /// The epoch, and the input it stands for.
+    /// The epoch, and its input positions.
     pub cut: Arc<CommittedCut>,
-    /// A key occurs once.
+    /// The writes; a key occurs once.
     pub writes: Arc<[Write]>,
 }
 
-/// What waits for a follower.
+/// Unread changes of a follower.
 #[derive(Debug)]
 struct Backlog {
     store: StoreId,
     keys: KeyRange,
-    /// So many bytes at most, beside what one epoch has changed.
+    /// Maximum bytes, besides the changes of one epoch.
     most: usize,
     waiting: Mutex<Waiting>,
     more: Condvar,
@@ -98,7 +98,8 @@ impl Backlog {
         drop(given_up);
     }
 
-    /// The first end counts. What waits can still be read, unless the reader has closed it.
+    /// Ends it; the first reason is kept. Unread changes can still be read, unless the reader has closed
+    /// it.
     fn end(&self, end: ChangesEnd) {
         let mut waiting = self.waiting.lock();
         waiting.end.get_or_insert(end);
@@ -129,7 +130,7 @@ fn weight(writes: &[Write]) -> usize {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Followers {
-    /// How many there are: what a commit looks at.
+    /// Number of followers, which each commit checks.
     count: AtomicUsize,
     known: Mutex<Known>,
 }
@@ -140,11 +141,11 @@ struct Known {
     end: Option<ChangesEnd>,
 }
 
-/// Who gets which rows.
+/// The followers and their rows of an epoch.
 type Gathered = Vec<(Arc<Backlog>, Arc<[Write]>)>;
 
 impl Followers {
-    /// Takes a place. Call it under the lock that snapshots are taken under.
+    /// Registers a follower. Must be called under the lock that snapshots are taken under.
     #[must_use]
     pub fn join(self: &Arc<Self>, store: StoreId, keys: KeyRange, most: usize) -> FollowerPlace {
         let mut known = self.known.lock();
@@ -168,10 +169,10 @@ impl Followers {
         }
     }
 
-    /// Applies an epoch, then gives its changes to who follows them.
+    /// Applies an epoch, then hands its changes to the followers.
     ///
     /// # Errors
-    /// Those of the back end.
+    /// Errors of the back end.
     pub fn apply(
         &self,
         lock: &SnapshotLock,
@@ -181,7 +182,7 @@ impl Followers {
     ) -> Result<()> {
         let mut gathered = Gathered::new();
         let cut = lock.apply(batch.epoch, reached, || {
-            // Who joins takes the lock: its order makes the count visible.
+            // Relaxed is enough: `join` runs under the same lock, which makes the count visible.
             if self.count.load(Relaxed) > 0 {
                 gathered = self.gather(&batch.writes);
             }
@@ -211,7 +212,7 @@ impl Followers {
         gathered
     }
 
-    /// No more changes come, for those who follow and those who want to.
+    /// Ends all followers, present and future: no more changes follow.
     pub fn end(&self, end: ChangesEnd) {
         let mut known = self.known.lock();
         known.end.get_or_insert(end);
@@ -234,7 +235,7 @@ fn rows_of(backlog: &Backlog, written: &[(StoreId, Vec<Write>)]) -> Arc<[Write]>
     rows.cloned().collect()
 }
 
-/// A follower's place, which it leaves when this is dropped.
+/// The registration of a follower, which ends when this is dropped.
 #[derive(Debug)]
 pub struct FollowerPlace {
     followers: Arc<Followers>,
@@ -242,7 +243,7 @@ pub struct FollowerPlace {
 }
 
 impl FollowerPlace {
-    /// What one more epoch has changed, if something waits.
+    /// The changes of the next epoch, if there are any unread.
     pub(super) fn next(&self) -> Option<EpochChanges> {
         let mut waiting = self.backlog.waiting.lock();
         let changes = waiting.epochs.pop_front()?;
@@ -250,7 +251,7 @@ impl FollowerPlace {
         Some(changes)
     }
 
-    /// Why no more comes, once nothing waits.
+    /// Why no more changes follow, once all are read.
     pub(super) fn end(&self) -> Option<ChangesEnd> {
         let waiting = self.backlog.waiting.lock();
         waiting.end.filter(|_| waiting.epochs.is_empty())
@@ -264,7 +265,7 @@ impl FollowerPlace {
         }
     }
 
-    /// Wakes this once there is something to read, or the end; false: there is already.
+    /// Wakes the waker once there is something to read, or the end; false if there is already.
     pub(super) fn wake(&self, waker: &Waker) -> bool {
         let mut waiting = self.backlog.waiting.lock();
         let waits = waiting.epochs.is_empty() && waiting.end.is_none();
@@ -278,7 +279,7 @@ impl FollowerPlace {
         waits
     }
 
-    /// Leaves: nothing is kept for it any more.
+    /// Ends the registration: nothing is kept for it any more.
     pub(super) fn leave(&self) {
         let mut known = self.followers.known.lock();
         known.all.retain(|other| !Arc::ptr_eq(other, &self.backlog));

@@ -1,8 +1,8 @@
 //! Reads one store of a snapshot, by keys and times.
 //!
-//! Takes datums, gives datums: the store's serdes stand between. Windows, sessions and versions are read
-//! through the views that processors have; what their retention hides from a record of the key's task is
-//! hidden here too. Never writes.
+//! Takes and gives datums, converted by the store's serdes. Windows, sessions and versions are read
+//! through the views that processors use. Rows that retention would hide from a record of the key's task
+//! are hidden here too. Never writes.
 
 mod timed;
 
@@ -22,25 +22,26 @@ use stoatflow_state::{
     WindowView, after, after_prefix,
 };
 
-/// Everything in a snapshot is older.
+/// Later than anything in a snapshot.
 const NOW: Epoch = Epoch(1);
-/// Nothing is hidden by a view; what a key's task hides is left out afterwards.
+/// As stream time for views, so that they hide nothing; expired rows are filtered by the key's task
+/// afterwards.
 const UNSEEN: i64 = -1;
 
-/// Which keys a range is about.
+/// A range of keys.
 #[derive(Clone, Debug)]
 pub enum KeySpan {
-    /// From one to another, both inclusive; `None`: no bound.
+    /// From one key to another, both inclusive; `None`: no bound.
     Between(Option<Datum>, Option<Datum>),
-    /// Those whose bytes begin with those of a key (bytes are taken as they are).
+    /// Keys whose bytes begin with the bytes of this key (a `Bytes` datum is used as it is).
     Prefix(Datum),
 }
 
 impl KeySpan {
-    /// The keys as a store has them, with this serde.
+    /// The key range in the store, with this serde.
     ///
     /// # Errors
-    /// `Serde` for a key that it can't write, `Config` for null as a prefix.
+    /// `Serde` for a key that it can't encode, `Config` for null as a prefix.
     pub fn range(&self, serde: &Serde) -> Result<KeyRange> {
         let (from, to) = match self {
             Self::Between(lo, hi) => {
@@ -80,16 +81,16 @@ fn bytes(serde: &Serde, key: &Datum) -> Result<Bytes> {
 /// A page of entries, and where the next one begins.
 #[derive(Clone, Debug, Default)]
 pub struct EntryPage {
-    /// Key and value.
+    /// Keys and values.
     pub entries: Vec<(Datum, Stored)>,
     /// The last key, if there may be more.
     pub last: Option<Bytes>,
 }
 
-/// Can it be read by keys?
+/// Checks that a store can be read by keys.
 ///
 /// # Errors
-/// `Config` if it keeps what only its operator can read.
+/// `Config` if only its operator can read its rows.
 pub fn readable(spec: &Store) -> Result<StoreKind> {
     if !matches!(spec.kind, StoreKind::TimeOrdered | StoreKind::Timers) {
         return Ok(spec.kind);
@@ -108,19 +109,19 @@ pub struct StoreReader {
     pub(super) key: Serde,
     pub(super) value: Serde,
     kept: KeyValueStore,
-    /// The highest times that the store has seen, by task.
+    /// The stream times that the store has seen, by task.
     observed: Vec<i64>,
     /// The back end of `kept`.
     pub(super) rows: Arc<SnapshotBackend>,
-    /// The stores of its indexes, and what they are made of.
+    /// The stores of its indexes, their declarations and fingerprints.
     pub(super) indexes: Vec<(StoreId, IndexSpec, u64)>,
 }
 
 impl StoreReader {
-    /// Of a store of the plan.
+    /// A reader of a store of the plan.
     ///
     /// # Errors
-    /// `Config` if it keeps what only its operator can read.
+    /// `Config` if only its operator can read its rows.
     pub fn new(
         (plan, spec): (&PhysicalPlan, &Store),
         foreign: &Foreign,
@@ -152,7 +153,7 @@ impl StoreReader {
         })
     }
 
-    /// What kind of store it is.
+    /// The kind of the store.
     #[must_use]
     pub const fn kind(&self) -> StoreKind {
         self.spec.kind
@@ -167,13 +168,13 @@ impl StoreReader {
     /// The value of a key.
     ///
     /// # Errors
-    /// Those of the state and the serdes; so for all below.
+    /// Errors of the state and the serdes, as in all methods below.
     pub fn get(&self, key: &Datum) -> Result<Option<Stored>> {
         let found = self.kept.get(NOW, &self.bytes(key)?)?;
         found.map(|stored| self.given(stored)).transpose()
     }
 
-    /// A page of entries in the order of the keys' bytes, behind the key `last`.
+    /// A page of entries in the order of the keys' bytes, after the key `last`.
     ///
     /// # Errors
     /// As `get`.
@@ -201,7 +202,7 @@ impl StoreReader {
         })
     }
 
-    /// How many keys there are. It reads all of them.
+    /// The number of keys. Reads all of them.
     ///
     /// # Errors
     /// As `get`.
@@ -219,7 +220,7 @@ impl StoreReader {
         }
     }
 
-    /// The value of the window of a key that starts at a time.
+    /// The value of a key in the window that starts at a time.
     ///
     /// # Errors
     /// As `get`.
@@ -232,7 +233,7 @@ impl StoreReader {
         found.map(|stored| self.given(stored)).transpose()
     }
 
-    /// Windows that start within both times: key, start, value. `span`: of these keys.
+    /// Windows that start between both times, inclusive: key, start, value. `span`: the range of keys.
     ///
     /// # Errors
     /// As `get`.
@@ -291,7 +292,7 @@ impl StoreReader {
         shown.collect()
     }
 
-    /// The version of a key that holds, or held at a time.
+    /// The version of a key that is valid now, or was at a time.
     ///
     /// # Errors
     /// As `get`.
@@ -305,7 +306,7 @@ impl StoreReader {
         found.map(|record| self.own(record)).transpose()
     }
 
-    /// The versions of a key that held at some time within both, ascending.
+    /// The versions of a key that were valid at some time between both, ascending.
     ///
     /// # Errors
     /// As `get`.
@@ -323,14 +324,14 @@ impl StoreReader {
         VersionedView::new(&self.kept, NOW, self.observed(key))
     }
 
-    /// The highest time that the store has seen in the task of a key; -1: none.
+    /// The stream time that the store has seen in the task of a key; -1: none.
     fn observed(&self, key: &[u8]) -> i64 {
         let tasks = i32::try_from(self.observed.len()).unwrap_or(i32::MAX);
         let task = Task::of(partition_of(key, tasks));
         self.observed.get(task.index()).copied().unwrap_or(-1)
     }
 
-    /// What is at this time or before is hidden.
+    /// Rows at this time or before are expired.
     pub(super) fn expired_until(&self, key: &[u8]) -> i64 {
         match self.spec.kind {
             StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms } => {
@@ -356,7 +357,7 @@ impl StoreReader {
         bytes(&self.key, key).map_err(|e| self.named(e))
     }
 
-    /// A value of the reader's own: what is done to it never shows in a later read.
+    /// A copy of the value for the reader: changing it never affects a later read.
     fn given(&self, stored: Stored) -> Result<Stored> {
         let Datum::Opaque(_) = &stored.value else {
             return Ok(stored);

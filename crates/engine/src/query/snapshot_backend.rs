@@ -1,4 +1,4 @@
-//! A snapshot as a back end that can only be read, so that stores and their views read it as lanes do.
+//! A snapshot as a read-only back end, so that stores and their views read it as they do in lanes.
 
 use std::sync::Arc;
 use stoatflow_core::{Bytes, Error, Offset, Partition, Result, StoreId, Timestamp};

@@ -1,4 +1,4 @@
-//! Which epoch readers see while another one is applied.
+//! The epoch that readers see while another one is applied.
 
 use super::{CommittedSnapshot, StoreReaders};
 use crate::admin::status::Status;
@@ -20,7 +20,7 @@ struct Run {
     readers: StoreReaders,
     shared: Arc<Shared>,
     plan: Arc<PhysicalPlan>,
-    /// Readers don't keep the state.
+    /// Readers hold no reference to the state, so the test does.
     _state: Arc<dyn Backend>,
     _folder: Option<TempDir>,
 }
@@ -85,7 +85,7 @@ fn a_shared_snapshot_is_read_while_the_next_epoch_is_applied() {
     run.apply(1, || ());
     let first = run.of_a_store();
     assert_eq!(epoch(&first), 1);
-    // It would never end if it waited for the epoch that waits for it.
+    // If it waited for the epoch, which waits for it here, the test would never end.
     run.apply(2, || {
         let shared = run.of_a_store();
         assert!(Arc::ptr_eq(&shared.open, &first.open));

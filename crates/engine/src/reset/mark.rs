@@ -1,15 +1,15 @@
-//! The mark that a reset leaves beside committed offsets until it has ended.
+//! The mark that a reset leaves in committed offsets until it has ended.
 //!
-//! It is written into the offset's metadata and contains what was committed before, so that
-//! repeating the same request decides the same.
+//! It is written into the offset's metadata and contains the offset that was committed before, so that
+//! the same request, repeated, makes the same decision.
 
 use crate::intake::watermarks::{decode_stream_time, encode_stream_time};
 use stoatflow_core::{Error, Offset, Result, Timestamp};
 use stoatflow_log::Committed;
 
-/// At the very end of the metadata.
+/// The end of the metadata.
 const MARK: &str = ";resetting";
-/// In front of the mark: the offset that was committed, or [`NOWHERE`].
+/// Precedes the previously committed offset (or [`NOWHERE`]), which precedes the mark.
 const WAS: &str = ";was=";
 const NOWHERE: &str = "none";
 
@@ -18,7 +18,7 @@ const NOWHERE: &str = "none";
 pub(super) struct Before {
     pub offset: Option<Offset>,
     pub stream_time: Timestamp,
-    /// Is the mark there?
+    /// Whether the mark is present.
     pub begun: bool,
 }
 
@@ -57,7 +57,7 @@ impl Before {
 /// Refuses to start from offsets of an unfinished reset: they are new, but the state may be old.
 ///
 /// # Errors
-/// `Incompatible` if the mark stands beside any of them.
+/// `Incompatible` if any of them has the mark.
 pub fn refuse_unfinished(application: &str, committed: &[Option<Committed>]) -> Result<()> {
     let begun = |c: &Committed| c.metadata.ends_with(MARK);
     if !committed.iter().flatten().any(begun) {

@@ -1,12 +1,12 @@
-//! Removes what stores that the topology no longer has have left: their changelog topics and their
-//! rows on this disk.
+//! Removes what is left of stores that the topology no longer has: their changelog topics and their rows
+//! on this disk.
 //!
-//! A changelog is the application's if its offsets topic or its local state knows the store. A
-//! topic that is only named alike may belong to an application whose id begins with this one's, so
-//! it is deleted only if its name is given. Committed offsets stay as they are.
+//! A changelog belongs to the application if its offsets topic or its local state knows the store. A
+//! topic whose name only looks like one may belong to an application whose id begins with this one's, so
+//! it is deleted only if the caller names it. Committed offsets stay as they are.
 //!
-//! May be interrupted anywhere: what is left is found again. Positions on the disk and rows of the
-//! offsets topic go with what they are about, so a store that returns begins empty.
+//! May be interrupted at any point: the rest is found again. The positions on disk are removed with the
+//! rows, and the rows of the offsets topic with the changelogs, so a store that returns begins empty.
 
 use super::ResetFacts;
 use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic};
@@ -25,9 +25,9 @@ pub struct Orphans {
     pub application: String,
     /// The broker's address.
     pub address: String,
-    /// Changelog topics with the number of offsets in them (at most so many records).
+    /// Changelog topics with the number of their offsets (an upper bound for their records).
     pub changelogs: Vec<(String, u64)>,
-    /// Topics named like changelogs of this application, which may be another one's: they stay.
+    /// Topics named like changelogs of this application that may belong to another one: they stay.
     pub unsure: Vec<String>,
     /// Stores in the local state.
     pub stores: Vec<String>,
@@ -35,29 +35,29 @@ pub struct Orphans {
     pub state: Option<PathBuf>,
 }
 
-/// Says what would be removed, and changes nothing. `named`: topics that are to be deleted too.
+/// Returns what would be removed; changes nothing. `named`: topics to delete, too.
 ///
 /// # Errors
-/// What keeps an application from starting; `Config` for a name that isn't one of those topics.
+/// Whatever keeps an application from starting; `Config` for a name that isn't one of those topics.
 pub fn preview(spec: &EngineSpec, named: &[String]) -> Result<Orphans> {
     let facts = ResetFacts::of(spec)?;
     let rows = facts.committed_offsets()?.rows;
     Found::of(&facts, &rows, named).map(|found| found.orphans)
 }
 
-/// Removes it; `agree` sees what and may refuse. A running instance is stopped before: it may be an
-/// older release, which still writes these topics.
+/// Removes orphans; `agree` sees what will be removed and may refuse. A running instance is fenced
+/// first: it may be an older release that still writes these topics.
 ///
 /// # Errors
-/// As [`preview`]; `Fenced` if an instance was started meanwhile, `StateLocked` if one doesn't let
-/// go of the disk.
+/// As [`preview`]; `Fenced` if an instance was started meanwhile, `StateLocked` if one doesn't release
+/// the disk.
 pub fn remove(
     spec: &EngineSpec,
     named: &[String],
     agree: impl FnOnce(&Orphans) -> Result<()>,
 ) -> Result<Orphans> {
     let facts = ResetFacts::of(spec)?;
-    // Before an instance is stopped: report a mistyped topic at once.
+    // A mistyped topic is reported before a running instance is stopped.
     Found::of(&facts, &facts.committed_offsets()?.rows, named)?;
     let (mut producer, committed) = facts.fence()?;
     let settings = &facts.spec.settings;
@@ -77,7 +77,7 @@ pub fn remove(
 
 struct Found {
     orphans: Orphans,
-    /// Topics that the offsets topic has rows of, or that are deleted.
+    /// Changelog topics that have rows in the offsets topic, or that are deleted.
     known: Vec<String>,
 }
 
@@ -86,7 +86,8 @@ impl Found {
         let spec = &facts.spec;
         let (application, broker) = (&spec.settings.application_id, &spec.components.broker);
         let own: Vec<&str> = facts.specs.iter().map(|s| s.name.as_str()).collect();
-        // Not those whose id is noted: a topic that was read may be another application's changelog.
+        // Topics with only a noted id don't count: a source topic may be another application's
+        // changelog.
         let written = rows.formats.keys().chain(rows.changelogs.keys());
         let written = written.map(AsRef::as_ref);
         let mut known: Vec<String> = left_over(application, written, &own)
@@ -135,7 +136,7 @@ impl ResetFacts {
             && spec.state_directory().exists()
     }
 
-    /// Stores in the local state that are none of these.
+    /// Stores in the local state that are not among these.
     fn stores_on_disk(&self, own: &[&str]) -> Result<Vec<String>> {
         if !self.has_disk() {
             return Ok(Vec::new());
@@ -145,7 +146,8 @@ impl ResetFacts {
         Ok(stores)
     }
 
-    /// Drops stores of the local state. Waits for an older instance that is fenced and hasn't noticed yet.
+    /// Drops stores of the local state. Waits for an older instance that doesn't know yet that it is
+    /// fenced.
     fn drop_stores(&self, stores: &[String]) -> Result<()> {
         if stores.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The events that a restore listener gets.
+//! The events that a restore listener receives.
 
 use std::sync::Arc;
 use stoatflow_core::{Offset, TopicPartition};

@@ -1,8 +1,8 @@
 //! Writes restored runs into the back end while the next ones are read.
 //!
 //! Owns the loader threads and the first failure. The runs of one store are written in the order in
-//! which they were read. Each thread has at most one run in work and one waiting; a third blocks
-//! the reader.
+//! which they were read. Each thread has at most one run in progress and one queued; a third blocks the
+//! reader.
 
 use super::progress::Progress;
 use super::{Parallelism, Restore, Task};
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use stoatflow_core::{Error, Offset, Partition, Result, StoreId};
 use stoatflow_state::{Backend, RestoreRun};
 
-/// What a run contains of one partition.
+/// The part of a run that comes from one partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     /// Index of the task.
@@ -37,17 +37,17 @@ pub(super) struct Job {
     pub run: RestoreRun,
     /// How far it brings each partition; empty if no offset has moved.
     pub parts: Vec<Part>,
-    /// Has the store caught up with it?
+    /// True if the store has caught up after this run.
     pub last: bool,
 }
 
-/// Writes one run after the other.
+/// Loads runs one after the other.
 #[derive(Clone)]
 struct Loader {
     shared: Arc<Shared>,
     backend: Arc<dyn Backend>,
     ids: Arc<[StoreId]>,
-    /// By store: indexes that must be told of each record.
+    /// By store: the indexes that must be updated with each record.
     indexes: Arc<[Option<Arc<StoreIndexes>>]>,
     tasks: Arc<[Task]>,
     progress: Progress,
@@ -75,7 +75,7 @@ impl Loader {
 
     fn work(&self, jobs: &Receiver<Job>, failure: &Mutex<Option<Error>>) {
         while let Ok(job) = jobs.recv() {
-            // After a stop the rest is left: the stored offsets say what is missing.
+            // After a stop, the rest is not loaded: the stored offsets tell what is missing.
             if self.shared.is_stopping() {
                 return;
             }
@@ -131,24 +131,24 @@ impl Loaders {
         Ok(loaders)
     }
 
-    /// How many runs can exist at a time, with the one being read.
+    /// Maximum number of runs at a time, including the one being read.
     pub fn runs(&self) -> usize {
         (1 + 2 * self.ways.len()).max(2)
     }
 
-    /// Hands a run to the loader of its store; blocks while that one is busy. `false` if it has
-    /// ended: [`Self::finish`] has the reason.
+    /// Hands a run to the loader of its store; blocks while that one is busy. `false` if the loader has
+    /// ended: [`Self::finish`] returns the reason.
     pub fn give(&self, job: Job) -> Result<bool> {
         if self.ways.is_empty() {
             self.here.load(job)?;
             return Ok(true);
         }
-        // One store, one thread: so its runs stay in order.
+        // One thread per store keeps its runs in order.
         let way = &self.ways[job.store % self.ways.len()];
         Ok(way.send(job).is_ok())
     }
 
-    /// Has a loader failed?
+    /// Whether a loader has failed.
     pub fn has_failed(&self) -> bool {
         !self.ways.is_empty() && self.failure.lock().is_some()
     }

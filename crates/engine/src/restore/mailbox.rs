@@ -1,8 +1,8 @@
-//! Events on their way to a restore listener that may be slow.
+//! Events for a restore listener that may be slow.
 //!
-//! Bounded by the number of changelog partitions: batches of one partition that the listener has not been
-//! told of become one, with the sum of their records. Nothing else is merged or left out, and the order of a
-//! partition's events holds.
+//! Bounded by the number of changelog partitions: batches of one partition that the listener hasn't
+//! received yet are merged, with the sum of their records. Nothing else is merged or left out, and the
+//! events of a partition stay in order.
 
 use super::events::RestoreStep;
 use parking_lot::{Condvar, Mutex};
@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Partitions (by task), each with its step.
+    /// Tasks (partitions), each with a step.
     steps: VecDeque<(usize, RestoreStep)>,
-    /// Where the batch of each partition stands that waits, counted from the first event of all.
+    /// By task, the position of its waiting batch, counted from the first event ever.
     batches: Vec<Option<u64>>,
-    /// How many events were taken.
+    /// Number of events taken so far.
     taken: u64,
     closed: bool,
 }
@@ -37,7 +37,7 @@ impl Mailbox {
         }
     }
 
-    /// Never waits for the listener.
+    /// Adds an event. Never waits for the listener.
     pub fn put(&self, task: usize, step: RestoreStep) {
         let mut waiting = self.waiting.lock();
         let next = waiting.taken + waiting.steps.len() as u64;
@@ -64,7 +64,7 @@ impl Mailbox {
         self.filled.notify_one();
     }
 
-    /// The next event; waits for it. `None` once all are taken and no more come.
+    /// Waits for the next event. `None` once it is closed and all events are taken.
     pub fn take(&self) -> Option<(usize, RestoreStep)> {
         let mut waiting = self.waiting.lock();
         loop {
@@ -82,7 +82,7 @@ impl Mailbox {
         }
     }
 
-    /// No more come.
+    /// No more events follow.
     pub fn close(&self) {
         self.waiting.lock().closed = true;
         self.filled.notify_all();

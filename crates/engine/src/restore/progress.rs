@@ -1,7 +1,7 @@
 //! Reports restore progress: to the admin port, the log (every few seconds) and a listener.
 //!
 //! Owns the thread that calls the listener, so that loading never waits for it. [`Progress::close`]
-//! returns when the listener has seen everything, so the application starts after its last event.
+//! returns once the listener has received everything, so the application starts after its last event.
 
 use super::events::{RestoreEvent, RestoreListener, RestoreStep};
 use super::load::Part;
@@ -21,7 +21,7 @@ const LOG: &str = "stoatflow::restore";
 /// How often progress is logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// What has been reported.
+/// The progress reported so far.
 struct Telling {
     progress: Vec<RestoreProgress>,
     /// Records loaded, by task.
@@ -32,7 +32,7 @@ struct Telling {
     listener: Told,
 }
 
-/// How events reach the listener.
+/// How the listener is called.
 enum Told {
     Nobody,
     Here(RestoreListener),
@@ -129,7 +129,7 @@ impl Progress {
         Ok(this)
     }
 
-    /// A run was written to its store.
+    /// Reports that a run was written to its store.
     pub fn loaded(&self, store: usize, parts: &[Part], last: bool) {
         let mut telling = self.0.telling.lock();
         for part in parts {
@@ -170,12 +170,12 @@ impl Progress {
         }
     }
 
-    /// Has every store caught up?
+    /// Whether every store has caught up.
     pub fn is_complete(&self) -> bool {
         self.0.telling.lock().progress.iter().all(|p| p.complete)
     }
 
-    /// Returns when everything was reported.
+    /// Reports the end; returns once the listener has received everything.
     pub fn close(&self) {
         let whole = self.is_complete();
         let mut telling = self.0.telling.lock();

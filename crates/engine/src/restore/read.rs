@@ -1,7 +1,7 @@
-//! Reads all changelog partitions that stores lack something of, with one consumer.
+//! Reads all changelog partitions of which stores lack something, with one consumer.
 //!
-//! Collects records into runs, one per store over all of its partitions, so that a large store
-//! becomes a few sorted files. Open runs share the restore's memory budget.
+//! Collects records into runs, one per store over all its partitions, so that a large store becomes a
+//! few sorted files. Open runs share the restore's memory budget.
 
 use super::load::{Job, Loaders, Part};
 use super::{Restore, Task};
@@ -11,22 +11,22 @@ use stoatflow_core::{Bytes, Error, ErrorKind, Offset, Result, Serde};
 use stoatflow_log::RecordRef;
 use stoatflow_state::RestoreRun;
 
-/// Records per poll: few enough to stay in the processor's cache.
+/// Records per poll: few enough to stay in the CPU cache.
 const BATCH: usize = 2_048;
 /// The smallest memory limit of a run.
 const LEAST_RUN: usize = 64 << 10;
-/// The first and last runs are this much smaller than the others: nothing is loaded before the
+/// The first and last runs are smaller than the others by this factor: nothing is loaded before the
 /// first was read, and nothing is read while the last is loaded.
 const FRACTION: usize = 8;
 /// Timeout of one poll.
 const STEP: Duration = Duration::from_millis(100);
 
-/// What was read of one partition.
+/// How far a partition was read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     /// Records in the open run.
     records: u64,
-    /// The offset that the last run reached.
+    /// The offset that the last handed-over run reached.
     given: Offset,
     finished: bool,
 }
@@ -41,7 +41,7 @@ struct Reader<'a> {
     limit: usize,
     /// The size at which the next run is handed over: small at first, so that loading starts soon.
     ramp: usize,
-    /// Bytes given so far, and offsets there were to read.
+    /// Bytes handed over so far, and the number of offsets to read in total.
     given: usize,
     total: u64,
 }
@@ -89,8 +89,7 @@ pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> 
             }
         })?;
         taken?;
-        // A moved position counts as progress, not only a record: a long aborted transaction brings
-        // none.
+        // A moved position also counts as progress: a long aborted transaction has no records to return.
         let positions = consumer.positions();
         silent = if positions == seen {
             silent + STEP
@@ -145,8 +144,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Hands over the runs of stores that have caught up, and the largest ones while too much
-    /// memory is used.
+    /// Hands over the runs of stores that have caught up, and the largest runs while they use too much
+    /// memory.
     fn hand_over(&mut self, positions: &[Offset], loaders: &Loaders) -> Result<bool> {
         let mut caught_up = Vec::new();
         for (slot, task) in self.tasks.iter().enumerate() {
@@ -181,7 +180,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The size at which a run is handed over: half of what is still to come, limited by the ramp.
+    /// The size at which runs are handed over: half of what is still to be read, limited by the ramp.
     fn enough(&self, open: usize, positions: &[Offset]) -> usize {
         let left = self.tasks.iter().zip(positions);
         let left: u64 = left.map(|(t, at)| distance(*at, t.end)).sum();
@@ -223,9 +222,9 @@ impl Reader<'_> {
     }
 }
 
-/// A row as the table keeps it, of a record of its source: key and value. `None` for a record that it
-/// has left out: one that can't be read, or whose time is negative. (Where such a record ended the
-/// application, it isn't behind a committed offset.)
+/// The row of a table for a record of its source topic: key and value. `None` for a record that the
+/// application skipped when it read it: one that can't be decoded, or with a negative timestamp. (If
+/// such a record failed the application, it is not before a committed offset.)
 fn row_of(source: &SourceTopic, record: &RecordRef<'_>) -> Result<Option<(Bytes, Option<Bytes>)>> {
     if record.timestamp.0 < 0 {
         return Ok(None);

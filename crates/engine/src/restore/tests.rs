@@ -11,16 +11,16 @@ use stoatflow_log::{NewTopic, ProducerMode, ProducerRecord, embedded};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{EpochBatch, KeyRange, KeyValueStore, RestoreRun, Write};
 
-/// Sooner than this, however busy the machine is.
+/// A timeout that is long enough on the busiest machine.
 const SOON: Duration = Duration::from_secs(60);
 const PARTITIONS: i32 = 3;
 const RECORDS: usize = 4_000;
-/// A share of memory that a few hundred records fill.
+/// A memory budget that a few hundred records exceed.
 const LITTLE: usize = 1;
 
 type OnLoad = Box<dyn Fn(StoreId, &RestoreRun) -> Result<()> + Send + Sync>;
 
-/// Memory, with a word before each run.
+/// A back end in memory that calls `on_load` before each run.
 struct Watched {
     inner: MemoryBackend,
     on_load: OnLoad,
@@ -86,7 +86,7 @@ impl Backend for Watched {
     }
 }
 
-/// Two stores whose changelogs hold values for keys, most of them written more than once.
+/// Two stores whose changelogs contain values of keys, most of them written several times.
 struct Stand {
     broker: Arc<embedded::EmbeddedBroker>,
     backend: Arc<Watched>,
@@ -163,7 +163,7 @@ impl Stand {
             topic: topic.into(),
             partition: None,
             key: Some(Bytes::from(key(n))),
-            // Some are deleted in the end.
+            // Some keys end up deleted.
             value: (!n.is_multiple_of(7)).then(|| Bytes::from(format!("{topic}-{n}"))),
             timestamp: Timestamp(i64::try_from(n).unwrap()),
             headers: None,
@@ -194,7 +194,7 @@ impl Stand {
         .run()
     }
 
-    /// What the stores must hold after so many records.
+    /// Checks the stores after this many records.
     fn check(&self, records: usize) {
         for (store, topic) in (0..).zip(NAMES) {
             let mut wanted = std::collections::BTreeMap::new();
@@ -209,7 +209,7 @@ impl Stand {
                 .backend
                 .scan(StoreId(store), &KeyRange::default(), usize::MAX);
             let found = rows.unwrap().into_iter().map(|(key, value)| {
-                // Eight bytes of time stand before the value.
+                // Eight bytes of timestamp precede the value.
                 let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
                 (text(&key), Some(text(&value[8..])))
             });
@@ -255,7 +255,7 @@ fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
                 [StoreId(0), StoreId(1)],
                 "each store is finished once"
             );
-            // Only what came since: no run has the records from before.
+            // Only the new records: no run contains older ones.
             NAMES
                 .iter()
                 .for_each(|name| stand.write(name, RECORDS..RECORDS + 10));
@@ -369,7 +369,8 @@ fn a_failed_loader_ends_it_with_its_error() {
 
 #[test]
 fn reading_goes_on_while_a_run_is_loaded() {
-    // The first run waits until the reader has filled another one: alone it would wait forever.
+    // The first run waits until the reader has filled another one: without overlap it would wait
+    // forever.
     let (seen, full) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicBool::new(false)),

@@ -1,9 +1,9 @@
 //! Waits until transactions of an older instance have ended.
 //!
-//! Runs after the older instance was fenced, before changelog ends and input are read. Waits only
-//! if the committed offsets carry the mark of a running instance (see [`crate::commit::guard`]);
-//! after a clean end or at a first start there is nothing to wait for. Doesn't fence: opening the
-//! producer has done that.
+//! Runs after the older instance was fenced, before changelog ends and input are read. Waits only if the
+//! committed offsets have the mark of a running instance (see [`crate::commit::guard`]); after a clean
+//! end or at a first start there is nothing to wait for. Doesn't fence: opening the producer has done
+//! that.
 
 use super::{CommittedOffsets, EngineSpec};
 use crate::commit::guard::is_marked;
@@ -15,7 +15,8 @@ use stoatflow_core::Result;
 const STEP: Duration = Duration::from_millis(100);
 
 impl EngineSpec {
-    /// `fenced` is when the producer was opened. `false` if a stop was requested meanwhile.
+    /// Waits for the transactions; `fenced` is when the producer was opened. `false` if a stop was
+    /// requested meanwhile.
     pub(crate) fn await_transactions(
         &self,
         shared: &Shared,
@@ -34,7 +35,7 @@ impl EngineSpec {
             );
         }
         let left = || patience.saturating_sub(clock.monotonic().saturating_sub(fenced));
-        // A simulated clock is moved instead of waited for.
+        // A simulated clock is advanced instead of waited for.
         clock.skip(left());
         while !left().is_zero() {
             if shared.is_stopping() {

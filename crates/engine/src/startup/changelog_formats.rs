@@ -1,9 +1,8 @@
-//! What the rows of a changelog are: one that a store of another kind, serde or window size has
-//! written is refused.
+//! The format of a changelog's rows: rows of another kind of store, serde or window size are refused.
 //!
-//! The local state says what its rows are, too. But that may be on another disk, or in memory, and
-//! then rows would be restored with serdes that did not write them. A changelog that was off lacks
-//! what its store did meanwhile: it is refused as well.
+//! The local state knows the format of its rows, too. But it may be on another disk, or in memory, and
+//! then rows would be restored with serdes that didn't write them. A changelog that was switched off
+//! lacks the store's changes of that time, so it is refused as well.
 
 #[cfg(test)]
 mod tests;
@@ -17,22 +16,23 @@ use stoatflow_core::settings::StoreBackend;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
 use stoatflow_plan::{Store, StoreKind};
 
-/// Of a store on disk that has no changelog: whatever topic there is lacks its rows.
+/// Format of a store on disk without a changelog: an existing topic lacks its rows.
 const OFF: &str = "off";
-/// Of one in memory, which begins empty: only the rows of an older changelog are wrong.
+/// Format of a store in memory without a changelog. It begins empty, so only rows of an older changelog
+/// would be wrong.
 const OFF_IN_MEMORY: &str = "off, in memory";
-/// Of a table that is restored from its source: a changelog of its own lacks its rows.
+/// Format of a table that is restored from its source: a changelog of its own lacks its rows.
 const SOURCE: &str = "off, its source has it";
 
-/// The format of a store's changelog. What is only a matter of the disk (retention, the length of a
-/// history) is not part of it: the rows are the same.
+/// The format of a store's changelog. Settings that concern only the disk (retention, the length of a
+/// history) are not part of it: the rows are the same.
 fn format(store: &Store, key: &str, value: &str) -> String {
     let kind = match store.kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Versioned { .. } => {
             "key-value".to_owned()
         }
-        // Rows have the start of their window only, so with another size they would be other
-        // windows. The buffers of a join have the times of records.
+        // Rows contain only the start of their window, so another size would make other windows of them.
+        // Buffers of a join contain the times of records.
         StoreKind::Window {
             size_ms,
             duplicates: false,
@@ -47,10 +47,10 @@ fn format(store: &Store, key: &str, value: &str) -> String {
 }
 
 impl EngineSpec {
-    /// The formats of changelogs, by topic, also of those that are off.
+    /// The formats of changelogs, by topic, including those that are off.
     ///
     /// # Errors
-    /// A serde that is none.
+    /// An invalid serde.
     pub(super) fn changelog_formats(
         &self,
         specs: &[Store],
@@ -78,7 +78,7 @@ impl EngineSpec {
     }
 }
 
-/// Refuses changelogs with rows of another format; `ends`: where their partitions end.
+/// Refuses changelogs with rows of another format; `ends`: the ends of their partitions.
 ///
 /// # Errors
 /// `Incompatible`, with the topic and the next steps.
@@ -94,8 +94,8 @@ pub(super) fn refuse_other_formats(
         let mut of_topic = ends
             .iter()
             .filter(|(partition, _)| partition.topic == *topic);
-        // Nothing was ever written: any format will do. But rows on a disk are not in an empty
-        // changelog either.
+        // Nothing was ever written, so any format will do. But if the changelog was off, the rows on
+        // disk are missing in an empty topic.
         if written != OFF && written != SOURCE && of_topic.all(|(_, end)| end.0 == 0) {
             continue;
         }

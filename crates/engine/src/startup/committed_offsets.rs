@@ -1,4 +1,4 @@
-//! The committed offsets of all partitions that are read: the group's, or those in the offsets topic.
+//! The committed offsets of all source partitions: those of the group, or those in the offsets topic.
 
 use super::EngineSpec;
 use crate::commit::offsets_topic::{OffsetRows, PositionOrigin, choose_position};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use stoatflow_core::{Offset, Result, TopicPartition};
 use stoatflow_log::{Committed, Forgetting, TopicInfo};
 
-/// What is committed for everything that is read.
+/// The committed offsets of everything the application reads.
 pub(crate) struct CommittedOffsets {
     /// All partitions of all topics, in order.
     pub partitions: Vec<TopicPartition>,
@@ -35,7 +35,8 @@ impl CommittedOffsets {
 }
 
 impl EngineSpec {
-    /// Reads them. Final only once an older instance is fenced. `None` if a stop was requested.
+    /// Reads the committed offsets. They are final only once an older instance is fenced. `None` if a
+    /// stop was requested.
     pub(crate) fn committed_offsets(
         &self,
         shared: &Shared,
@@ -73,7 +74,7 @@ impl EngineSpec {
     }
 }
 
-/// Logs where a position comes from, unless that is the usual place.
+/// Logs where a position comes from, unless that is as usual.
 fn tell(origin: PositionOrigin, partition: &TopicPartition, group: Option<i64>, at: Option<i64>) {
     match origin {
         PositionOrigin::Nowhere

@@ -1,5 +1,5 @@
 //! The objects an engine is built from: what differs between the product, the test driver and the
-//! simulator. Plain values belong into `Settings`.
+//! simulator. Plain values belong in `Settings`.
 
 use crate::restore::RestoreListener;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct Components {
     pub on_restore: Option<RestoreListener>,
     /// `false` only in a mutation test.
     pub align_barriers: bool,
-    /// How instances without transactional fencing keep apart. Mutation tests change it; otherwise
-    /// [`Lease::STANDARD`].
+    /// How instances without transactional fencing exclude each other. Mutation tests change it;
+    /// otherwise [`Lease::STANDARD`].
     pub lease: Lease,
     /// Faults injected into operators. Mutation tests set it; otherwise [`FaultInjection::None`].
     pub fault: FaultInjection,

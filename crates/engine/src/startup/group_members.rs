@@ -1,8 +1,8 @@
 //! Refuses to run beside members of the group `application.id`, such as Kafka Streams.
 //!
-//! An engine joins no group: it commits the offsets of one in its transactions. Brokers let that
-//! through when the group has members, so both would process all input, and each would go on from
-//! what the other has committed. The broker fences neither, so the engine ends when it finds a
+//! An engine doesn't join a group: it commits the group's offsets in its transactions. Brokers allow
+//! that even if the group has members. Then both would process all input, and each would continue from
+//! offsets that the other has committed. The broker fences neither, so the engine ends when it finds a
 //! member.
 
 use super::EngineSpec;
@@ -14,32 +14,33 @@ use stoatflow_log::GroupInUse;
 #[cfg(test)]
 mod tests;
 
-/// How often members that may be gone are looked for.
+/// How often to check whether the members have left.
 const STEP: Duration = Duration::from_millis(250);
-/// Timeout of one request while it runs.
+/// Timeout of a request while the application runs.
 const ASK: Duration = Duration::from_secs(2);
-/// So many members are named.
+/// Maximum number of members in an error message.
 const NAMED: usize = 5;
 
 impl EngineSpec {
     /// Waits until the group has no members. `false` if a stop was requested meanwhile.
     ///
     /// # Errors
-    /// `Fenced` if they stay; what the broker fails with.
+    /// `Fenced` if they stay; errors of the broker.
     pub(super) fn refuse_members(&self, shared: &Shared) -> Result<bool> {
         let (settings, broker) = (&self.settings, self.components.broker.as_ref());
         let (group, timeout) = (&settings.application_id, settings.broker_wait);
-        // With its default this is longer than a member is missed for (`session.timeout.ms`, 45 s).
+        // By default, longer than it takes until the group drops a member that died
+        // (`session.timeout.ms`, 45 s).
         let patience = timeout * 2;
         until_alone(shared, group, patience, || {
             broker.group_in_use(group, timeout)
         })
     }
 
-    /// Looks once, before a reset: a member would go on from its own position and commit that again.
+    /// Checks once, before a reset: a member would continue from its own position and commit that again.
     ///
     /// # Errors
-    /// `Fenced` if there is one; what the broker fails with.
+    /// `Fenced` if there is one; errors of the broker.
     pub(crate) fn refuse_members_of_reset(&self) -> Result<()> {
         let (settings, broker) = (&self.settings, self.components.broker.as_ref());
         let group = &settings.application_id;
@@ -50,10 +51,10 @@ impl EngineSpec {
         }
     }
 
-    /// The committed offsets of another group, which must have no members: they would go on committing.
+    /// The committed offsets of another group. It must have no members, which would go on committing.
     ///
     /// # Errors
-    /// `Config` if it is this application's own; `Fenced` if it has members; what the broker fails with.
+    /// `Config` if it is this application's own group; `Fenced` if it has members; errors of the broker.
     pub(crate) fn committed_of_group(
         &self,
         group: &str,
@@ -77,7 +78,7 @@ impl EngineSpec {
             .collect())
     }
 
-    /// Looks once for members that have joined the group while this engine runs.
+    /// Checks once for members that joined the group while this engine runs.
     ///
     /// # Errors
     /// `Fenced` if there is one.
@@ -133,7 +134,7 @@ fn until_alone(
     }
 }
 
-/// `None` with a warning where the broker will not say.
+/// `None` with a warning if the broker refuses to answer.
 fn tell_if_refused(group: &str, asked: Result<Option<GroupInUse>>) -> Result<Option<GroupInUse>> {
     match asked {
         Err(error) if is_refused(&error) => {
@@ -150,12 +151,12 @@ fn tell_if_refused(group: &str, asked: Result<Option<GroupInUse>>) -> Result<Opt
     }
 }
 
-/// The broker will not tell this user, or doesn't know the question.
+/// The broker doesn't let this user see the group, or doesn't support the request.
 fn is_refused(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Config)
 }
 
-/// `'client' on host`, of each.
+/// `'client' on host` of each member.
 fn named(group: &GroupInUse) -> String {
     let members = group.members.iter();
     let mut names: Vec<String> = members

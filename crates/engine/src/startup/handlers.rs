@@ -1,8 +1,8 @@
-//! Error handlers: which policy applies to records that can't be read, can't be written or come
-//! late, and where dead letters go.
+//! Error handlers: which policy applies to records that can't be decoded, can't be written or are late,
+//! and where dead letters go.
 //!
-//! The plan already contains the handlers set in the settings. Missing dead-letter topics are
-//! reported before anything is read; they are never created, so that a mistyped name is noticed.
+//! The plan already contains the handlers set in the settings. Missing dead-letter topics are reported
+//! before anything is read; they are never created, so that a mistyped name is noticed.
 
 use super::EngineSpec;
 use crate::lane::OutputLimits;
@@ -43,8 +43,8 @@ impl EngineSpec {
         LatePolicy::new(&source.late, &source.name, &self.foreign, Some(&counts))
     }
 
-    /// By sink, the policy for records that are too large; `None` where they just fail, or where
-    /// the largest size isn't known.
+    /// By sink, the policy for records that are too large; `None` if they fail the application, or if
+    /// the maximum size isn't known.
     pub(super) fn output_limits(&self) -> Result<OutputLimits> {
         let mut judges = vec![None; self.plan.sinks.len()];
         let counts = self.partition_counts();
@@ -84,10 +84,10 @@ impl EngineSpec {
         }
     }
 
-    /// How many bytes of input records all lanes keep for dead letters; 0 where each is written from
-    /// the batch that its record came in.
+    /// How many bytes of input records all lanes together keep for dead letters; 0 if each dead letter
+    /// is written from the batch that its record was read in.
     pub(super) fn kept_for_dead_letters(&self) -> usize {
-        /// Of all lanes.
+        /// For all lanes together.
         const MOST: usize = 16 << 20;
         let mut nodes = self.plan.nodes.iter();
         let leaves = self.plan.stages.len() > 1
@@ -98,8 +98,8 @@ impl EngineSpec {
         (self.settings.in_flight_max_bytes / 2).min(MOST)
     }
 
-    /// Dead letters are rare: report a missing topic at the start, not when the first one is
-    /// written.
+    /// Finds missing dead-letter topics. Dead letters are rare, so a missing topic is reported at the
+    /// start instead of with the first of them.
     pub(super) fn find_dead_letter_topics(&self, broker: &dyn Broker) -> Result<()> {
         let wanted = self.plan.dead_letter_topics();
         if wanted.is_empty() {

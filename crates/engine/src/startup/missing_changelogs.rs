@@ -1,8 +1,8 @@
-//! Refuses to begin with an empty table whose topic another program has read.
+//! Refuses to begin with an empty table whose topic another program has already read.
 //!
-//! Kafka Streams with `topology.optimization` keeps no changelog for a table that it reads from a
-//! topic. An application that goes on from its committed offsets would have only the rows behind
-//! them. Asked once: before the application's offsets topic is created.
+//! Kafka Streams with `topology.optimization` keeps no changelog for a table that it reads from a topic.
+//! An application that continues from the committed offsets would only have the rows after them. Checked
+//! once: before the application's offsets topic is created.
 
 use super::EngineSpec;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use stoatflow_log::{Broker, TopicInfo};
 use stoatflow_plan::Store;
 
 impl EngineSpec {
-    /// `missing`: the stores whose changelogs are not there.
+    /// Checks the stores whose changelogs are `missing`.
     ///
     /// # Errors
-    /// `Incompatible` for such a table; what the broker fails with.
+    /// `Incompatible` for such a table; errors of the broker.
     pub(super) fn refuse_missing_changelogs<'s>(
         &self,
         broker: &dyn Broker,

@@ -1,7 +1,7 @@
 //! Names stores that the topology no longer has: those in the local state, and changelog topics.
 //!
-//! Only tells. A topic that is named alike may belong to an application whose id begins with this one's,
-//! so nothing is removed by itself.
+//! Only logs them. A topic whose name looks like one may belong to an application whose id begins with
+//! this one's, so nothing is removed automatically.
 
 use super::EngineSpec;
 use stoatflow_plan::Store;
@@ -12,7 +12,7 @@ fn store_of<'t>(application: &str, topic: &'t str) -> Option<&'t str> {
     rest.strip_suffix("-changelog")
 }
 
-/// Changelog topics of stores that are none of these, in the order of their names.
+/// Changelog topics of stores that are not among these, sorted by name.
 pub(crate) fn left_over<'t>(
     application: &str,
     topics: impl Iterator<Item = &'t str>,
@@ -26,13 +26,13 @@ pub(crate) fn left_over<'t>(
 }
 
 impl EngineSpec {
-    /// Logs what the topology doesn't have, if there is anything. `disk`: stores of the local state.
+    /// Logs orphaned stores and topics, if there are any. `disk`: stores of the local state.
     pub(super) fn name_orphans(&self, disk: &[String], specs: &[Store]) {
         let settings = &self.settings;
         let own: Vec<&str> = specs.iter().map(|store| store.name.as_str()).collect();
         let kept = disk.iter().map(String::as_str);
         let disk: Vec<&str> = kept.filter(|name| !own.contains(name)).collect();
-        // The application starts also if the broker doesn't answer.
+        // The application also starts if the broker doesn't answer.
         let names = self.components.broker.topic_names(settings.broker_wait);
         let names = names.unwrap_or_default();
         let topics = left_over(
@@ -49,7 +49,7 @@ impl EngineSpec {
                  that are named like their changelogs. Next: when no release needs them, remove them: stoatflow reset --orphans"
             );
         } else if !topics.is_empty() {
-            // They may be another application's: no reason to warn at each start.
+            // They may be another application's, so this is no reason to warn at each start.
             tracing::info!(
                 topics,
                 "there are topics that are named like changelogs of this application, of stores that the topology \

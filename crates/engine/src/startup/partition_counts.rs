@@ -37,7 +37,7 @@ impl PartitionCounts for BrokerPartitions {
             return Ok(*count);
         }
         drop(known);
-        // Not under the lock: lanes that share this continue with topics that are known.
+        // Without the lock: lanes that share this continue with topics that are known.
         let infos = self.broker.topics(&[topic], self.timeout)?;
         let Some(info) = infos.into_iter().flatten().next() else {
             return Err(Error::missing_topic(format!(

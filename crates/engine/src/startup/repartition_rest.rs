@@ -1,8 +1,8 @@
-//! Refuses to start where Kafka Streams has left records in its repartition topics.
+//! Refuses to start if Kafka Streams has left records in its repartition topics.
 //!
-//! An application that Kafka Streams ran before may have been stopped while records were on their way from
-//! one of its sub-topologies to the next: their input is committed, they are not processed. Nothing here
-//! reads those topics, so going on would lose them.
+//! If Kafka Streams ran the application before, it may have been stopped while records were on their way
+//! from one sub-topology to the next: their input is committed, but they are not processed. The engine
+//! doesn't read those topics, so continuing would lose them.
 
 use super::EngineSpec;
 use crate::runtime::shared::Shared;
@@ -12,20 +12,21 @@ use stoatflow_core::{Error, Offset, Result, TopicPartition};
 
 const STEP: Duration = Duration::from_millis(50);
 
-/// Is this the name of a repartition topic of this application, or of one whose id begins alike?
+/// Whether this is the name of a repartition topic of this application, or of one whose id begins with
+/// this one's.
 fn is_repartition_topic(application: &str, topic: &str) -> bool {
     let rest = topic.strip_prefix(application);
     let rest = rest.and_then(|rest| rest.strip_prefix('-'));
     rest.is_some_and(|rest| rest.ends_with("-repartition"))
 }
 
-/// Where to begin to look, and where to end: partitions whose committed offset is not their end.
+/// Partitions that aren't committed up to their end: where to begin to look, and where to end.
 fn unread(
     partitions: &[TopicPartition],
     committed: &[Option<Offset>],
     ranges: &[(Offset, Offset)],
 ) -> Vec<(TopicPartition, Offset, Offset)> {
-    // One that the group never read a partition of is another application's.
+    // A topic of which the group never committed a partition is another application's.
     let own = |topic: &str| {
         let mut all = partitions.iter().zip(committed);
         all.any(|(p, at)| &*p.topic == topic && at.is_some())
@@ -39,8 +40,10 @@ fn unread(
 }
 
 impl EngineSpec {
+    /// Looks for unprocessed records in repartition topics.
+    ///
     /// # Errors
-    /// `Incompatible` if such a record is there; what the broker fails with.
+    /// `Incompatible` if there is such a record; errors of the broker.
     pub(super) fn refuse_rest_of_repartition_topics(&self, shared: &Shared) -> Result<()> {
         let (settings, broker) = (&self.settings, self.components.broker.as_ref());
         let (group, timeout) = (settings.application_id.as_str(), settings.broker_wait);
@@ -73,7 +76,7 @@ impl EngineSpec {
         let ranges = broker.ranges(&partitions, timeout)?;
         let ranges: Vec<_> = ranges.iter().map(|r| (r.begin, r.stable_end)).collect();
         for (partition, from, end) in unread(&partitions, &committed, &ranges) {
-            // What lies there may be nothing but the marks of commits: only reading tells.
+            // There may be nothing but commit markers: only reading tells.
             let mut consumer = broker.bulk_consumer(group)?;
             consumer.assign(&[(partition.clone(), from)])?;
             let (mut seen, mut silent) = (None, Duration::ZERO);

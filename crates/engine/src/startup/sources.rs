@@ -33,7 +33,7 @@ impl EngineSpec {
         self.reach(shared, |broker| broker.topic_names(ASK))
     }
 
-    /// This spec with the topics that match patterns now.
+    /// This spec, with patterns resolved to the topics that match now.
     pub(crate) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
         let mut plan = (*self.plan).clone();
         let specs = self.specs(&self.timing())?;
@@ -85,11 +85,11 @@ impl EngineSpec {
         Ok(topics.cloned().collect())
     }
 
-    /// Are there partitions to read that `slots` lacks: of its topics, or of new topics that match
-    /// a pattern?
+    /// Whether there are partitions that `slots` lacks: of its topics, or of new topics that match a
+    /// pattern.
     ///
     /// # Errors
-    /// What the broker fails with.
+    /// Errors of the broker.
     pub(crate) fn has_new_partitions(&self, slots: &SourcePartitions) -> Result<bool> {
         let broker = &self.components.broker;
         let topics = self.source_topics()?;
@@ -102,10 +102,10 @@ impl EngineSpec {
         }))
     }
 
-    /// The ids of the changelog topics that are there, by name.
+    /// The ids of the existing changelog topics, by name.
     ///
     /// # Errors
-    /// What the broker fails with.
+    /// Errors of the broker.
     pub(crate) fn changelog_ids(&self) -> Result<BTreeMap<Arc<str>, Arc<str>>> {
         let stores = self.specs(&self.timing())?;
         let own = |store: &&Store| store.logged && self.source_topic_of(store).is_none();
@@ -117,7 +117,7 @@ impl EngineSpec {
         Ok(found.into_iter().flatten().filter_map(id).collect())
     }
 
-    /// The source topics; waits for the broker at most `broker_wait`.
+    /// The source topics; waits for the broker at most `broker_wait`. `None` if a stop was requested.
     pub(crate) fn reach_topics(
         &self,
         shared: &Shared,
@@ -134,7 +134,8 @@ impl EngineSpec {
         found(&names, infos, &self.components.broker.address()).map(Some)
     }
 
-    /// Repeats a request until the broker answers, at most `broker_wait`.
+    /// Repeats a request until the broker answers, at most `broker_wait`. `None` if a stop was
+    /// requested.
     fn reach<T>(
         &self,
         shared: &Shared,
@@ -203,7 +204,7 @@ impl EngineSpec {
         let mut groups = Vec::new();
         for source in &self.plan.sources {
             let time = self.time_of(&source.timestamp)?;
-            // Records of global tables and answers don't move the application's time.
+            // Records of global tables and answers don't advance the application's time.
             let ahead = self.settings.max_timestamp_ahead;
             let max_ahead = ahead
                 .filter(|_| !source.global && !source.answers)
@@ -283,8 +284,8 @@ impl EngineSpec {
                     }
                     c.offset.max(range.begin)
                 }
-                // A new partition is read from its beginning, whatever `reset` says: none of it was
-                // read before.
+                // A new partition is read from its beginning, whatever `reset` says: none of it was read
+                // before.
                 (None, _) if known.contains(&slot.partition.topic) => range.begin,
                 (None, Reset::Earliest) => range.begin,
                 (None, Reset::Latest) => range.stable_end,
@@ -307,7 +308,7 @@ impl EngineSpec {
         Ok(slots.into_values().collect())
     }
 
-    /// Counts and logs records that the broker has removed before the application has read them.
+    /// Counts and logs records that the broker has deleted before the application read them.
     fn tell_expired(&self, shared: &Shared, slot: &SourcePartition, from: Offset, to: Offset) {
         let count = u64::try_from(to.0 - from.0).unwrap_or(0);
         for source in &slot.bindings {
@@ -323,8 +324,8 @@ impl EngineSpec {
         );
     }
 
-    /// Topics with a committed offset, and all topics of a pattern if one of them has any. A
-    /// partition of these without an offset is new.
+    /// Topics with a committed offset, and all topics of a pattern if one of them has any. A partition
+    /// of these topics without a committed offset is new.
     fn known(
         &self,
         partitions: &[TopicPartition],
@@ -367,8 +368,8 @@ impl EngineSpec {
         })
     }
 
-    /// A global table without a changelog is restored from its topic: empties the store, so that
-    /// deleted and compacted rows don't stay.
+    /// Empties the stores of a global table without a changelog, which is restored from its topic, so
+    /// that deleted and compacted rows don't stay. True if there is such a store.
     fn empty_unlogged_table(
         &self,
         source: &Source,
@@ -396,7 +397,7 @@ fn parks_at(plan: &PhysicalPlan, source: SourceId) -> impl Iterator<Item = NodeI
     })
 }
 
-/// A source with `reset="none"` has partitions without a committed offset.
+/// The error for a source with `reset="none"` that has partitions without a committed offset.
 fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
     let topic = Arc::clone(&partitions[0].topic);
     let numbers = partitions.iter().filter(|p| p.topic == topic);
@@ -413,8 +414,8 @@ fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
     .at(|at| at.topic = Some(topic.to_string()))
 }
 
-/// Several sources may read a topic only if each names it. A pattern that matches it by chance
-/// would read it twice, with another reset and other serdes.
+/// Several sources may read a topic only if each names it. A pattern that happens to match it would read
+/// it twice, with another reset and other serdes.
 fn once(sources: &[Source]) -> Result<()> {
     let mut known: BTreeMap<&str, &Source> = BTreeMap::new();
     for source in sources {

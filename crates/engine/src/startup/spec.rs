@@ -1,4 +1,4 @@
-//! What an engine is built from, and the parts that this gives.
+//! What an engine is built from, and the parts that are built.
 
 use crate::admin::status::Status;
 use crate::commit::{CommitRoom, LoggedStore};
@@ -27,13 +27,13 @@ pub struct EngineParts {
     pub lanes: Vec<LaneRoom>,
     /// Sends and commits.
     pub commit: CommitRoom,
-    /// Indexes that are built while it runs.
+    /// Indexes to build while the application runs.
     pub unbuilt: Vec<Unbuilt>,
     /// Stores by number.
     pub stores: Vec<LoggedStore>,
     /// The committed state.
     pub backend: Arc<dyn Backend>,
-    /// The partitions that are read.
+    /// The source partitions.
     pub slots: SourcePartitions,
 }
 
@@ -55,12 +55,12 @@ pub struct EngineSpec {
     pub foreign: Arc<Foreign>,
     /// The settings.
     pub settings: Arc<Settings>,
-    /// Broker, clock and what else differs between product and tests.
+    /// Broker, clock and whatever else differs between product and tests.
     pub components: Components,
 }
 
 impl EngineSpec {
-    /// What the parts share, made before any of them (the admin port needs it during the restore).
+    /// What the parts share, created before any of them (the admin port needs it during the restore).
     #[must_use]
     pub fn shared(&self, status: Arc<Status>, failpoints: Failpoints) -> Arc<Shared> {
         Arc::new(Shared::new(

@@ -1,7 +1,7 @@
 //! A back end that keeps some stores in memory and the others on disk.
 //!
-//! An epoch is applied to the disk first: if the process dies in between, the memory is lost anyway
-//! and those stores are restored from their changelogs. Never copies between the two.
+//! An epoch is applied to the disk first: if the process dies in between, memory is lost anyway and
+//! those stores are restored from their changelogs. Never copies between the two.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -41,8 +41,8 @@ impl SplitBackend {
     }
 }
 
-/// A snapshot of both. Each is consistent; no epoch is applied while it is taken, because
-/// [`crate::query::SnapshotLock`] keeps the commit from it.
+/// A snapshot of both. Each is consistent, and they show the same epoch: [`crate::query::SnapshotLock`]
+/// keeps commits from applying one while the snapshot is taken.
 #[derive(Debug)]
 struct SplitSnapshot {
     disk: Box<dyn Snapshot>,

@@ -1,7 +1,7 @@
-//! How RocksDB keeps each store: what the topology says of it, over what the settings say of all.
+//! RocksDB options of each store: those of the topology override those of the settings.
 //!
-//! Block caches that stores have for themselves are taken out of RocksDB's part of the memory: a start whose
-//! caches leave too little of it for the others is refused.
+//! Stores' own block caches reduce RocksDB's part of the memory: a start is refused if they leave too
+//! little of it for the other stores.
 
 use super::EngineSpec;
 use stoatflow_core::settings::StoreBackend;
@@ -11,24 +11,26 @@ use stoatflow_plan::Store;
 #[cfg(test)]
 mod tests;
 
-/// RocksDB's part of `state.memory.max.bytes`; the caches in front of it have the rest.
+/// RocksDB's part of `state.memory.max.bytes`; the rest is for the caches in front of it.
 pub(super) const fn rocksdb_part(memory_max_bytes: usize) -> usize {
     memory_max_bytes / 4 * 3
 }
 
-/// The least `state.memory.max.bytes` in which caches of so many bytes take half of RocksDB's part.
+/// The smallest `state.memory.max.bytes` in which caches of this size take at most half of RocksDB's
+/// part.
 const fn least_memory(caches: u64) -> u64 {
     caches.saturating_mul(2).div_ceil(3).saturating_mul(4)
 }
 
 impl EngineSpec {
-    /// How RocksDB keeps a store.
+    /// The RocksDB options of a store.
     pub(super) fn rocksdb_of(&self, store: &Store) -> RocksDbOptions {
         let said = store.rocksdb.unwrap_or_default();
         self.settings.rocksdb.with(&said)
     }
 
-    /// Do the stores' own block caches leave room for the others? Says so where nothing is on disk.
+    /// Checks that the stores' own block caches leave room for the others. Logs that they have no effect
+    /// if all stores are in memory.
     ///
     /// # Errors
     /// `Config`, with the stores and the next steps.

@@ -4,7 +4,7 @@ use stoatflow_core::RocksDbOptions;
 use stoatflow_plan::{Store, StoreKind};
 use stoatflow_state::{Layout, StoreLayout};
 
-/// How the keys of a store of this kind are made.
+/// The layout of the keys of this kind of store.
 #[must_use]
 pub const fn layout(kind: StoreKind) -> Layout {
     match kind {
@@ -17,7 +17,7 @@ pub const fn layout(kind: StoreKind) -> Layout {
     }
 }
 
-/// The store's name on disk, its data format, and how RocksDB keeps it.
+/// A store's name on disk, its data format, and its RocksDB options.
 #[must_use]
 pub fn store_layout(store: &Store, key: &str, value: &str, rocksdb: RocksDbOptions) -> StoreLayout {
     StoreLayout {

@@ -1,6 +1,6 @@
 //! Opens the state: changelog topics, the back end, the stores.
 //!
-//! Takes the plan's stores and the engine's own. Reading changelogs is [`crate::restore`]'s part.
+//! Takes the plan's stores and the engine's own. [`crate::restore`] reads the changelogs.
 
 use super::store_options::rocksdb_part;
 use super::store_spec::{layout, store_layout};
@@ -26,11 +26,11 @@ use stoatflow_state::{Backend, KeyValueStore, StoreLayout};
 #[cfg(test)]
 mod tests;
 
-/// Kept in a versioned changelog beyond the store's history (as Kafka Streams does).
+/// How much longer than the store's history versions stay in its changelog (as in Kafka Streams).
 const VERSIONED_LAG_MS: i64 = 86_400_000;
 
-/// Settings of a changelog topic: those of the application (`topic.*`), overridden by those of the store's
-/// kind, which it can't do without, overridden by the store's own.
+/// Settings of a changelog topic: those of the application (`topic.*`), overridden by those that the
+/// kind of store requires, overridden by the store's own.
 fn topic_config(
     store: &Store,
     additional_ms: i64,
@@ -74,7 +74,7 @@ fn is_native(serde: &Serde) -> bool {
     }
 }
 
-/// Said once, however often the lock is tried.
+/// Logs that the state is locked; called once per wait, however often the lock is tried.
 pub(super) fn warn_locked(error: &Error) {
     tracing::warn!(
         %error,
@@ -84,7 +84,7 @@ pub(super) fn warn_locked(error: &Error) {
 }
 
 impl EngineSpec {
-    /// Creates missing changelog topics and the offsets topic; gives the changelog names by store.
+    /// Creates missing changelog topics and the offsets topic; returns the changelog names by store.
     pub(super) fn changelogs(
         &self,
         broker: &dyn Broker,
@@ -148,11 +148,10 @@ impl EngineSpec {
         Ok(names)
     }
 
-    /// The topic that a table is read from, if it is restored from there, too
-    /// (`topology.optimization`).
+    /// The topic that a table reads, if it is also restored from there (`topology.optimization`).
     ///
-    /// Its rows must be the records of the topic: with their own times, none of which is left out
-    /// by a clock, and in serdes that give the same bytes.
+    /// Its rows must be exactly the records of the topic: with the records' own timestamps, none of them
+    /// rejected because of its time, and with serdes that reproduce the same bytes.
     pub(crate) fn source_topic_of<'s>(&self, store: &'s Store) -> Option<&'s str> {
         let topic = store.source_changelog.as_deref()?;
         let settings = &self.settings;
@@ -237,7 +236,7 @@ impl EngineSpec {
                 tracing::error!(error = %found, rebuild, "the local state can't be used");
                 on_damage(rebuild, &unlogged, found)?;
                 RocksBackend::discard(&dir)?;
-                // Damaged twice in a row is no accident: don't rebuild again.
+                // A state that is damaged twice in a row is no accident: don't rebuild it again.
                 rebuild = false;
                 Ok(None)
             });
@@ -293,7 +292,7 @@ impl EngineSpec {
                     Arc::from(spec.name.as_str()),
                     self.foreign.serde(&spec.value)?,
                     Arc::clone(backend),
-                    // Entries of indexes are written only.
+                    // Entries of indexes are never read through the store, so they need no cache.
                     if at < cached { cache } else { 0 },
                     layout(spec.kind),
                 );
@@ -319,7 +318,7 @@ impl EngineSpec {
             .collect()
     }
 
-    /// The stores of async calls that outlive their epoch, and of rows that wait for answers.
+    /// The stores of async calls that outlive their epoch, and of records that wait for answers.
     fn parked(&self) -> impl Iterator<Item = StoreId> {
         self.plan.nodes.iter().filter_map(|node| match &node.op {
             Op::Calls { store, .. } | Op::Offload { store, .. } => Some(*store),

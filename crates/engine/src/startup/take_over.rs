@@ -1,8 +1,8 @@
-//! Takes the work over from an older instance.
+//! Takes over from an older instance.
 //!
-//! Opens the producer, which fences the older one, and waits for its transactions. Only after that are
-//! committed offsets and changelog ends final, and only then are they read. Refuses to go on where
-//! something is not as it was when they were written.
+//! Opens the producer, which fences the older instance, and waits for its transactions. Only then are
+//! committed offsets and changelog ends final, and only then are they read. Refuses to continue if
+//! something has changed since they were written.
 
 use super::changelog_formats::refuse_other_formats;
 use super::committed_offsets::CommittedOffsets;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, Guarantee, Result, Timestamp};
 use stoatflow_log::{Forgetting, Producer, ProducerMode, TopicInfo};
 
-/// What this instance has after it took over from an older one.
+/// What this instance has after taking over from an older one.
 pub(super) struct TakenOver {
     pub(super) producer: Box<dyn Producer>,
     pub(super) committed_offsets: CommittedOffsets,
@@ -28,9 +28,9 @@ pub(super) struct TakenOver {
 }
 
 impl EngineSpec {
-    /// Opens the producer, which fences an older instance, and waits for that one's transactions.
-    /// Only after that are committed offsets and changelog ends final. Members of the group are not
-    /// fenced by it, so there must be none. `None` if a stop was requested.
+    /// Opens the producer, which fences an older instance, and waits for that one's transactions. Only
+    /// then are committed offsets and changelog ends final. It doesn't fence members of the group, so
+    /// there must be none. `None` if a stop was requested.
     pub(super) fn take_over(
         &self,
         shared: &Shared,
@@ -81,9 +81,9 @@ impl EngineSpec {
         }))
     }
 
-    /// Committed positions and changelog ends must come from current leaders, not from a broker
-    /// that missed elections. Called again when the producer is open: the broker that opened it
-    /// knows all elections before the last commit.
+    /// Committed positions and changelog ends must come from current leaders, not from a broker that
+    /// missed elections. Called again once the producer is open: the broker that opened it knows all
+    /// elections before the last commit.
     fn learn_leaders(
         &self,
         topics: &BTreeMap<String, TopicInfo>,
@@ -97,8 +97,8 @@ impl EngineSpec {
         broker.learn_leaders(&names, self.settings.broker_wait)
     }
 
-    /// Without transactions, only committed offsets can prove that this is the only instance. An
-    /// application that reads no topic has none.
+    /// Checks that this instance can prove that it is the only one. Without transactions, only committed
+    /// offsets can prove that, and an application that reads no topic has none.
     fn provable(&self, producer: &dyn Producer) -> Result<()> {
         if !self.plan.sources.is_empty() || producer.sends_are_fenced() {
             return Ok(());
@@ -113,8 +113,8 @@ impl EngineSpec {
     /// The offsets topic, if the broker expires committed offsets.
     ///
     /// # Errors
-    /// `Incompatible` if a topic was deleted and created again, or a changelog has lost records, or
-    /// rows of another format.
+    /// `Incompatible` if a topic was deleted and created again, or if a changelog has another number of
+    /// partitions, has lost records, or has rows of another format.
     fn offsets(
         &self,
         rows: &OffsetRows,

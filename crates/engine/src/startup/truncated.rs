@@ -1,12 +1,12 @@
 //! Detects partitions that lost records while the application was away.
 //!
-//! With an unclean leader election a partition goes on without its last records, and new ones take
-//! their offsets. Of a source, a committed offset then exists and points behind records that were
-//! never read. Each commit notes under which leader the last record was written. A start asks the
-//! present leaders where the records of that one end.
+//! After an unclean leader election, a partition continues without its last records, and new records
+//! reuse their offsets. In a source topic, the committed offset then still exists but points past
+//! records that were never read. Each commit therefore stores the leader epoch of the last record read.
+//! A start asks the current leaders where the records of that epoch end.
 //!
-//! A changelog has records of this application only. Each commit notes where they end, and a
-//! changelog that ends earlier would restore an older state.
+//! A changelog contains records of this application only. Each commit stores where they end; a changelog
+//! that ends earlier would restore an older state.
 
 use super::{CommittedOffsets, EngineSpec};
 use crate::commit::offsets_topic::{OffsetRows, topic_name};
@@ -18,7 +18,7 @@ use stoatflow_log::TopicInfo;
 #[cfg(test)]
 mod tests;
 
-/// A committed offset, and the leader epoch beside it.
+/// A committed offset, and the leader epoch stored with it.
 #[derive(Clone, Debug)]
 struct Reached {
     partition: TopicPartition,
@@ -27,10 +27,10 @@ struct Reached {
 }
 
 impl EngineSpec {
-    /// Refuses committed offsets that stand on records which the present leader doesn't have.
+    /// Refuses committed offsets that follow records which the current leader doesn't have.
     ///
     /// # Errors
-    /// `Incompatible`, with the partition and the next step; what the broker fails with.
+    /// `Incompatible`, with the partition and the next step; errors of the broker.
     pub(super) fn refuse_truncated(&self, found: &CommittedOffsets) -> Result<()> {
         let both = found.partitions.iter().zip(&found.committed);
         let reached: Vec<Reached> = both
@@ -55,11 +55,11 @@ impl EngineSpec {
         }
     }
 
-    /// Refuses changelogs that end before the last commit; gives their ends. What the topology
-    /// doesn't log any more is not asked for.
+    /// Refuses changelogs that end before the last commit; returns their ends. Changelogs that the
+    /// topology no longer has are not checked.
     ///
     /// # Errors
-    /// `Incompatible`, with the partition and the next steps; what the broker fails with.
+    /// `Incompatible`, with the partition and the next steps; errors of the broker.
     pub(super) fn refuse_truncated_changelogs(
         &self,
         rows: &OffsetRows,
@@ -89,7 +89,8 @@ impl EngineSpec {
     }
 }
 
-/// The first partition whose leader lacks records before the committed offset, and where its own begin.
+/// The first partition whose leader lacks records before the committed offset, and where the records
+/// that it shares end.
 fn first_truncated<'r>(
     reached: &'r [Reached],
     ends: &[Option<Offset>],

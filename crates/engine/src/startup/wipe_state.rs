@@ -1,6 +1,6 @@
 //! Removes the local state.
 //!
-//! Deletes what [`super::stores`] opens and the directories that this leaves empty. Never touches
+//! Deletes what [`super::stores`] opens, and the directories that are empty afterwards. Never touches
 //! the broker, nor a state that a process has open.
 
 use super::stores::warn_locked;
@@ -12,11 +12,11 @@ use stoatflow_core::{Error, ErrorKind, Result};
 use stoatflow_plan::Store;
 use stoatflow_state::rocksdb::RocksBackend;
 
-/// How soon the lock is tried again.
+/// How often the lock is tried.
 const STEP: Duration = Duration::from_millis(200);
 
 impl EngineSpec {
-    /// Where the local state is.
+    /// The directory of the local state.
     #[must_use]
     pub fn state_directory(&self) -> PathBuf {
         self.settings.state_dir.join("rocksdb")
@@ -35,7 +35,7 @@ impl EngineSpec {
             return Ok(());
         }
         RocksBackend::discard(&place)?;
-        // An empty directory is removed with its database.
+        // An empty directory is removed together with its database.
         match std::fs::remove_dir_all(&place) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 let shown = place.display();
@@ -54,16 +54,15 @@ impl EngineSpec {
         Ok(())
     }
 
-    /// As [`Self::wipe_state`], but waits for an older instance that is fenced and hasn't noticed
-    /// yet.
+    /// As [`Self::wipe_state`], but waits for an older instance that doesn't know yet that it is fenced.
     pub(crate) fn wipe_state_when_unlocked(&self, shared: &Shared, specs: &[Store]) -> Result<()> {
         self.when_unlocked(shared, || self.wipe_state(specs))
     }
 
-    /// Does it as soon as no process has the local state open.
+    /// Runs `act` as soon as no process has the local state open.
     ///
     /// # Errors
-    /// `StateLocked` if one keeps it; those of `act`.
+    /// `StateLocked` if a process keeps it open; errors of `act`.
     pub(crate) fn when_unlocked(
         &self,
         shared: &Shared,
@@ -89,8 +88,8 @@ impl EngineSpec {
     }
 }
 
-/// Syncs the directory, so that a power loss doesn't bring deleted files back. Systems that can't
-/// sync directories are left as they are.
+/// Syncs the directory, so that a power loss doesn't bring deleted files back. Does nothing on systems
+/// that can't sync directories.
 fn settle(dir: Option<&Path>) {
     if let Some(Ok(dir)) = dir.map(std::fs::File::open) {
         let _ = dir.sync_all();

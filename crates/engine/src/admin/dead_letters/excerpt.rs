@@ -1,7 +1,7 @@
-//! The beginning of a payload, as text where it is text.
+//! The beginning of a payload, as text if it is text.
 //!
-//! Takes bytes, gives JSON: `format` is `json`, `text` or `base64`, `bytes` the whole size, `cut`
-//! whether `content` is only its beginning. Cut JSON is text.
+//! Takes bytes, gives JSON: `format` is `json`, `text` or `base64`, `bytes` is the size of the whole
+//! payload, `cut` is true if `content` is only its beginning. JSON that was cut has the format `text`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,8 +35,7 @@ impl Excerpt {
     }
 }
 
-/// The bytes as text, if a person can read them. Where they were cut, a part of a character may be
-/// at their end.
+/// The bytes as text, if a person can read them. If they were cut, they may end within a character.
 fn text(bytes: &[u8], cut: bool) -> Option<&str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -49,7 +48,7 @@ fn text(bytes: &[u8], cut: bool) -> Option<&str> {
     text.chars().all(is_readable).then_some(text)
 }
 
-/// Is it an object or a list? What else is JSON (a number, a word) is text as well.
+/// Whether the text is a JSON object or array. Other JSON (numbers, strings) is shown as text.
 fn is_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }

@@ -1,7 +1,7 @@
 //! One dead letter, as far as it is kept.
 //!
-//! Takes a record with the headers of our dead letters; gives the input record, where it came from,
-//! and what went wrong.
+//! Takes a record with the headers of a dead letter; gives the input record, where it came from, and
+//! what went wrong.
 
 use super::excerpt::Excerpt;
 use serde_json::{Value, json};
@@ -9,17 +9,17 @@ use std::sync::Arc;
 use stoatflow_core::Header;
 use stoatflow_log::ProducerRecord;
 
-/// Of a key or a value, so many bytes are kept.
+/// Bytes kept of a key or a value.
 const PAYLOAD: usize = 4_096;
-/// Of a header's value.
+/// Bytes kept of a header's value.
 const HEADER: usize = 1_024;
-/// So many headers of a record are kept.
+/// Number of headers kept of a record.
 const HEADERS: usize = 32;
-/// Of a text, so many characters are kept.
+/// Characters kept of a text.
 const TEXT: usize = 4_000;
-/// Before the names of headers that say what went wrong.
+/// Prefix of the headers that describe the error.
 const OURS: &str = "__stoatflow.errors.";
-/// The first of them; the record's own stand before it.
+/// The first of these headers; the headers of the input record come before it.
 const FIRST: &str = "__stoatflow.errors.application";
 
 /// See the module.
@@ -27,22 +27,22 @@ const FIRST: &str = "__stoatflow.errors.application";
 pub(super) struct Letter {
     /// When it was committed (wall clock, ms).
     pub(super) at_ms: i64,
-    /// The topic of dead letters.
+    /// The dead-letter topic.
     to: Arc<str>,
     timestamp: i64,
     key: Option<Excerpt>,
     value: Option<Excerpt>,
     headers: Vec<(Arc<str>, Option<Excerpt>)>,
     headers_left_out: usize,
-    /// What went wrong: name, without what all begin with, and text.
+    /// The error: header names without the prefix, and their texts.
     told: Vec<(Arc<str>, String)>,
 }
 
 impl Letter {
     pub(super) fn of(record: &ProducerRecord) -> Self {
         let all = record.headers.as_deref().unwrap_or_default();
-        // A record that was a dead letter itself, read and failed again, has the headers of both:
-        // the last ones count.
+        // A record that had been a dead letter, was replayed and failed again has the headers of both
+        // failures: the last ones count.
         let begin = all.iter().rposition(|header| &*header.name == FIRST);
         let (own, told) = all.split_at(begin.unwrap_or(all.len()));
         let payload = |bytes: &Option<bytes::Bytes>| Some(Excerpt::of(bytes.as_ref()?, PAYLOAD));
@@ -102,11 +102,11 @@ impl Letter {
     }
 }
 
-/// What a header says of the error.
+/// The name and text of a header that describes the error.
 fn said(header: &Header) -> Option<(Arc<str>, String)> {
     let name = header.name.strip_prefix(OURS)?;
     let value = header.value.as_deref()?;
-    // A character has four bytes at most.
+    // A character has at most four bytes.
     let text = String::from_utf8_lossy(&value[..value.len().min(4 * TEXT)]);
     let text = match text.char_indices().nth(TEXT) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -13,7 +13,7 @@ pub(in crate::admin) fn header(name: &str, value: &'static [u8]) -> Header {
     }
 }
 
-/// A letter of the record at this offset.
+/// A dead letter of the record at this offset.
 pub(in crate::admin) fn record(offset: u64, value: &[u8]) -> ProducerRecord {
     let told = |name: &str, value: String| Header {
         name: format!("__stoatflow.errors.{name}").into(),
@@ -149,7 +149,7 @@ fn payloads_are_shown_as_what_they_are() {
         shown(b"[1, 2]", 5),
         ("text".to_owned(), "[1, 2".to_owned(), true)
     );
-    // Text that ends within a character, and was not cut, is none.
+    // Bytes that end within a character without having been cut are not text.
     assert_eq!(shown(&"aé".as_bytes()[..2], 9).0, "base64");
 }
 
@@ -164,7 +164,7 @@ fn deeply_nested_json_takes_no_stack() {
 fn only_what_is_committed_is_shown_and_once() {
     let log = DeadLetterLog::default();
     log.sent(Epoch(1), &[record(1, b"a"), record(2, b"b")]);
-    // Under at-least-once those of the next epoch are sent before this one is committed.
+    // Under at-least-once, letters of the next epoch are sent before this one is committed.
     log.sent(Epoch(2), &[record(4, b"d")]);
     log.sent(Epoch(1), &[record(3, b"c")]);
     assert_eq!(log.page(None, 10), (0, vec![], None));
@@ -172,7 +172,7 @@ fn only_what_is_committed_is_shown_and_once() {
     let (count, letters, next) = log.page(None, 10);
     assert_eq!((count, offsets(&letters), next), (3, vec![3, 2, 1], None));
     assert_eq!(letters[0]["at_ms"], 7);
-    // A crash before the second commit: its letter comes again.
+    // A crash before the second commit: its letter is sent again.
     log.restarted();
     log.sent(Epoch(1), &[record(4, b"d")]);
     log.committed(Epoch(1), Timestamp(8));

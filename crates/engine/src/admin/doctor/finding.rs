@@ -1,16 +1,16 @@
-//! Something that isn't as it should be, and what to do.
+//! A finding: something that isn't as it should be, and what to do about it.
 
 use serde::Serialize;
 
-/// How much it matters. Ordered: the most serious first.
+/// How serious a finding is. Ordered, the most serious first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
     /// Records are not processed, or soon will not be.
     Critical,
-    /// For today.
+    /// Should be looked at today.
     Warning,
-    /// It explains others, or could be better.
+    /// Explains other findings, or could be improved.
     Info,
 }
 
@@ -18,16 +18,16 @@ pub(super) enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct LiveFinding {
     pub(super) severity: Severity,
-    /// A word that stays, for programs.
+    /// A stable identifier, for programs.
     pub(super) code: String,
     pub(super) message: String,
     pub(super) next_step: String,
-    /// The page that says more.
+    /// The page of the documentation about it.
     pub(super) page: String,
 }
 
 impl LiveFinding {
-    /// `section`: of the guide to monitoring.
+    /// `section`: the section of the monitoring guide.
     pub(super) fn new(severity: Severity, code: &str, section: &str, message: String) -> Self {
         Self {
             severity,
@@ -38,7 +38,7 @@ impl LiveFinding {
         }
     }
 
-    /// What to do.
+    /// Sets what to do.
     pub(super) fn next(mut self, next_step: impl Into<String>) -> Self {
         self.next_step = next_step.into();
         self

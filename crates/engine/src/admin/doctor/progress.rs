@@ -1,4 +1,4 @@
-//! Does it get on? Readiness, functions that don't come back, lag, time, and lanes.
+//! Findings about progress: readiness, long calls of functions, lag, the watermark, and lanes.
 
 #![allow(clippy::cast_precision_loss)] // rates and shares, for people
 
@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::Lane;
 
-/// A call that takes so long is told.
+/// A call that takes this long is reported.
 const LONG_CALL_MS: u64 = 10_000;
-/// So long nothing moves before it is told.
+/// Findings about commits, lag and the watermark compare samples at least this far apart.
 const STANDS_STILL: Duration = Duration::from_secs(90);
-/// So long a lane was at work.
+/// The finding about a busy lane compares samples at least this far apart.
 const AT_WORK: Duration = Duration::from_secs(10);
 
 pub(super) fn find(facts: &Facts<'_>) -> Vec<LiveFinding> {
@@ -41,7 +41,7 @@ fn readiness(facts: &Facts<'_>) -> Option<LiveFinding> {
         "not_running" => (Info, "stoatflownotready"),
         _ => (Critical, "stoatflownotready"),
     };
-    // Errors say it themselves.
+    // The next step is part of the message of an error; it is shown once.
     let detail = text("detail").replace(&format!(". Next: {next_step}"), "");
     let message = format!("it is not ready ({reason}): {detail}");
     Some(LiveFinding::new(severity, reason, section, message).next(next_step))
@@ -103,7 +103,7 @@ fn lag_grows(facts: &Facts<'_>) -> Option<LiveFinding> {
     let (before, seconds) = facts.before(STANDS_STILL)?;
     let (waits, grown) = (lag(&facts.now), lag(&facts.now) - lag(before));
     let committed = (facts.now.records_committed).saturating_sub(before.records_committed);
-    // Less than a minute's work is no falling behind.
+    // Less than a minute's work is not falling behind.
     if grown <= 0 || waits as f64 * seconds <= 60.0 * committed as f64 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What becomes of records: left out, in calls that fail or hang, parked.
+//! Findings about records: dropped, in calls that fail or hang, parked.
 
 #![allow(clippy::cast_precision_loss)] // rates and shares, for people
 
@@ -10,11 +10,11 @@ use crate::admin::status::is_meant;
 use std::time::Duration;
 use stoatflow_operators::dropped;
 
-/// Late records below this share of all are normal.
+/// Late records up to this share of the input are normal.
 const LATE_SHARE: f64 = 0.01;
-/// So many of the calls may fail.
+/// Failed calls from this share on are reported.
 const FAILED_SHARE: f64 = 0.05;
-/// A call that takes so long hangs.
+/// A call that has run this long is reported as hanging.
 const HANGS_MS: u64 = 60_000;
 
 pub(super) fn find(facts: &Facts<'_>) -> Vec<LiveFinding> {
@@ -96,7 +96,7 @@ fn hanging(function: &FunctionCost) -> Option<LiveFinding> {
     Some(finding.next("give the function a timeout; if it has none, only a restart ends the call"))
 }
 
-/// Of each node and reason.
+/// A finding for each node and reason.
 fn left_out(facts: &Facts<'_>) -> Vec<LiveFinding> {
     let drops = facts.now.drops.iter();
     let drops = drops.filter(|(_, reason, _)| !is_meant(reason));
@@ -130,12 +130,12 @@ fn left_out(facts: &Facts<'_>) -> Vec<LiveFinding> {
     findings.collect()
 }
 
-/// How many were added since the counters were looked at before.
+/// How many records were dropped since the earlier sample.
 fn lately(facts: &Facts<'_>, node: &str, reason: &str, count: u64) -> u64 {
     let before = facts.before.iter().flat_map(|sample| &sample.drops);
     let was = before
         .filter(|(of, why, _)| of == node && *why == reason)
         .map(|(_, _, count)| *count);
-    // At the start there was nothing before.
+    // Without an earlier sample, all of them count.
     count.saturating_sub(was.sum())
 }

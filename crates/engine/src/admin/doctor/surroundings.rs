@@ -1,4 +1,4 @@
-//! What it lives on: brokers, the disk, files, commits; and functions that need no interpreter.
+//! Findings about brokers, disk, files and commits; and functions that could be expressions.
 
 #![allow(clippy::cast_precision_loss)] // rates and shares, for people
 
@@ -9,12 +9,12 @@ use crate::admin::status::CommitStatus;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A transaction of some seconds is normal.
+/// Shorter transactions of other producers are normal.
 const HELD_BACK_MS: i64 = 10_000;
-/// A commit that takes so long is told, for as long as [`RECENT_MS`].
+/// A commit that took this long is reported, for as long as [`RECENT_MS`].
 const SLOW_COMMIT_US: u64 = 5_000_000;
 const RECENT_MS: i64 = 600_000;
-/// Of the time.
+/// Share of the time.
 const THROTTLED_SHARE: f64 = 0.1;
 
 pub(super) fn find(facts: &Facts<'_>) -> Vec<LiveFinding> {
@@ -168,7 +168,7 @@ fn restarts(facts: &Facts<'_>) -> Option<LiveFinding> {
     )
 }
 
-/// What the doctor of the topology has said of functions while they ran.
+/// Functions that could be expressions, as found while they ran.
 fn expressions(facts: &Facts<'_>) -> Vec<LiveFinding> {
     let hints = facts.status.hints().into_iter();
     let findings = hints.map(|(node, text)| LiveFinding {

@@ -18,7 +18,7 @@ fn status() -> Status {
     status
 }
 
-/// Looked at so long ago, then changed, then looked at again.
+/// Takes a sample that is this old, applies the change, and looks for findings.
 fn found_after(
     seconds: u64,
     status: &Status,
@@ -66,7 +66,7 @@ fn who_gets_on_is_well() {
     let well = found_after(100, &status, |status| {
         status.records_in.store(1_000, Relaxed);
         status.records_committed.store(900, Relaxed);
-        // It waits for the next commit.
+        // The rest waits for the next commit.
         status.report_partitions(vec![partition(0, 100, 110, NOW_MS)]);
         status.dropped("unique", "duplicate", 7);
     });

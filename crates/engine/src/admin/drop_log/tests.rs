@@ -1,4 +1,4 @@
-//! Which drops get a line, and that each is told of once.
+//! Which drops get a line, and that each record is reported once.
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Keeps the last errors in a file beside the local state, so that they survive a restart.
 //!
-//! What can't be read or written is as if it weren't there: neither a start nor a stop must fail by it.
+//! Failures to read or write the file are only logged, so they never fail a start or a stop.
 
 use super::{ErrorEntry, ErrorLog};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Between two writes.
+/// Minimum time between two writes.
 const EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize, Serialize)]
@@ -24,7 +24,7 @@ fn file(state_dir: &Path) -> PathBuf {
 }
 
 impl ErrorLog {
-    /// Takes over what an earlier run has saved.
+    /// Loads what an earlier run has saved.
     pub(crate) fn load(&self, state_dir: &Path) {
         let Ok(text) = std::fs::read(file(state_dir)) else {
             return;
@@ -40,7 +40,8 @@ impl ErrorLog {
         }
     }
 
-    /// Saves what is new, at most once a second; without local state there is nothing to save it beside.
+    /// Saves the errors if there are new ones, at most once a second. Without local state there is no
+    /// directory to save them in.
     pub(crate) fn save(&self, state_dir: &Path, now: Duration, is_end: bool) {
         if !self.is_changed.load(Relaxed) {
             return;
@@ -63,7 +64,7 @@ impl ErrorLog {
         let Ok(text) = serde_json::to_vec(&saved) else {
             return;
         };
-        // Renamed when it is whole: a crash leaves the one before.
+        // Renamed once it is complete: a crash leaves the previous file.
         let whole = file(state_dir);
         let part = whole.with_extension("json.part");
         let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &whole));

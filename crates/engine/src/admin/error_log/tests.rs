@@ -70,7 +70,7 @@ fn the_last_hundred_causes_are_kept() {
     };
     for number in 0..120 {
         note(&log, &name(number), i64::from(number));
-        // One that comes again and again stays.
+        // A cause that occurs again and again stays.
         note(&log, "always", i64::from(number));
     }
     let found = log.entries();

@@ -1,17 +1,17 @@
-//! A value that takes its time to find: asked for on a thread beside, and kept.
+//! A value that may take long to compute: computed on a background thread, and cached.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long a scrape waits for it. After that it gives what was last known.
+/// How long a scrape waits for a new value. After that it uses the last one.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Background<T> {
-    /// Does a thread wait for it? Then no other is started.
+    /// True while a thread computes the value; no second one is started.
     asking: AtomicBool,
     last: Mutex<Option<T>>,
 }
@@ -26,12 +26,12 @@ impl<T> Default for Background<T> {
 }
 
 impl<T: Clone + Send + 'static> Background<T> {
-    /// What was last found; `None`: nothing.
+    /// The last value; `None` if there is none.
     pub(super) fn last(&self) -> Option<T> {
         self.last.lock().clone()
     }
 
-    /// Asks again.
+    /// Starts computing the value again, unless a thread still does, and waits a moment for the result.
     pub(super) async fn ask(self: &Arc<Self>, find: impl FnOnce() -> Option<T> + Send + 'static) {
         if self.asking.swap(true, Relaxed) {
             return;

@@ -1,14 +1,14 @@
-//! Room on the disk that holds the state. Asked at each scrape.
+//! Free space on the disk that holds the state. Looked up at each scrape.
 
 use super::background::Background;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file system, in bytes.
+/// Size and free space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DiskSpace {
     pub(super) size: u64,
-    /// For this user, without what is reserved for the administrator.
+    /// Available to this user, without the space reserved for root.
     pub(super) free: u64,
 }
 
@@ -27,19 +27,19 @@ impl StateDisk {
         }
     }
 
-    /// What was last found; `None`: nothing yet.
+    /// The last values; `None` before the first look-up.
     pub(super) fn last(&self) -> Option<DiskSpace> {
         self.found.last()
     }
 
-    /// Asks again.
+    /// Looks it up again.
     pub(super) async fn look(&self) {
         let dir = self.dir.clone();
         self.found.ask(move || space(&dir)).await;
     }
 }
 
-/// Of the nearest directory that exists: that of the application is made when it starts.
+/// The space of the nearest directory that exists: the application creates its own at the start.
 fn space(dir: &Path) -> Option<DiskSpace> {
     let found = dir
         .ancestors()

@@ -53,7 +53,7 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// Durations, without labels.
+    /// A histogram of durations, without labels.
     pub(super) fn durations(&mut self, name: &str, help: &str, of: DurationBuckets) -> fmt::Result {
         let bound = |us: Option<u64>| us.map_or(f64::INFINITY, |us| seconds(us, 1e6));
         let buckets: Vec<_> = of.buckets().map(|(us, n)| (bound(us), n)).collect();
@@ -73,7 +73,7 @@ pub(super) fn seconds(count: u64, per_second: f64) -> f64 {
     count as f64 / per_second
 }
 
-/// Of milliseconds.
+/// Milliseconds as seconds.
 #[allow(clippy::cast_precision_loss)] // milliseconds since 1970 fit a double exactly
 pub(super) fn in_seconds(ms: i64) -> f64 {
     ms as f64 / 1e3

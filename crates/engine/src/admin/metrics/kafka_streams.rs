@@ -1,8 +1,8 @@
-//! `/metrics?names=kafka-streams`: what means the same in Kafka Streams, under its names.
+//! `/metrics?names=kafka-streams`: metrics that have the same meaning in Kafka Streams, under its names.
 //!
-//! Read from [`Status`] at the time of the scrape; rates are of the last minute, as Kafka's are of
-//! the last half minute to minute. A lane stands for a stream thread. There are no tasks, so no
-//! sample has a `task_id`; `client_id` is the application.
+//! Read from [`Status`] at the time of the scrape. Rates are of the last minute; Kafka's cover between
+//! half a minute and a minute. A lane stands for a stream thread. There are no tasks, so no sample has a
+//! `task_id`; `client_id` is the application.
 
 #![allow(clippy::cast_precision_loss)] // rates
 
@@ -27,10 +27,10 @@ use stoatflow_plan::{Op, PhysicalPlan};
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::StoreSize;
 
-/// How far rates look back.
+/// The period that rates cover.
 const RATES_OF: Duration = Duration::from_secs(60);
 
-/// The answer.
+/// The text of the answer.
 pub(super) fn text(shared: &Shared) -> Result<String, fmt::Error> {
     let (status, monotonic) = (&shared.status, shared.clock.monotonic());
     let client = [("client_id".into(), status.application_id.clone().into())];
@@ -73,7 +73,7 @@ impl Collector for KafkaStreams {
 }
 
 impl KafkaStreams {
-    /// Of what only grows; nothing before there is an earlier sample.
+    /// The rate of a counter; 0 without an earlier sample.
     fn rate(&self, of: impl Fn(&Sample) -> u64) -> f64 {
         let Some(before) = &self.before else {
             return 0.0;
@@ -125,7 +125,7 @@ impl KafkaStreams {
         level(out, &format!("{name}_rate"), rates)
     }
 
-    /// Of the last minute, as far back as commits are kept.
+    /// Commits of the last minute, as far as recent ones are kept.
     fn commits(&self, out: &mut Families<'_>) -> fmt::Result {
         let thread = || {
             vec![(
@@ -254,7 +254,7 @@ impl KafkaStreams {
     }
 }
 
-/// Writes what only grows; `name` is that of a sample.
+/// Writes a counter; `name` is the name of its sample.
 fn total(
     out: &mut Families<'_>,
     name: &str,
@@ -264,7 +264,7 @@ fn total(
     out.counter(family, &help(name, FamilyKind::Counter), samples)
 }
 
-/// Writes anything else.
+/// Writes a gauge.
 fn level(
     out: &mut Families<'_>,
     name: &str,
@@ -273,7 +273,7 @@ fn level(
     out.gauge(name, &help(name, FamilyKind::Gauge), samples)
 }
 
-/// With our own names. Nothing is written that isn't in the table.
+/// The help text, with the names of our own metrics. Panics for a metric that isn't in the table.
 fn help(name: &str, kind: FamilyKind) -> String {
     let known = SAME
         .iter()
@@ -293,7 +293,7 @@ fn sources(plan: &PhysicalPlan) -> BTreeMap<&str, Vec<usize>> {
     sources
 }
 
-/// Is it a drop of something that Kafka Streams has too?
+/// Whether Kafka Streams counts drops for this reason too.
 fn is_theirs(reason: &str) -> bool {
     !matches!(
         reason,
@@ -306,7 +306,7 @@ fn is_theirs(reason: &str) -> bool {
     )
 }
 
-/// `KafkaStreams.State`: its number, and its name.
+/// The number and name of the state in `KafkaStreams.State`.
 const fn theirs(state: Lifecycle) -> (u32, &'static str) {
     match state {
         Lifecycle::Created => (0, "CREATED"),

@@ -1,4 +1,4 @@
-//! Metrics of the partitions that are read, and of event time.
+//! Metrics of source partitions and of event time.
 
 use super::Engine;
 use super::families::{Families, in_seconds, one};

@@ -1,14 +1,14 @@
-//! The same numbers in the older text format, for those who don't read OpenMetrics.
+//! The same metrics in the older Prometheus text format, for scrapers that don't read OpenMetrics.
 //!
-//! Takes what the encoder wrote: it must know no more than that its families have the types
-//! counter, gauge, info and histogram.
+//! Converts the encoder's output, of which it only assumes that families have the types counter, gauge,
+//! info and histogram.
 
 use axum::http::{HeaderMap, header};
 
-/// What it is called.
+/// The content type of the format.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Does the client ask for it, and not for OpenMetrics?
+/// Whether the client accepts plain text, but not OpenMetrics.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT);
     let mut plain = false;
@@ -23,10 +23,11 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     plain
 }
 
-/// Names of families end as their samples do, and there is neither the type info nor an end.
+/// Converts the text: family names get the suffix of their samples, type info becomes gauge, and the end
+/// mark is dropped.
 pub(super) fn of(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + 1024);
-    // The help of a family, which comes before its type.
+    // The help of a family, which precedes its type.
     let mut help = "";
     for line in open_metrics.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {

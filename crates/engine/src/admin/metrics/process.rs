@@ -10,7 +10,7 @@ use std::path::Path;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// Doesn't change, and takes reading a long file.
+    /// Read once: it never changes, and reading it means parsing a long file.
     started: Option<f64>,
 }
 
@@ -73,14 +73,14 @@ fn booted_at() -> Option<f64> {
     line.trim().parse().ok()
 }
 
-/// Open file descriptors, and how many may be open.
+/// Open file descriptors, and their limit.
 pub(in crate::admin) fn files() -> Option<(u64, u64)> {
     Some((open_files()?, most_open_files()?))
 }
 
 fn open_files() -> Option<u64> {
     let all = std::fs::read_dir("/proc/self/fd").ok()?.count();
-    // The directory that is read is one of them.
+    // The directory being read is one of them.
     u64::try_from(all.saturating_sub(1)).ok()
 }
 

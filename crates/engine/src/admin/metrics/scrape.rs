@@ -1,7 +1,7 @@
-//! `/metrics`: in the format that a scraper asks for, and under the names that it asks for.
+//! `/metrics`: in the format and with the metric names that the scraper asks for.
 //!
-//! Names are a parameter and no setting: another dashboard needs no restart, and two scrape jobs
-//! may ask for both.
+//! The names are a parameter instead of a setting: another dashboard needs no restart, and two scrape
+//! jobs may use different names.
 
 use super::{kafka_streams, plain_text};
 use crate::admin::Shared;
@@ -13,10 +13,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// The content type that scrapers request.
+/// The content type of OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whose names metrics have.
+/// Whose metric names to use.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Names {
@@ -25,7 +25,7 @@ enum Names {
     KafkaStreams,
 }
 
-/// The query parameters. Others are ignored: Prometheus lets users add some.
+/// The query parameters. Others are ignored: Prometheus lets users add their own.
 #[derive(Debug, Deserialize)]
 pub(in crate::admin) struct Wanted {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! What stores take up, and how RocksDB is doing. Asked at each scrape.
+//! Sizes of stores, and figures of RocksDB. Looked up at each scrape.
 
 use super::background::Background;
 use super::families::{Families, Labels, one, seconds};
@@ -18,7 +18,7 @@ struct Found {
 pub(super) struct StoreFigures(Arc<Background<Found>>);
 
 impl StoreFigures {
-    /// Asks again.
+    /// Looks them up again.
     pub(super) async fn look(&self, target: &Arc<dyn AdminTarget>) {
         let target = Arc::clone(target);
         let find = move || {
@@ -29,13 +29,13 @@ impl StoreFigures {
         self.0.ask(find).await;
     }
 
-    /// The stores of RocksDB, unless all are in memory.
+    /// The stores on disk; empty if all are in memory.
     pub(super) fn on_disk(&self) -> Vec<(String, StoreSize)> {
         let found = self.0.last().filter(|found| found.database.is_some());
         found.map(|found| found.sizes).unwrap_or_default()
     }
 
-    /// Nothing where nothing runs.
+    /// Writes nothing before the first values are known.
     pub(super) fn encode(&self, families: &mut Families<'_>) -> fmt::Result {
         let found = self.0.last();
         let sizes = found.iter().flat_map(|found| &found.sizes);

@@ -22,11 +22,11 @@ fn who_stands_still_below_its_high_watermark_is_held_back() {
     assert!(watch.is_news(0, at(15).0));
     assert!(!watch.is_news(0, at(16).0), "once");
     assert!(!watch.is_news(1, at(16).0), "another partition");
-    // It has ended, and the next one stands still too.
+    // It has ended, and the next transaction stays open too.
     assert_eq!(watch.update(0, ends(12, 30), at(20)), None);
     assert!(watch.update(0, ends(12, 30), at(25)).is_some());
     assert!(watch.is_news(0, at(35).0));
-    // Busy, but nothing is open for long.
+    // The partition is busy, but no transaction is open for long.
     assert_eq!(watch.update(1, ends(1, 2), at(0)), None);
     assert_eq!(watch.update(1, ends(2, 3), at(5)), None);
     assert_eq!(watch.update(1, ends(3, 3), at(10)), None);

@@ -25,18 +25,18 @@ pub struct CommitStatus {
     pub align_us: u64,
     /// Flush, offsets and transaction, microseconds.
     pub commit_us: u64,
-    /// Of it: until every record was acknowledged.
+    /// Part of it: until every record was acknowledged.
     pub flush_us: u64,
-    /// Of it: until the offsets were acknowledged.
+    /// Part of it: until the offsets were acknowledged.
     pub offsets_us: u64,
-    /// Local store, microseconds.
+    /// Applying to the local stores, microseconds.
     pub apply_us: u64,
-    /// When it was done (wall clock, ms).
+    /// When the commit was done (wall clock, ms).
     pub at_ms: i64,
 }
 
 impl CommitStatus {
-    /// One of its steps is done.
+    /// Adds the duration of a step.
     pub fn took(&mut self, step: Step, us: u64) {
         match step {
             Step::Apply => self.apply_us += us,
@@ -71,7 +71,7 @@ impl Status {
         self.detail.lock().commits.iter().cloned().collect()
     }
 
-    /// A commit is done.
+    /// Records a commit that is done.
     pub fn committed(&self, commit: CommitStatus) {
         (self.dead_letters).committed(Epoch(commit.epoch), Timestamp(commit.at_ms));
         self.commits.fetch_add(1, Relaxed);
@@ -95,7 +95,7 @@ impl Status {
             .value_at_quantile(quantile)
     }
 
-    /// How long commits have taken.
+    /// Durations of commits, in buckets.
     pub fn commit_buckets(&self) -> DurationBuckets {
         self.detail.lock().commit_buckets
     }
@@ -105,7 +105,7 @@ impl Status {
         self.detail.lock().barrier.clone()
     }
 
-    /// Changes it.
+    /// Changes the status of the latest barrier.
     pub fn with_barrier(&self, change: impl FnOnce(&mut BarrierStatus)) {
         change(&mut self.detail.lock().barrier);
     }

@@ -1,4 +1,4 @@
-//! Counts records that are dropped, and has the log tell of them.
+//! Counts dropped records, and logs them at a bounded rate.
 
 use super::Status;
 use crate::admin::drop_log::Untold;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use stoatflow_operators::dropped;
 
 impl Status {
-    /// Counts dropped records (law 11), and tells the log of them, at a bounded rate.
+    /// Counts dropped records (law 11), and logs them at a bounded rate.
     pub fn drop_records(&self, node: &str, reason: &'static str, count: u64, now: Duration) {
         self.dropped(node, reason, count);
         if is_meant(reason) {
@@ -18,7 +18,7 @@ impl Status {
         }
     }
 
-    /// Tells the log of dropped records that no line has told of yet.
+    /// Logs dropped records that no line has reported yet.
     pub fn log_untold_drops(&self, now: Duration, is_end: bool) {
         for Untold {
             node,
@@ -31,7 +31,7 @@ impl Status {
     }
 }
 
-/// Is it what the topology is there for?
+/// Whether dropping records for this reason is what the topology is meant to do.
 pub(in crate::admin) fn is_meant(reason: &str) -> bool {
     matches!(
         reason,

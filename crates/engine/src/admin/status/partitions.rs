@@ -1,4 +1,4 @@
-//! The partitions that are read: how far each is, and what holds it back.
+//! The source partitions: how far each is read, and what holds it back.
 //!
 //! Written by intake, commit and lag monitor, in the order of slots; read by the admin port.
 
@@ -7,7 +7,7 @@ use crate::admin::open_transactions::HeldBack;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// One partition that is read.
+/// One source partition.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartitionStatus {
     /// Topic.
@@ -28,18 +28,18 @@ pub struct PartitionStatus {
     pub strategy: Arc<str>,
     /// The alignment group.
     pub group: Option<Arc<str>>,
-    /// Is it idle, so that it holds no other back?
+    /// True if it is idle, so that it doesn't hold the watermark back.
     pub idle: bool,
-    /// Does it wait for its alignment group?
+    /// True if it waits for its alignment group.
     pub waits: bool,
-    /// Do others wait for it?
+    /// True if others wait for it.
     pub holds_back: bool,
     /// The open transaction that holds it back.
     pub held_back: Option<HeldBack>,
 }
 
 impl Status {
-    /// Partitions, as intake last reported them.
+    /// All partitions, as last reported.
     pub fn partitions(&self) -> Vec<PartitionStatus> {
         self.detail.lock().partitions.clone()
     }

@@ -1,4 +1,4 @@
-//! Whether an application is ready, and in a word why not.
+//! Whether an application is ready, and the reason if not.
 
 use super::{PartitionStatus, Status};
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,7 +8,7 @@ use stoatflow_protocol::Lifecycle;
 /// A source held back this long by an open transaction makes the application not ready.
 const HELD_BACK_MS: i64 = 60_000;
 
-/// Every reason that `/health/ready` and the metrics give.
+/// All reasons that `/health/ready` and the metrics use.
 pub(in crate::admin) const REASONS: [&str; 7] = [
     "restoring",
     "stalled",
@@ -20,7 +20,7 @@ pub(in crate::admin) const REASONS: [&str; 7] = [
 ];
 
 impl Status {
-    /// A source held back for long by an open transaction, as a sentence.
+    /// A source partition that an open transaction has held back for long, as a sentence.
     fn held_back(&self, now_ms: i64) -> Option<String> {
         let detail = self.detail.lock();
         let long = |p: &&PartitionStatus| {
@@ -55,10 +55,10 @@ impl Status {
         ))
     }
 
-    /// `Ok` if it is ready.
+    /// `Ok` if the application is ready.
     ///
     /// # Errors
-    /// Why not, as a word and a sentence.
+    /// The reason, as an identifier and as a sentence.
     pub fn ready(
         &self,
         now: Duration,
@@ -92,7 +92,7 @@ impl Status {
         Ok(())
     }
 
-    /// Why it isn't ready, as one of [`REASONS`].
+    /// The reason why the application isn't ready, one of [`REASONS`].
     pub fn not_ready(
         &self,
         now: Duration,

@@ -1,29 +1,29 @@
-//! Parameters of a request for a store, checked: a name that means nothing is refused, never ignored.
+//! Checks the parameters of a request for a store: unknown names are refused, never ignored.
 
 use crate::admin::problem::Problem;
 use std::time::Duration;
 use stoatflow_core::{Offset, TopicPartition};
 use stoatflow_plan::StoreKind;
 
-/// Entries of a page, if nothing is said.
+/// Default number of entries per page.
 const LIMIT: usize = 100;
-/// Entries of a page, at most.
+/// Maximum number of entries per page.
 const MOST: usize = 10_000;
-/// How long to wait for `at_least`, if nothing is said.
+/// Default timeout for `at_least`.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// How keys are written in the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum KeyFormat {
-    /// As the serde of the keys says: text, numbers, JSON.
+    /// As the serde of the keys defines: text, numbers, JSON.
     #[default]
     Text,
     /// The bytes that the store keeps.
     Base64,
 }
 
-/// See the module. Keys are still text.
+/// See the module. Keys are not parsed yet.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub key_format: KeyFormat,
@@ -31,7 +31,7 @@ pub(super) struct Asked {
     pub to: Option<Vec<u8>>,
     pub prefix: Option<Vec<u8>>,
     pub reverse: bool,
-    /// As SQL writes them.
+    /// In SQL syntax.
     pub condition: Option<String>,
     pub order_by: Option<String>,
     pub allow_scan: bool,
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     pub timeout: Duration,
 }
 
-/// What each kind of request understands.
+/// The parameters that each kind of request accepts.
 fn allowed(kind: StoreKind, has_key: bool) -> &'static [&'static str] {
     match (kind, has_key) {
         (StoreKind::Window { .. } | StoreKind::Session { .. }, false) => &[
@@ -101,12 +101,12 @@ fn allowed(kind: StoreKind, has_key: bool) -> &'static [&'static str] {
 }
 
 impl Asked {
-    /// Of the text behind the question mark.
+    /// Parses the query string.
     pub(super) fn parse(query: &str, kind: StoreKind, has_key: bool) -> Result<Self, Problem> {
         Self::taken(query, allowed(kind, has_key))
     }
 
-    /// The same of a request that follows a store.
+    /// Parses the query string of a request that follows a store.
     pub(super) fn following(query: &str, kind: StoreKind) -> Result<Self, Problem> {
         match kind {
             StoreKind::Window { .. } | StoreKind::Session { .. } => {
@@ -316,7 +316,7 @@ fn at_least(value: &str) -> Result<Vec<(TopicPartition, Offset)>, Problem> {
         .collect()
 }
 
-/// Undoes the encoding with percent signs.
+/// Decodes percent-encoding.
 pub(super) fn decoded(text: &str) -> Result<Vec<u8>, Problem> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,8 +1,9 @@
-//! `/changes/<store>`: a store as of one commit, then what later ones change, as server-sent events.
+//! `/changes/<store>`: a store as of one commit, then the changes of later commits, as server-sent
+//! events.
 //!
-//! A task for each client reads page by page, on a thread for reading, and hands over one event at
-//! a time. A client that takes none costs its place, one event and what waits in its buffer; beyond
-//! that its changes are lost, and the last event says so. No commit waits for it.
+//! A task for each client reads page by page, on a blocking thread, and hands over one event at a time.
+//! A client that doesn't read costs a permit, one event and the changes in its buffer. If the buffer
+//! overflows, its changes are lost, and the last event reports that. No commit waits for a client.
 
 use super::asked::Asked;
 use super::forms::Forms;
@@ -28,18 +29,18 @@ use stoatflow_plan::StoreKind;
 use stoatflow_state::Page;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// So many clients follow at a time, at most.
+/// Maximum number of clients that follow stores at a time.
 pub(in crate::admin) const MOST: usize = 32;
-/// So much waits for each of them, at most, beside one commit.
+/// Maximum size of unread changes per client, besides one commit.
 const BUFFER_BYTES: usize = 8 << 20;
-/// What an event holds, about.
+/// Approximate size of an event.
 const EVENT: Page = Page {
     rows: 1_000,
     bytes: 1 << 20,
 };
-/// Where nothing changes, a comment shows both sides that the other one is there.
+/// How often a comment is sent when nothing changes, so that both sides notice a lost connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The first thing that is sent: when a browser connects again.
+/// The first thing sent: after how long a browser reconnects.
 const RETRY: Bytes = Bytes::from_static(b"retry: 1000\n\n");
 
 /// Follows a store.
@@ -95,13 +96,13 @@ pub(in crate::admin) async fn follow(
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream");
     headers.insert(header::CONTENT_TYPE, kind);
-    // A proxy that collects answers would hold events back.
+    // A proxy that buffers answers would hold events back.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     secure(headers, "no-store");
     Ok(response)
 }
 
-/// The answer as it is sent.
+/// The body of the answer.
 struct Events(mpsc::Receiver<Bytes>);
 
 impl hyper::body::Body for Events {
@@ -123,7 +124,7 @@ enum Next {
     Nothing,
 }
 
-/// Sends events until the client has gone, or the end.
+/// Sends events until the client disconnects, or the changes end.
 async fn tell(follower: Arc<Follower>, out: mpsc::Sender<Bytes>, place: OwnedSemaphorePermit) {
     let mut event = RETRY;
     while out.send(event).await.is_ok() {
@@ -197,7 +198,7 @@ fn rows(batch: &ChangeBatch) -> Result<Bytes> {
     } else {
         "changes"
     };
-    // Who has an id has all before it.
+    // Only the last event of a commit has an id: a client that has seen it has seen the whole commit.
     Ok(event(name, batch.is_complete.then_some(cut.epoch.0), &data))
 }
 
@@ -207,7 +208,7 @@ fn event(name: &str, id: Option<u64>, data: &[u8]) -> Bytes {
         text.extend_from_slice(format!("id: {id}\n").as_bytes());
     }
     text.extend_from_slice(b"data: ");
-    // A line end would end the event; in JSON it is a space between two words.
+    // A line break would end the event; in JSON it is white space between tokens.
     let one_line = |byte: &u8| {
         if matches!(byte, b'\n' | b'\r') {
             b' '

@@ -1,8 +1,8 @@
-//! Cursors: walks over a store, page by page, of one commit.
+//! Cursors: page-by-page reads of a store as of one commit.
 //!
-//! A cursor holds the snapshot that its first page was of, so later commits change nothing for it.
-//! It names the place where the next page begins, so a client may ask for a page again. A cursor
-//! expires after [`LIFETIME`] without use, and all expire when the run ends.
+//! A cursor holds the snapshot of its first page, so later commits don't change what it reads. Its text
+//! contains the place where the next page begins, so a client may request a page again. A cursor expires
+//! after [`LIFETIME`] without use, and all expire when the run ends.
 
 use super::read::Walk;
 use crate::admin::problem::Problem;
@@ -18,15 +18,15 @@ use stoatflow_core::Bytes;
 
 /// An unused cursor expires after this time.
 pub(super) const LIFETIME: Duration = Duration::from_secs(60);
-/// How long after its last page.
+/// Lifetime of a cursor after its last page.
 const AFTER_THE_END: Duration = Duration::from_secs(5);
-/// So many are open at a time, at most.
+/// Maximum number of open cursors.
 const MOST: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
 pub(in crate::admin) struct Cursors {
-    /// Tells processes apart.
+    /// Identifies this process, so that cursors of another one are refused.
     process: String,
     open: Mutex<Open>,
 }
@@ -42,18 +42,18 @@ struct Held {
     snapshot: CommittedSnapshot,
     store: String,
     walk: Walk,
-    /// By the clock.
+    /// When it expires (monotonic).
     until: Duration,
     is_done: bool,
 }
 
-/// A cursor that is used.
+/// A cursor in use.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub id: u64,
     pub snapshot: CommittedSnapshot,
     pub walk: Walk,
-    /// The last key or row of the page before.
+    /// The last key or row of the previous page.
     pub last: Bytes,
 }
 
@@ -65,12 +65,12 @@ impl Cursors {
         }
     }
 
-    /// An entity tag for what an epoch of a run shows.
+    /// An entity tag for the state as of an epoch of a run.
     pub(super) fn tag(&self, run: u64, epoch: u64) -> String {
         format!("W/\"{}.{run}.{epoch}\"", self.process)
     }
 
-    /// A cursor by its text.
+    /// Finds a cursor by its text.
     pub(super) fn find(&self, token: &str, store: &str, now: Duration) -> Result<Found, Problem> {
         let bad = || Problem::bad("this is no cursor", "give one of a page, unchanged");
         let (process, rest) = token.split_once('-').ok_or_else(bad)?;
@@ -101,7 +101,8 @@ impl Cursors {
         })
     }
 
-    /// A cursor for what is behind `last`: the same walk goes on, or a new one begins.
+    /// Returns a cursor for the page after `last`: of the same read if it has an `id`, else of a new
+    /// one.
     pub(super) fn keep(
         &self,
         id: Option<u64>,
@@ -132,7 +133,7 @@ impl Cursors {
         Ok(format!("{}-{id}-{last}", self.process))
     }
 
-    /// The walk is over. Its last page may be asked for again, for a moment.
+    /// The read is complete. Its last page may be requested again for [`AFTER_THE_END`].
     pub(super) fn done(&self, id: Option<u64>) {
         let mut open = self.open.lock();
         if let Some(held) = id.and_then(|id| open.held.get_mut(&id)) {
@@ -146,7 +147,7 @@ impl Cursors {
         self.open.lock().sweep(now);
     }
 
-    /// How many there are.
+    /// The number of cursors.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.open.lock().held.len()
@@ -178,7 +179,7 @@ impl Open {
     }
 }
 
-/// A cursor that there is no more.
+/// The answer for a cursor that no longer exists.
 pub(super) fn gone(why: &str) -> Problem {
     Problem::new(
         StatusCode::GONE,

@@ -1,7 +1,7 @@
 //! How keys and values of a store are written in URLs and answers.
 //!
-//! A serde that works without the user's runtime is used; where there is only one of the user's, in
-//! Python, keys and values are the bytes that it made, in base64, and the answer says so.
+//! Uses serdes that work without the user's runtime. If the serde is the user's own, in Python, keys and
+//! values are shown as the bytes that it wrote, in base64, and the answer notes that.
 
 use super::asked::KeyFormat;
 use crate::admin::problem::Problem;
@@ -16,26 +16,26 @@ use stoatflow_operators::Foreign;
 use stoatflow_plan::find::text::Values;
 use stoatflow_plan::{SerdeSpec, Store, StoreKind};
 
-/// One side of a store.
+/// The form of a store's keys or values.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
     serde: Option<Serde>,
     /// The name of the serde.
     name: String,
-    /// Is it shown as the bytes of a serde that can't be used?
+    /// True if the serde is the user's and can't be used, so that its bytes are shown.
     by_user: bool,
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Forms {
-    /// The store with serdes that can be used.
+    /// The store, with usable serdes.
     pub store: Store,
     pub key: Form,
     pub value: Form,
 }
 
-/// The word for a kind of store.
+/// The name of a kind of store.
 pub(super) const fn kind_name(kind: StoreKind) -> &'static str {
     match kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue => "key-value",
@@ -68,7 +68,7 @@ impl Forms {
         }
     }
 
-    /// What a reader of the answer must know.
+    /// A note that the reader of the answer needs.
     pub(super) fn note(&self) -> Option<String> {
         let sides = [("keys", &self.key), ("values", &self.value)];
         let sides = sides.iter().filter(|(_, form)| form.by_user);
@@ -84,7 +84,7 @@ impl Forms {
     }
 }
 
-/// Puts plain bytes in the place of a serde that needs the user's runtime.
+/// Replaces a serde that needs the user's runtime by plain bytes; true if it did.
 fn replace(spec: &mut SerdeSpec, foreign: &Foreign) -> bool {
     match spec {
         SerdeSpec::Custom { custom } => {
@@ -112,7 +112,7 @@ impl Form {
         }
     }
 
-    /// What the names in a condition stand for.
+    /// How a condition reads the values.
     pub(super) const fn as_named(&self) -> Values {
         match &self.serde {
             _ if self.by_user => Values::Unreadable,
@@ -130,7 +130,7 @@ impl Form {
         json!({ "serde": self.name, "format": self.format() })
     }
 
-    /// A key of a URL.
+    /// Parses a key of a URL.
     pub(super) fn key(&self, given: &[u8], format: KeyFormat) -> Result<Datum, Problem> {
         let serde = self.serde()?;
         let datum = match format {
@@ -138,7 +138,7 @@ impl Form {
             KeyFormat::Text => self.parsed(serde, given)?,
         };
         let datum = datum.map_err(|e| self.refused(&e))?;
-        // What can't be written is no key, whatever is in the store.
+        // What the serde can't encode is not a key, whatever the store contains.
         match serde.encode(&datum) {
             Ok(Some(_)) => Ok(datum),
             Ok(None) => Err(Problem::bad("a store has no null keys", "ask for a key")),
@@ -146,7 +146,7 @@ impl Form {
         }
     }
 
-    /// The bytes with which keys begin.
+    /// The bytes that keys must begin with.
     pub(super) fn prefix(&self, given: &[u8], format: KeyFormat) -> Result<Datum, Problem> {
         match (format, self.serde()?) {
             (KeyFormat::Base64, _) => Ok(Datum::Bytes(unpacked(given)?)),
@@ -264,11 +264,11 @@ impl TrimEnd for [u8] {
     }
 }
 
-/// Appends a key or value as JSON: bytes in base64, a windowed key with its times, numbers that
-/// JSON can't write as text.
+/// Appends a key or value as JSON: bytes in base64, a windowed key with its times, numbers that JSON
+/// can't represent as text.
 ///
 /// # Errors
-/// `Serde` for bytes that are damaged.
+/// `Serde` for damaged bytes.
 pub(super) fn write(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
     match datum {
         Datum::Bytes(bytes) => {
@@ -297,7 +297,7 @@ pub(super) fn write(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
         }
         Datum::Opaque(object) => match object.to_json() {
             Ok(text) => out.extend_from_slice(&text),
-            // It has parts that JSON has no form for.
+            // Parts of it can't be represented in JSON.
             Err(error) => match object.open() {
                 Some(open) => members(open, out)?,
                 None => return Err(error),

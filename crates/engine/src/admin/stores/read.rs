@@ -13,17 +13,17 @@ use stoatflow_plan::expression::Expression;
 use stoatflow_plan::find::{FindSpec, text};
 use stoatflow_state::{Stored, VersionedRecord};
 
-/// A page ends beyond so many bytes of keys and values.
+/// A page ends once it has this many bytes.
 const PAGE_BYTES: usize = 4 << 20;
-/// Entries are read so many at a time, so that large ones don't pile up.
+/// Entries are read in batches of this size, so that large ones don't pile up in memory.
 const AT_A_TIME: usize = 64;
-/// A page of what was searched for ends when so many rows have been read.
+/// A page of search results ends after this many rows were read.
 const ROWS_READ: u64 = 100_000;
-/// A page has at most so many rows where they are sorted in memory.
+/// Maximum number of rows per page if they are sorted in memory.
 const SORTED: usize = 1_000;
 const LAST: i64 = i64::MAX;
 
-/// Which entries a cursor walks over.
+/// The entries that a cursor reads.
 #[derive(Clone, Debug)]
 pub(super) enum Walk {
     Keys { span: KeySpan, reverse: bool },
@@ -31,21 +31,21 @@ pub(super) enum Walk {
     Found(Arc<FindSpec>),
 }
 
-/// What was found, as members of a JSON object.
+/// The result, as members of a JSON object.
 #[derive(Debug)]
 pub(super) enum Rows {
-    /// Nothing for this key.
+    /// The key has no value.
     Nothing,
-    /// Members.
+    /// Members of the entry.
     One(Vec<u8>),
-    /// Elements of a list.
+    /// Elements of a JSON array.
     Versions(Vec<u8>),
-    /// Elements of a list, and where the next page begins.
+    /// Elements of a JSON array, and where the next page begins.
     Page {
         text: Vec<u8>,
         walk: Walk,
         last: Option<Bytes>,
-        /// How its rows were found, if they were searched for.
+        /// How the rows were found, if this is a search.
         plan: Option<Box<Value>>,
     },
 }
@@ -58,7 +58,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Several keys of a store.
+    /// Reads several keys of a store.
     pub(super) fn store(&self) -> Result<Rows, Problem> {
         let asked = self.asked;
         let walk = match self.reader.kind() {
@@ -84,7 +84,7 @@ impl Reading<'_> {
         self.walk(walk, None)
     }
 
-    /// One key of a store.
+    /// Reads one key of a store.
     pub(super) fn key(&self, given: &[u8]) -> Result<Rows, Problem> {
         let asked = self.asked;
         let key = self.forms.key.key(given, asked.key_format)?;
@@ -119,14 +119,14 @@ impl Reading<'_> {
         }
     }
 
-    /// A page behind `last`.
+    /// Reads the page after `last`.
     pub(super) fn walk(&self, walk: Walk, last: Option<&Bytes>) -> Result<Rows, Problem> {
         let (mut text, mut plan) = (Vec::new(), None);
         let last = match &walk {
             Walk::Keys { span, reverse } => self.keys(span, *reverse, last, &mut text),
             Walk::Timed(span) => self.timed(span, last, &mut text),
             Walk::Found(query) => {
-                // What is wrong with a query is told before its rows are read.
+                // Errors in a query are reported before any row is read.
                 let sorted = self.reader.explain(query).map_err(refused)?.sorted;
                 let found = self.found(query, sorted, last, &mut text);
                 found.map(|(last, explained)| {
@@ -143,7 +143,7 @@ impl Reading<'_> {
         })
     }
 
-    /// What is searched for.
+    /// The search that the request asks for.
     fn query(&self) -> Result<FindSpec, Problem> {
         let (asked, values) = (self.asked, self.forms.value.as_named());
         let condition = asked.condition.as_ref();
@@ -233,7 +233,7 @@ impl Reading<'_> {
                 return Ok(None);
             }
         }
-        // The last page says that it is.
+        // The last page must have no cursor, so check whether anything follows.
         let more = self.reader.page(span, reverse, last.as_ref(), 1)?;
         Ok(last.filter(|_| !more.entries.is_empty()))
     }
@@ -306,7 +306,7 @@ impl Reading<'_> {
     }
 }
 
-/// The keys that are asked for.
+/// The keys that the request asks for.
 pub(super) fn span(asked: &Asked, forms: &Forms) -> Result<KeySpan, Problem> {
     if let Some(prefix) = &asked.prefix {
         let prefix = forms.key.prefix(prefix, asked.key_format)?;
@@ -326,7 +326,7 @@ fn ends(asked: &Asked, forms: &Forms) -> Result<(Option<Datum>, Option<Datum>), 
     Ok((key(&asked.from)?, key(&asked.to)?))
 }
 
-/// An object in a list.
+/// Appends an object to a JSON array.
 pub(super) fn element(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
@@ -337,12 +337,12 @@ pub(super) fn element(
     Ok(())
 }
 
-/// The members of an entry.
+/// Writes the members of an entry.
 fn entry(key: &Datum, times: Option<(i64, i64)>, stored: &Stored, out: &mut Vec<u8>) -> Result<()> {
     row(key, times, Some(stored), out)
 }
 
-/// The same of a row that may be gone.
+/// Writes the members of a row, which may be deleted.
 pub(super) fn row(
     key: &Datum,
     times: Option<(i64, i64)>,
@@ -364,7 +364,7 @@ pub(super) fn row(
     Ok(())
 }
 
-/// The members of a version.
+/// Writes the members of a version.
 fn version(record: &VersionedRecord, out: &mut Vec<u8>) -> Result<()> {
     out.extend_from_slice(b"\"value\":");
     write(&record.value, out)?;
@@ -381,18 +381,18 @@ fn reads_key(expression: &Expression) -> bool {
     *expression == Expression::Key || expression.args().iter().any(reads_key)
 }
 
-/// What a query that can't be answered is to the client.
+/// The answer for a query that can't be run.
 fn refused(error: Error) -> Problem {
     if error.kind() != ErrorKind::Config {
         return problem(error);
     }
     let hint = error.next_step();
-    // As it is written here.
+    // As this port spells it.
     let hint = hint.replace("allow_scan=True", "allow_scan=true");
     Problem::bad(error.message(), hint)
 }
 
-/// What a failed read is to the client.
+/// The answer for a failed read.
 pub(super) fn problem(error: Error) -> Problem {
     match error.kind() {
         ErrorKind::Config => {

@@ -1,4 +1,4 @@
-//! What requests may say, and how keys and values are written. Reads of a running application are
+//! Parameters of requests, and how keys and values are written. Reads of a running application are
 //! tested in Python.
 
 use super::asked::{Asked, KeyFormat, decoded};
@@ -229,7 +229,7 @@ fn a_made_up_cursor_is_refused() {
     assert_eq!(cursors.len(), 0);
 }
 
-/// A run whose state is empty.
+/// A snapshot of a run with empty state.
 fn snapshot(readers: &StoreReaders) -> CommittedSnapshot {
     let plan = Arc::new(plan());
     let status = Arc::new(Status::new("app", Arc::clone(&plan), 1));
@@ -257,7 +257,7 @@ fn a_cursor_ends_when_nobody_uses_it_and_with_the_run() {
     let find = |token: &str, now| cursors.find(token, "counts", at(now));
     let token = keep(0);
     assert_eq!(find(&token, 59).unwrap().last, "k");
-    // Used at 59, so it lives until 119.
+    // Used at 59 s, so it lives until 119 s.
     assert!(find(&token, 118).is_ok());
     let gone = format!("{:?}", find(&token, 178).unwrap_err());
     assert!(
@@ -265,7 +265,7 @@ fn a_cursor_ends_when_nobody_uses_it_and_with_the_run() {
         "{gone}"
     );
     assert_eq!(cursors.len(), 0);
-    // The last page of a walk may be asked for again, for 5 s.
+    // The last page may be requested again for 5 s.
     let token = keep(200);
     let found = find(&token, 200).unwrap();
     cursors.done(Some(found.id));

@@ -1,4 +1,4 @@
-//! Who may ask, and what becomes of requests that no client should send.
+//! Who may use the port, and how it handles requests that no client should send.
 
 use super::fixture::{Port, options};
 use crate::admin::access::AccessRules;
@@ -158,14 +158,14 @@ fn others_may_only_reach_it_with_a_token_or_if_it_is_open() {
         ..AdminAccess::default()
     })
     .unwrap();
-    // A token is asked for, open or not.
+    // A token is required even if the port is open.
     let port = Port::with(AdminAccess {
         open: true,
         token: Some(TOKEN.to_owned()),
         ..AdminAccess::default()
     });
     assert_eq!(port.ask("GET", "/state").0, 401);
-    // Where it is open, any name will do.
+    // An open port accepts any host name.
     let port = Port::with(AdminAccess {
         open: true,
         ..AdminAccess::default()
@@ -272,7 +272,7 @@ fn one_connection_too_many_is_told_so() {
     }
     assert_eq!(seen.last(), Some(&503));
     silent.clear();
-    // Clients that went are noticed when the port gets its turn.
+    // The port notices closed connections only when it is scheduled.
     let clock = SystemClock::new();
     let mut free = false;
     while !free && clock.monotonic() < Duration::from_secs(60) {

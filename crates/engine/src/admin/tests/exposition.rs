@@ -1,4 +1,4 @@
-//! The text for scrapers: valid, complete, and no sample twice.
+//! The text for scrapers: valid, complete, and without duplicate samples.
 
 use super::fixture::{MONOTONIC_MS, NOW_MS};
 use super::fixture::{Port, Still, options, partition, plan};
@@ -13,7 +13,8 @@ use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost, Foreig
 use stoatflow_plan::{Function, Op};
 use stoatflow_protocol::Lifecycle;
 
-/// Reads OpenMetrics text strictly: declared families, no sample twice, an end.
+/// Parses OpenMetrics text strictly: families are declared, no sample occurs twice, and there is an end
+/// mark.
 fn samples(text: &str) -> Vec<(String, f64)> {
     assert!(text.ends_with("# EOF\n"), "it must say where it ends");
     let mut types = std::collections::HashMap::new();
@@ -230,7 +231,7 @@ fn one_reason_at_most_says_why_it_is_not_ready() {
         port.enter(&[state]);
         port.status.broker_is_silent(Duration::ZERO);
         assert_eq!(told(), ["broker_away"]);
-        // A restart doesn't bring it back.
+        // A restart doesn't reset it.
         port.status.reset_for_restart();
         assert_eq!(told(), ["broker_away"]);
         port.status.broker_answers();
@@ -323,7 +324,8 @@ impl Udf for Counted {
 #[test]
 fn functions_tell_their_cost_by_node() {
     let mut plan = plan();
-    // The same line of code twice in a node, and one function in two nodes: no sample may stand there twice.
+    // The same line of code twice in a node, and one function in two nodes: neither may produce
+    // duplicate samples.
     plan.nodes[0].op = Op::Split {
         functions: vec![Function::Udf(1), Function::Udf(2), Function::Udf(0)],
     };
@@ -431,7 +433,7 @@ fn async_functions_tell_what_becomes_of_their_calls() {
     close("async_calls_failed_total", 2.0);
     close("async_calls_timed_out_total", 2.0);
     close("async_calls_retried_total", 4.0);
-    // Three calls that lanes waited for, and one that they did not, of each.
+    // Of each function, three calls that lanes waited for, and one that they didn't.
     close("function_calls_total", 8.0);
     close("function_seconds_total", 4.0);
 }

@@ -1,4 +1,5 @@
-//! A running port over a word count that never moves, and a client that speaks HTTP by hand.
+//! A running port over a word count that doesn't process anything, and a client that writes HTTP by
+//! hand.
 
 use crate::admin::status::{PartitionStatus, Status};
 use crate::admin::target::AdminTarget;
@@ -23,7 +24,7 @@ use stoatflow_plan::{
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::{DatabaseFigures, StoreSize};
 
-/// A clock that stands still: answers can be compared.
+/// A clock that stands still, so that answers can be compared.
 #[derive(Debug)]
 pub(crate) struct Still;
 
@@ -202,7 +203,7 @@ impl AdminTarget for NoState {
     }
 }
 
-/// A port that answers, until it is dropped.
+/// A port that serves until it is dropped.
 pub(super) struct Port {
     pub(super) status: Arc<Status>,
     pub(super) address: SocketAddr,
@@ -286,14 +287,14 @@ impl Port {
         self.ask_with(method, path, "Host: localhost\r\n")
     }
 
-    /// With these lines in the head.
+    /// With these lines in the request's head.
     pub(super) fn ask_with(&self, method: &str, path: &str, head: &str) -> (u16, String, String) {
         self.send(&format!(
             "{method} {path} HTTP/1.1\r\n{head}Connection: close\r\n\r\n"
         ))
     }
 
-    /// Whatever it is; 0: the connection was closed without an answer.
+    /// Sends any text; the code 0 means that the connection was closed without an answer.
     pub(super) fn send(&self, text: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream

@@ -1,4 +1,4 @@
-//! Damaged requests: an answer or a closed connection, and the port goes on.
+//! Damaged requests get an answer or a closed connection, and the port continues.
 
 use super::fixture::Port;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ static PANICS: AtomicUsize = AtomicUsize::new(0);
 fn damaged_requests() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        // The runtime's threads go on after one.
+        // The runtime's threads continue after a panic, so it is counted here.
         let thread = std::thread::current();
         let is_own = thread.name().is_none_or(|name| name.starts_with("tokio"));
         PANICS.fetch_add(usize::from(is_own), Relaxed);
@@ -35,7 +35,7 @@ fn damaged_requests() {
         stream
             .set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
-        // The port may have closed it already.
+        // The port may have closed the connection already.
         let _ = stream.write_all(input);
         let _ = stream.shutdown(Shutdown::Write);
         let mut answer = Vec::new();

@@ -18,7 +18,7 @@ fn names_of_kafka_streams_are_asked_for() {
     has(
         "kafka_consumer_consumer_fetch_manager_metrics_records_consumed_total{client_id=\"word-count\"} 11",
     );
-    // Its position is 5 behind what is committed.
+    // The position is 5 past the committed offset, so the lag is 15.
     let of = "client_id=\"word-count\",topic=\"lines\",partition=\"0\"";
     has(&format!(
         "kafka_consumer_consumer_fetch_manager_metrics_records_lag{{{of}}} 15.0"

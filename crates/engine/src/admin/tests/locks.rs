@@ -1,4 +1,4 @@
-//! What runs code of the user runs under no lock: a thread that holds the interpreter may wait for that lock.
+//! User code runs without a lock held: a thread that holds the interpreter may wait for that lock.
 
 use super::fixture::{Still, plan};
 use crate::admin::error_log::ErrorLog;
@@ -13,7 +13,7 @@ use stoatflow_operators::{Raised, Runtime};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Does another thread get through while this one waits for it?
+/// Whether another thread can take the lock while this one waits for it.
 fn gets_through<T>(ask: impl FnOnce() -> T + Send + 'static) -> bool {
     let (done, ended) = channel();
     let asks = move || {
@@ -24,7 +24,7 @@ fn gets_through<T>(ask: impl FnOnce() -> T + Send + 'static) -> bool {
     asked.is_ok() && ended.recv_timeout(PATIENCE).is_ok()
 }
 
-/// A cause whose text another thread is waited for.
+/// A cause of an error whose text waits for another thread that reads the state.
 #[derive(Debug)]
 struct AsksForTheState(Arc<Status>);
 
@@ -45,7 +45,7 @@ fn the_text_of_a_failure_is_made_without_the_lock_of_the_state() {
     assert!(status.error().unwrap().message.contains("asked"));
 }
 
-/// Describes an exception, for which another thread is waited for.
+/// Describes an exception by waiting for another thread that reads the errors.
 #[derive(Debug, Default)]
 struct AsksForTheErrors(OnceLock<Arc<ErrorLog>>);
 

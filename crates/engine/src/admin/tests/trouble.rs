@@ -47,7 +47,7 @@ fn dead_letters_are_paged() {
 fn codes(body: &Value) -> Vec<(&str, &str)> {
     let findings = body["findings"].as_array().unwrap().iter();
     let findings = findings.map(|f| (f["severity"].as_str().unwrap(), f["code"].as_str().unwrap()));
-    // Of the machine that the test runs on.
+    // Those depend on the machine that the test runs on.
     findings
         .filter(|(_, code)| !matches!(*code, "disk_nearly_full" | "files_nearly_out"))
         .collect()

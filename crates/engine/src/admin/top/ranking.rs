@@ -1,4 +1,4 @@
-//! What two samples say about the time between them, largest first. Pure.
+//! Compares two samples and ranks the differences, largest first. Pure.
 
 #![allow(clippy::cast_precision_loss)] // rates and shares, for people
 
@@ -21,22 +21,22 @@ use stoatflow_state::StoreSize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct LaneRate {
     pub lane: usize,
-    /// The share of the time that it worked: 0 to 1.
+    /// Share of the time that it worked: 0 to 1.
     pub busy: f64,
     pub records_per_second: f64,
 }
 
-/// A function, and the time that it took.
+/// A function, and the time spent in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct FunctionRate {
     pub node: String,
     pub function: String,
-    /// Seconds in it per second, in all lanes together.
+    /// Seconds spent in it per second, in all lanes together.
     pub busy: f64,
     /// Seconds that its calls waited for the interpreter, per second.
     pub waiting: f64,
     pub calls_per_second: f64,
-    /// Of a call.
+    /// Duration of a call.
     pub mean_ms: f64,
 }
 
@@ -46,11 +46,11 @@ pub(super) struct PartitionRate {
     pub topic: String,
     pub partition: i32,
     pub lag: i64,
-    /// Below zero: it catches up.
+    /// Negative if it catches up.
     pub lag_per_second: f64,
 }
 
-/// Records that were left out.
+/// Dropped records of a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct DropRate {
     pub node: String,
@@ -73,7 +73,7 @@ pub(super) struct Ranking {
 }
 
 impl Ranking {
-    /// Without an earlier sample nothing has a rate.
+    /// Ranks the differences of two samples. Without an earlier one, all rates are 0.
     pub(super) fn between(before: Option<&Sample>, now: &Sample, limit: usize) -> Self {
         let before = before.unwrap_or(now);
         let seconds = now.at.saturating_sub(before.at).as_secs_f64();
@@ -94,7 +94,7 @@ impl Ranking {
         }
     }
 
-    /// With what each lane is doing.
+    /// Adds what each lane is doing.
     pub(super) fn lanes(&self, status: &Status, now_ms: u64) -> Vec<Value> {
         let rows = self.lanes.iter().map(|rate| {
             let id = Lane(u32::try_from(rate.lane).unwrap_or(u32::MAX));
@@ -112,7 +112,7 @@ struct Span<'s> {
     before: &'s Sample,
     now: &'s Sample,
     seconds: f64,
-    /// Rows of a list.
+    /// Maximum rows of a list.
     limit: usize,
 }
 
@@ -124,7 +124,7 @@ impl Span<'_> {
         }
     }
 
-    /// Of a counter that only grows.
+    /// The rate of a counter.
     fn rate(&self, now: u64, before: u64) -> f64 {
         self.per_second(now.saturating_sub(before) as f64)
     }
@@ -195,34 +195,34 @@ impl Span<'_> {
     }
 }
 
-/// To four places: a person reads it.
+/// Rounds to four decimal places, for people.
 fn rounded(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }
 
-/// The largest rows; equal ones stay in their order.
+/// The largest rows; equal ones keep their order.
 fn largest<T>(mut rows: Vec<T>, limit: usize, of: impl Fn(&T) -> f64) -> Vec<T> {
     rows.sort_by(|a, b| of(b).total_cmp(&of(a)));
     rows.truncate(limit);
     rows
 }
 
-/// A key that many records have.
+/// A frequent key.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct KeyShare {
-    /// Where records with it arrive.
+    /// The node where its records arrive.
     pub node: String,
     pub key: String,
-    /// At least about this share of the records that arrive there: 0 to 1.
+    /// Its share of the records that arrive there, a lower estimate: 0 to 1.
     pub share: f64,
-    /// The lane that has it.
+    /// The lane that processes it.
     pub lane: usize,
-    /// How many records were looked at for this.
+    /// How many records the share was sampled from.
     pub sampled: u64,
 }
 
-/// The keys with the most records, by what each lane has seen. Those that are rarer than one in a
-/// hundred slow nothing down.
+/// The most frequent keys that lanes have seen. Keys with less than one in a hundred records slow
+/// nothing down and are left out.
 pub(super) fn keys(plan: &PhysicalPlan, lanes: Vec<Vec<EntryKeys>>, limit: usize) -> Vec<KeyShare> {
     let sampled = |entry: NodeId| -> u64 {
         let all = lanes.iter().flatten().filter(|e| e.entry == entry);

@@ -1,4 +1,4 @@
-//! Counters as they were at a time, for rates.
+//! Snapshots of the counters, for rates.
 
 use crate::admin::function_calls::FunctionCost;
 use crate::admin::status::Status;
@@ -7,19 +7,19 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Between two samples.
+/// Time between two samples.
 pub(in crate::admin) const PAUSE: Duration = Duration::from_secs(5);
-/// Samples that are kept: two minutes.
+/// Samples kept: two minutes.
 const KEPT: usize = 25;
 
-/// Of a lane.
+/// Counters of a lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::admin) struct LaneSample {
     pub busy: Duration,
     pub records: u64,
 }
 
-/// Of a partition.
+/// Lag of a partition.
 #[derive(Clone, Debug)]
 pub(in crate::admin) struct PartitionSample {
     pub topic: String,
@@ -103,7 +103,7 @@ impl Samples {
         kept.push_back(sample);
     }
 
-    /// The newest one that is at least so old, else the oldest.
+    /// The newest sample of at least this age, else the oldest one.
     pub(in crate::admin) fn before(&self, now: Duration, age: Duration) -> Option<Sample> {
         let kept = self.0.lock();
         let old_enough = kept.iter().rev().find(|s| s.at + age <= now);

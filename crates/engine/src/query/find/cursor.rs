@@ -1,13 +1,13 @@
-//! Where a page ended.
+//! The end of a page.
 //!
-//! Names the store and the query, so that one is never used for another: what it holds means something else
-//! there.
+//! Contains the store and the query, so that a cursor can't be used for another query, where its
+//! position would mean something else.
 
 use stoatflow_core::{Bytes, Error, Result};
 use stoatflow_plan::find::FindSpec;
 
 const VERSION: u8 = 1;
-/// Version, kind, store, query.
+/// Length of version, kind, store and query.
 const HEAD: usize = 18;
 
 /// FNV-1a: the same in every process.
@@ -17,7 +17,7 @@ fn number(bytes: &[u8]) -> u64 {
     })
 }
 
-/// A number for what rows a query gives in which order, along this index.
+/// A hash of what determines the rows of a query and their order, with this index.
 pub(super) fn query_number(spec: &FindSpec, index: &str) -> u64 {
     let order: Vec<_> = spec.order_by.iter().map(|by| (&by.expr, by.down)).collect();
     let made = serde_json::to_vec(&(&spec.condition, order, index));

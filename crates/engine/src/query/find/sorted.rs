@@ -1,12 +1,12 @@
-//! The first rows of an order, of those that come in any order.
+//! Keeps the first rows of an order, from rows that arrive in any order.
 //!
-//! Holds as many rows as are asked for, not more; without a limit all of them.
+//! Holds at most as many rows as are requested; without a limit, all of them.
 
 use std::collections::BinaryHeap;
 use stoatflow_core::{Bytes, Record, ordered};
 use stoatflow_operators::expr::Compiled;
 
-/// A row and its place: rows of the same values stand in the order of their keys.
+/// A row and its sort key: rows with equal values are sorted by their keys.
 struct Placed {
     place: Vec<u8>,
     row: Record,
@@ -36,7 +36,7 @@ impl Ord for Placed {
 pub(super) struct Sorted {
     limit: usize,
     from: Option<Bytes>,
-    /// The last one of the order on top.
+    /// The last row of the order is on top.
     kept: BinaryHeap<Placed>,
     more: bool,
 }
@@ -62,7 +62,8 @@ impl Sorted {
                 Err(_) => place.push(ordered::OTHER),
             }
             if *down {
-                // No value is the beginning of another one, so this turns their order round.
+                // No encoded value is a prefix of another one, so inverting the bytes reverses the
+                // order.
                 place[begin..].iter_mut().for_each(|byte| *byte = !*byte);
             }
         }
@@ -80,7 +81,7 @@ impl Sorted {
         self.kept.push(Placed { place, row });
     }
 
-    /// The rows in order, and the place of the last one if more follow.
+    /// The rows in order, and the sort key of the last one if more follow.
     pub fn finish(self) -> (Vec<Record>, Option<Bytes>) {
         let sorted = self.kept.into_sorted_vec();
         let last = sorted.last().filter(|_| self.more);

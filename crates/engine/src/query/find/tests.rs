@@ -82,7 +82,7 @@ fn keys(page: &FoundPage) -> Vec<String> {
     page.rows.iter().map(|row| text(&row.key)).collect()
 }
 
-/// What is there, read one row after the other: the place in the order, the key.
+/// The expected rows, found by reading every row: sort key and key.
 fn expected(rows: &Rows, asked: &Value) -> Vec<(Vec<u8>, String)> {
     let spec = FindSpec::decode(asked.to_string().as_bytes()).unwrap();
     let condition = spec.condition.as_ref().map(|c| Compiled::new(c).unwrap());
@@ -215,7 +215,7 @@ proptest! {
             let whole = find(&reader, &asked, None).unwrap();
             let mut found = keys(&whole);
             prop_assert!(whole.cursor.is_none());
-            // Rows of the same place may come in any order where an index gives it.
+            // With an index, rows with the same sort key may come in any order.
             let place = |key: &String| &expected.iter().find(|(_, of)| of == key).unwrap().0;
             let places: Vec<_> = found.iter().map(place).collect();
             prop_assert!(places.is_sorted(), "{:?} {}", whole.explained, asked);

@@ -1,4 +1,4 @@
-//! What followers get while epochs are applied: all of it, once, in order, or an error.
+//! What followers get while epochs are applied: everything, once, in order, or an error.
 
 use super::super::{ChangeBatch, ChangedRow, FollowSpec, Follower, KeySpan, StoreReaders};
 use super::{ChangesEnd, Followers};
@@ -28,7 +28,7 @@ use tempfile::TempDir;
 const ID: StoreId = StoreId(0);
 
 type Row<'k> = (&'k str, Option<i64>);
-/// Epoch, of the snapshot, complete, rows.
+/// Epoch, whether it is the snapshot, whether it is complete, rows.
 type Told = (u64, bool, bool, Vec<(String, Option<i64>)>);
 
 struct Run {
@@ -180,7 +180,7 @@ fn it_begins_with_the_rows_and_goes_on_with_what_each_commit_changes() {
         let second = changes(2, &[("b", None), ("c", Some(3))]);
         assert_eq!(told(&follower, 10), second);
         let batch = next(&follower, 10).unwrap().unwrap();
-        // One that changes nothing is left out.
+        // A commit without changes for it is left out.
         assert_eq!(batch.cut.epoch, Epoch(4));
         let at = TopicPartition::new("in".to_owned(), 0);
         assert_eq!(batch.cut.positions, [(at, Offset(4))]);
@@ -271,7 +271,7 @@ fn a_reader_that_falls_behind_is_told_so_and_keeps_nothing() {
     };
     let (slow, other) = (run.follow(&spec), run.follow(&everything()));
     assert_eq!(told(&slow, 10), snapshot(0, &[]));
-    // One commit fits, however large it is.
+    // One commit always fits, however large it is.
     run.commit(1, &[("a", Some(1)), ("b", Some(1))]);
     assert_eq!(told(&slow, 10).unwrap().0, 1);
     for epoch in 2..5 {
@@ -332,7 +332,7 @@ fn an_end_amid_the_snapshot_is_no_end_of_the_rows() {
     assert!(!told(&follower, 1).unwrap().2);
     run.commit(2, &[("a", Some(2))]);
     run.readers.end();
-    // Why is not known yet.
+    // The reason is not known yet.
     assert!(told(&follower, 1).is_none() && !follower.is_over());
     run.followers().end(ChangesEnd::Stopped);
     assert!(!follower.is_over());
@@ -396,17 +396,17 @@ fn followers_of_the_same_rows_share_them() {
     assert!(Arc::ptr_eq(&writes(0), &writes(1)));
 }
 
-/// What a reader has, and the epoch of its last batch.
+/// A reader's copy of the store, and the epoch of its last batch.
 #[derive(Default)]
 struct ReadersCopy {
     rows: BTreeMap<String, i64>,
     epoch: Option<u64>,
-    /// Does the last batch go on in another one?
+    /// True if the last batch was not the last of its commit.
     goes_on: bool,
 }
 
 impl ReadersCopy {
-    /// Takes a batch, which must belong behind the one before. Every epoch has changes.
+    /// Applies a batch, which must follow the one before. Every epoch has changes.
     fn take(&mut self, batch: &ChangeBatch) {
         let epoch = batch.cut.epoch.0;
         match self.epoch {
@@ -429,7 +429,7 @@ fn put(rows: &mut BTreeMap<String, i64>, key: String, value: Option<i64>) -> Opt
     }
 }
 
-/// Joins again and again; gives what the last one has in the end.
+/// Follows again and again; returns what the last follower has in the end.
 fn read_to(last: u64, run: &Run) -> BTreeMap<String, i64> {
     for turn in (0..10).rev() {
         let follower = run.follow(&everything());
@@ -492,7 +492,8 @@ fn commits() -> impl Strategy<Value = Commits> {
     proptest::collection::vec(commit, 1..12)
 }
 
-/// Behind how many commits it follows, with a condition, with keys, by how many rows it reads.
+/// After how many commits it begins to follow, whether with a condition, whether with keys, and its page
+/// size.
 fn starts() -> impl Strategy<Value = Vec<(usize, bool, bool, usize)>> {
     let start = (0_usize..12, any::<bool>(), any::<bool>(), 1_usize..4);
     proptest::collection::vec(start, 1..4)
@@ -532,7 +533,7 @@ impl Reader {
         while let Some(batch) = next(&self.follower, self.page).unwrap() {
             for (key, value) in batch.rows.iter().map(shown) {
                 let before = put(&mut self.rows, key, value);
-                // Nothing is told of rows that never met the condition.
+                // A deletion is only reported for rows that met the condition before.
                 assert!(!self.has_condition || value.is_some() || before.is_some());
             }
         }
@@ -551,7 +552,8 @@ impl Reader {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// From whichever commit on a reader follows, whole or in part: what it has is what the store has.
+    /// Whenever a reader begins to follow, all of a store or a part of it, it ends up with what the
+    /// store has.
     #[test]
     fn snapshot_and_changes_are_the_store(
         commits in commits(),

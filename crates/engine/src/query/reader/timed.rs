@@ -1,8 +1,7 @@
 //! Windows and sessions of a store page by page, without reading those of other pages.
 //!
-//! Rows lie by segment (a slice of time), then by key, then by time. A page goes from segment to
-//! segment, and reads of each only the range in which the wanted keys may lie. The place where it
-//! stops is a row.
+//! Rows are sorted by segment (a slice of time), then by key, then by time. A page goes from segment to
+//! segment, and reads of each only the range that may contain the wanted keys. It ends at a row.
 
 use super::{NOW, StoreReader};
 use crate::startup::store_spec::layout;
@@ -12,20 +11,20 @@ use stoatflow_state::{
     KeyRange, Layout, Stored, after, after_prefix, segment, split_session, split_window,
 };
 
-/// Rows are read so many at a time.
+/// Rows read at a time.
 const ROWS: usize = 256;
-/// A page ends after so many rows, however few of them were wanted.
+/// A page ends after this many rows were read, however few of them were wanted.
 const MOST_READ: usize = 65_536;
 
-/// Which windows or sessions.
+/// A range of windows or sessions.
 #[derive(Clone, Debug)]
 pub struct TimedSpan {
-    /// Keys from one to another, both inclusive; `None`: no bound.
+    /// From one key to another, both inclusive; `None`: no bound.
     pub keys: (Option<Datum>, Option<Datum>),
-    /// Windows that start within both times; sessions that end at or after the first and start at
-    /// or before the second.
+    /// Windows that start between both times, inclusive; sessions that end at or after the first and
+    /// start at or before the second.
     pub times: (i64, i64),
-    /// The last one first?
+    /// True for descending order.
     pub reverse: bool,
 }
 
@@ -42,16 +41,16 @@ pub struct TimedEntry {
     pub value: Stored,
 }
 
-/// A page of them, and where the next one begins.
+/// A page of windows or sessions, and where the next one begins.
 #[derive(Clone, Debug, Default)]
 pub struct TimedPage {
-    /// In their order.
+    /// In the order of the rows.
     pub entries: Vec<TimedEntry>,
     /// The last row, if there may be more.
     pub last: Option<Bytes>,
 }
 
-/// The keys of a span, as bytes.
+/// The span, with its keys as bytes.
 struct Wanted<'a> {
     lo: Option<Bytes>,
     hi: Option<Bytes>,
@@ -61,12 +60,12 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Of a segment, the rows among which the wanted ones are.
+    /// The rows of a segment that may contain wanted ones.
     fn range(&self, number: u64) -> KeyRange {
         let prefix = number.to_be_bytes();
         let from = [prefix.as_slice(), self.lo.as_deref().unwrap_or_default()].concat();
-        // What follows a key is a time, which may be greater than what follows in a longer key that
-        // begins with it.
+        // A key is followed by a time, which may be greater than what follows it in a longer key with
+        // the same beginning.
         let to = self.hi.as_deref().map_or_else(
             || after_prefix(&prefix),
             |key| {
@@ -108,7 +107,7 @@ impl Wanted<'_> {
         Ok(is_wanted.then_some((key, start, end)))
     }
 
-    /// Segments outside of these can't have what is wanted.
+    /// The segments that may contain wanted rows.
     fn bounds(&self) -> KeyRange {
         let (from, to) = self.span.times;
         let first = segment(self.segment_ms, from);
@@ -123,9 +122,8 @@ impl Wanted<'_> {
 }
 
 impl StoreReader {
-    /// A page of windows or sessions, behind the row `last`: at most `rows` of them, fewer if they
-    /// have more than so many `bytes`, or if too much had to be read. The end is where `last` is
-    /// `None`.
+    /// A page of windows or sessions after the row `last`: at most `rows` of them, fewer if they exceed
+    /// `bytes`, or if too many rows had to be read. `last` of the page is `None` at the end.
     ///
     /// # Errors
     /// As `get`.
@@ -152,7 +150,7 @@ impl StoreReader {
         continue_behind(&mut rest, last);
         let mut page = TimedPage::default();
         let (mut read, mut size) = (0, 0);
-        // The first row of what is left names the next segment.
+        // The first remaining row determines the next segment.
         while !is_empty(&rest)
             && let Some((first, _)) = self.kept.scan(NOW, &rest, 1)?.pop()
         {
@@ -218,12 +216,12 @@ fn short() -> Error {
     Error::state_corrupt("a row of windows or sessions is too short")
 }
 
-/// Is there nothing in it?
+/// Whether the range is empty.
 fn is_empty(range: &KeyRange) -> bool {
     matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to)
 }
 
-/// Leaves out a row and what was before it.
+/// Excludes a row and those before it.
 fn continue_behind(range: &mut KeyRange, row: Option<&Bytes>) {
     match (row, range.reverse) {
         (Some(row), false) => range.from = Some(after(row)),
@@ -232,7 +230,7 @@ fn continue_behind(range: &mut KeyRange, row: Option<&Bytes>) {
     }
 }
 
-/// What two ranges have in common.
+/// The intersection of two ranges.
 fn within(mut range: KeyRange, other: &KeyRange) -> KeyRange {
     if other.from > range.from {
         range.from.clone_from(&other.from);

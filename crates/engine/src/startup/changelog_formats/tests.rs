@@ -23,7 +23,7 @@ fn window(size_ms: i64, retention_ms: i64) -> StoreKind {
 #[test]
 fn only_what_changes_the_rows_is_part_of_it() {
     assert_eq!(of(StoreKind::KeyValue), "key-value:string:int64");
-    // A table that gets a history is restored from its changelog.
+    // A table that gets a history is restored from the same changelog.
     assert_eq!(
         of(StoreKind::Versioned { history_ms: 5 }),
         of(StoreKind::TimestampedKeyValue)

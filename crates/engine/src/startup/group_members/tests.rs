@@ -25,7 +25,8 @@ fn members(count: usize) -> Option<GroupInUse> {
     })
 }
 
-/// What becomes of these answers, the last one given for ever, and how often it was asked.
+/// Runs `until_alone` with these answers, the last one repeated; returns the outcome and the number of
+/// requests.
 fn after(
     patience_ms: u64,
     answers: impl IntoIterator<Item = Result<Option<GroupInUse>>>,
@@ -63,7 +64,7 @@ fn members_that_leave_are_waited_for() {
 
 #[test]
 fn members_that_stay_are_named() {
-    // On a busy machine a patience may be over before it is asked again.
+    // On a busy machine, the waiting may be over before the second request.
     let (outcome, _) = (1..=8)
         .map(|times| after(times * 300, [Ok(members(2))]))
         .find(|(_, asked)| *asked > 1)

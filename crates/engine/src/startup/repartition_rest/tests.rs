@@ -36,7 +36,7 @@ fn what_lies_between_the_committed_offset_and_the_end_is_looked_at() {
     let found = unread(&partitions, &[at(9), at(5), None, None], &[range; 4]);
     let expected = [
         (partitions[1].clone(), Offset(5), Offset(9)),
-        // Never committed, and purged up to the beginning.
+        // Never committed; its first records were deleted.
         (partitions[2].clone(), Offset(2), Offset(9)),
     ];
     assert_eq!(found, expected);

@@ -41,7 +41,7 @@ fn each_store_has_its_place() {
         split.positions(MEMORY).unwrap(),
         [(Partition(0), Offset(7))]
     );
-    // After a restart memory stands for nothing: it is restored from the beginning.
+    // After a restart, stores in memory have no positions: they are restored from the beginning.
     let restarted = SplitBackend::new(Arc::new(disk), [MEMORY].into_iter());
     assert_eq!(restarted.positions(MEMORY).unwrap(), []);
     assert_eq!(

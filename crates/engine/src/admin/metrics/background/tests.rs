@@ -9,7 +9,7 @@ use stoatflow_core::{Clock, SystemClock};
 async fn nobody_waits_for_what_does_not_answer() {
     let value = Arc::new(Background::default());
     value.ask(|| Some(1)).await;
-    // A busy machine lets it answer later.
+    // On a busy machine the answer may come later.
     while value.asking.load(Relaxed) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -22,7 +22,7 @@ async fn nobody_waits_for_what_does_not_answer() {
             Some(2)
         })
         .await;
-    // While one thread waits, no other is started.
+    // While one thread waits, no other one is started.
     value.ask(|| Some(3)).await;
     assert!(clock.monotonic() < Duration::from_secs(60));
     assert_eq!(value.last(), Some(1));

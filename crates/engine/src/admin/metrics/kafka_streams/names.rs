@@ -1,8 +1,9 @@
-//! The metrics of Kafka Streams that mean the same here, as the JMX exporter of Prometheus names them.
+//! The metrics of Kafka Streams that have the same meaning here, under the names of the Prometheus JMX
+//! exporter.
 //!
-//! A table, which the page of metrics is written from.
+//! The metrics page of the documentation is generated from this table.
 
-/// How a family is written.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FamilyKind {
     /// The sample's name ends in `_total`.
@@ -10,12 +11,12 @@ pub(super) enum FamilyKind {
     Gauge,
 }
 
-/// A name of theirs.
+/// A metric of Kafka Streams.
 #[derive(Debug)]
 pub(super) struct Same {
     pub(super) name: &'static str,
     pub(super) kind: FamilyKind,
-    /// What it is made of here.
+    /// Our metrics that it is computed from.
     pub(super) ours: &'static str,
     pub(super) meaning: &'static str,
 }

@@ -15,7 +15,7 @@ use stoatflow_state::StoreSize;
 
 const NOW_MS: i64 = 1_700_000_100_000;
 
-/// Of an application that has been at work for half a minute.
+/// The metrics of an application that has worked for half a minute.
 fn written() -> String {
     let status = Arc::new(Status::new("shop", Arc::new(plan()), 2));
     let before = Sample::take(&status, Duration::from_secs(100));
@@ -87,7 +87,7 @@ fn all_of_the_table_is_written_and_nothing_else() {
         .collect();
     for same in SAME {
         let has = |series: &&str| series.split('{').next() == Some(same.name);
-        // It reads no partition.
+        // The application reads no partition.
         let wanted = !same.name.ends_with("records_lag");
         assert_eq!(samples.iter().any(has), wanted, "{}", same.name);
     }
@@ -126,7 +126,7 @@ fn numbers_are_those_of_the_last_minute() {
         &format!("streams_stream_thread_metrics_commit_rate{commit}"),
         0.1,
     );
-    // Without what lanes were waited for, and without that of a minute and a half ago.
+    // Without the time spent waiting for lanes, and without the commit of a minute and a half ago.
     close(
         &format!("streams_stream_thread_metrics_commit_latency_avg{commit}"),
         9.0,

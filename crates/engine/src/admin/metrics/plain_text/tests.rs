@@ -26,7 +26,7 @@ fn only_who_asks_for_it_and_not_for_open_metrics_gets_it() {
     assert!(!asks(&[]));
     assert!(!asks(&["*/*"]));
     assert!(!asks(&["text/html,application/xhtml+xml,*/*;q=0.8"]));
-    // What Prometheus sends.
+    // The header that Prometheus sends.
     assert!(!asks(&[
         "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
     ]));
