@@ -1,4 +1,4 @@
-//! A clock and a few barriers.
+//! Warnings at barriers, by the clock.
 
 use super::*;
 
