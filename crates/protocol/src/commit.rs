@@ -45,7 +45,7 @@ pub enum Verdict {
     Unknown,
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Do this step.

@@ -1,4 +1,4 @@
-//! Fences a second instance where transactions don't (at-least-once).
+//! Keeps two instances apart where transactions don't fence the older one (at-least-once).
 //!
 //! Committed offsets carry a mark while an instance runs. To prove that it is still the only one,
 //! an instance commits the same offsets again: the broker refuses that if it was fenced. A clean

@@ -43,7 +43,7 @@ use uncommitted_bytes::UncommittedBytes;
 /// Added to a record's bytes in the in-flight budget: its structs in queues.
 const RECORD_OVERHEAD: i64 = 128;
 /// How long a barrier waits for lanes that have no room for async calls. If it were shorter, lanes would
-/// park calls that would have got their turn; if longer, slow calls would make an epoch outlive its
+/// park calls that would have started soon; if longer, slow calls would make an epoch outlive its
 /// transaction.
 const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 

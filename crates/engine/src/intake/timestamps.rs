@@ -1,9 +1,9 @@
 //! Assigns each fetched record its timestamp, before dispatch orders by time.
 //!
-//! Runs the source's timestamp extractor, drops and counts the records that it refuses, and asks user
-//! functions for watermarks. If an extractor fails, the error travels with the record to its lane, which
-//! calls the source's handler ([`crate::intake::invalid_timestamps`]). Keeps the highest time of each
-//! partition. A user function gets a whole batch per call; lanes continue meanwhile.
+//! Runs the source's timestamp extractor, drops and counts records whose result is negative, and asks
+//! user functions for watermarks. If an extractor fails, the error travels with the record to its lane,
+//! which calls the source's handler ([`crate::intake::invalid_timestamps`]). Keeps the highest time of
+//! each partition. A user function gets a whole batch per call; lanes continue meanwhile.
 
 mod ahead_of_clock;
 mod extractor;

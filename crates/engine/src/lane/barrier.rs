@@ -243,7 +243,7 @@ impl LaneRoom {
         }
     }
 
-    /// Every lane has finished every stage: seals the lane's writes.
+    /// Seals the lane's writes: every lane has finished every stage of the epoch.
     pub(super) fn seal(&mut self, epoch: Epoch) -> Result<()> {
         self.shared.failpoints.reach(Failpoint::LaneSeal)?;
         self.keep_times(epoch)?;

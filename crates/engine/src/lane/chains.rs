@@ -118,7 +118,7 @@ impl LaneRoom {
                 exchange.name
             )));
         };
-        // Where Kafka Streams has no topic, it reads no record that could move its time.
+        // Kafka Streams has no topic for these exchanges, so their records don't move its stream time.
         if !ahead && !self.timing.by_clock[via.0 as usize] {
             self.observe(stage, batch);
         }

@@ -22,12 +22,12 @@ pub(super) struct Siblings {
     /// True once this tick has seen a parent without a place in the order (read from a store, or made
     /// without a record). From then on records are numbered in the order in which they are made.
     as_they_come: bool,
-    /// How many children were made of parents that came again after other parents. They are numbered
+    /// How many children were made of parents that occurred again after other parents. They are numbered
     /// after all children that such a parent can have had before.
     again: u64,
 }
 
-/// If a parent has more children than this, those made when it comes again may collide with earlier
+/// If a parent has more children than this, those made when it occurs again may collide with earlier
 /// ones.
 const MOST: u64 = 65_813;
 

@@ -5,7 +5,7 @@
 //! dropping them with the batch. [`crate::commit`] fetches again those that are no longer here.
 //!
 //! Under exactly-once that fetch would happen within the open transaction. So records of uncommitted
-//! epochs stay, and dispatch ends an epoch when its records fill the room that is meant for them
+//! epochs stay, and dispatch ends an epoch when its records fill the memory that is reserved for them
 //! ([`stoatflow_protocol::Schedule::max_bytes`]). While that epoch is committed, the next may become
 //! twice as large, so at most three times as much is kept.
 

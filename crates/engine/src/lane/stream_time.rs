@@ -29,7 +29,7 @@ pub const STORE: &str = "clocks";
 /// The clock that every record of every source moves (number 0 in plans with processors).
 const APPLICATION: &str = "application";
 
-/// What a stage does at its barrier.
+/// The work of a stage at its barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTiming {
     /// True if it has clocks. Then lanes meet at its barrier.
@@ -57,7 +57,7 @@ pub struct Timing {
     /// The times that the run begins with, by clock: the last committed ones, converted to the current
     /// tasks.
     pub initial: Times,
-    /// The last committed times, if the tasks were others.
+    /// The last committed times, if the number of tasks has changed since.
     pub before: Option<Arc<Times>>,
     /// Which records move which clock.
     pub groups: Groups,

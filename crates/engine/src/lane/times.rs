@@ -1,7 +1,7 @@
-//! How a lane's clocks are moved by the records that it receives.
+//! Moves a lane's clocks by the records that it receives.
 //!
-//! Sees batches before the chains do. How other lanes' records move time arrives with the steps of a
-//! tick, and with the times that dispatch notes at each record. Never reads the machine's clock.
+//! Sees batches before the chains do. The effect of other lanes' records on time arrives with the steps
+//! of a tick, and with the times that dispatch notes at each record. Never reads the machine's clock.
 
 use super::LaneRoom;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl LaneRoom {
         }
     }
 
-    /// Moves the stream time of the first stage's processors, in the tasks of these records of a source.
+    /// Moves the stream time of the first stage's processors by records of a source, each in its task.
     pub(super) fn observe_read(&mut self, source: usize, batch: &[Record]) {
         let timing = Arc::clone(&self.timing);
         let view = self.view(StageId(0));

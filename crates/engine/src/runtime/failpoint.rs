@@ -82,7 +82,7 @@ impl Failpoint {
     }
 }
 
-/// What happens at a failpoint.
+/// The action at a failpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailpointAction {
     /// SIGKILL, at once or after this time, while the engine continues.

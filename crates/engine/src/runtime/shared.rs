@@ -35,7 +35,7 @@ pub struct Shared {
     pub alignment: Alignment,
     /// The committed positions, for reads from outside.
     pub snapshot_lock: SnapshotLock,
-    /// Those who follow the changes of stores.
+    /// The followers of changes to stores.
     pub followers: Arc<Followers>,
     /// Lanes that have done what was due at the end of a stage, by epoch.
     pub ends: Alignment,
@@ -336,7 +336,7 @@ impl Shared {
         self.ending.get()
     }
 
-    /// Waits until [`Self::ending`] differs from `known`, at most this long.
+    /// Waits until [`Self::ending()`] differs from `known`, at most this long.
     pub fn wait_for_ending(&self, known: Ending, at_most: Duration) -> Ending {
         self.ending.wait_for_change(known, at_most)
     }

@@ -7,7 +7,7 @@ use crate::intake::watermarks::is_own;
 use std::cmp::Ordering;
 use stoatflow_log::Committed;
 
-/// Where a position comes from.
+/// The origin of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PositionOrigin {
     /// Nothing is committed.

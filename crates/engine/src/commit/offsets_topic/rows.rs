@@ -1,4 +1,4 @@
-//! What the offsets topic contains.
+//! The contents of the offsets topic.
 //!
 //! Reads the topic to its end, row by row; a later row of a key replaces the earlier one. A row that
 //! can't be read is an error; rows of unknown kinds are ignored.
@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// Records per poll.
 const BATCH: usize = 2_048;
 
-/// What the topic contains.
+/// The contents of the topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OffsetRows {
     pub positions: BTreeMap<TopicPartition, Committed>,

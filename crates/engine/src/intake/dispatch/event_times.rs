@@ -40,7 +40,7 @@ pub struct EventTimes {
     aligned: bool,
     /// The application's watermark at the last barrier.
     at_barrier: i64,
-    /// True if the watermark has changed since then without a record.
+    /// True if the watermark has changed since the last barrier without a record.
     changed: bool,
     standing: StalledWatermark,
 }

@@ -36,8 +36,8 @@ impl UncommittedBytes {
         status.staged_bytes.store(self.bytes, Relaxed);
     }
 
-    /// Call when an epoch begins. Writes that are still in flight from the previous one count as its
-    /// own; admission bounds them.
+    /// Call when an epoch begins. Writes that are still in flight from the previous one count towards
+    /// the new one; admission bounds them.
     pub fn begin(&mut self, status: &Status) {
         self.measure(status);
         self.before = self.bytes;

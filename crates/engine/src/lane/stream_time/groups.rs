@@ -254,7 +254,7 @@ fn clocks(plan: &PhysicalPlan, op: &Op) -> Vec<(ClockId, Moves)> {
     found
 }
 
-/// The clock of a versioned store: the records that the store has taken move it.
+/// The clock of a versioned store, which is moved by the records that the store accepts.
 fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, Moves)> {
     let store = plan.stores.get(usize::from(store.0));
     let kept = store.filter(|store| matches!(store.kind, StoreKind::Versioned { .. }));

@@ -4,8 +4,8 @@
 //! Converts the committed times into those that the run begins with. Where the murmur2 hash of a key
 //! determines its task, keys have moved to other tasks. A task continues from the highest time of all
 //! tasks whose keys it may have now, so no window that was emitted opens again, in this run or a later
-//! one. If the task of a key was behind, the lanes emit what became due for the key in their first
-//! epoch. Directly below a source a task is a partition, and keeps its own time.
+//! one. If the old task of a key was behind that time, the lanes emit what is now due for the key in
+//! their first epoch. Directly below a source a task is a partition, and keeps its own time.
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! Where all keys of a task must share a lane.
 //!
-//! Finds the nodes of a plan whose result depends on which keys share a lane: Kafka Streams passes over
-//! all rows of a task, or applies a bound to all of them. All nodes that meet with such a node before
-//! the next exchange are divided by task too. The price is that a topic with one partition keeps one
-//! lane busy there, so only two requests of the user cause it: a bound of a suppress, and the intervals
-//! of Kafka Streams' passes.
+//! Finds the nodes of a plan whose result depends on which keys share a lane: Kafka Streams iterates
+//! over all rows of a task, or applies one bound to all of them. The exchanges that meet above such a
+//! node, and all nodes below them up to the next exchange, are divided by task too. The price is that a
+//! topic with one partition keeps only one lane busy there. So this happens only at the user's request:
+//! with a bound of a suppress, or with the emit intervals of Kafka Streams.
 
 use crate::lane::stream_time::groups::{Tasks, by_key};
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ pub(super) struct Current {
     pub stop_by: Option<Duration>,
 }
 
-/// What the user has requested.
+/// The request of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopRequest {
     #[default]

@@ -1,4 +1,4 @@
-//! Warnings at barriers, by the clock.
+//! When a stalled watermark is reported.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! When records are fetched: at the end of an epoch if none of it is visible before, and the barrier
-//! follows them.
+//! When records are fetched: at the end of an epoch if none of it is visible before, with the barrier
+//! right after them.
 
 use super::schedule::{commits, many};
 use super::*;
@@ -203,8 +203,8 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
     engine.run_and_commit().unwrap();
     let interval = stand.spec.settings.commit_min_interval;
     stand.clock.advance(interval);
-    // Sends a record `at` this long into the interval; returns whether a barrier was inserted then, and
-    // the delay of the fetch.
+    // Sends a record when `at` of the interval has passed; returns whether a barrier was inserted by
+    // then, and the delay of the fetch.
     let mut comes = |at: Duration, asked: bool| {
         stand.send("in", &[("a", "1", 1)]);
         engine.run_and_commit().unwrap();

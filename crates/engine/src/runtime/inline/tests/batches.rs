@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A function that can't take columns, which is reported when it is called.
+/// A function that can't take columns; calling it fails.
 #[derive(Debug)]
 struct Never;
 

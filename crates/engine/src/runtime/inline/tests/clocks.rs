@@ -4,7 +4,7 @@ use super::*;
 use stoatflow_core::ClockId;
 use stoatflow_plan::ClockSpec;
 
-/// A copy whose plan has the application's clock, as plans with processors have.
+/// A copying plan with the application's clock, as plans with processors have it.
 fn timed(lanes: u32) -> Stand {
     let mut plan = compile(copy("in"));
     plan.clocks.push(ClockSpec {

@@ -14,7 +14,7 @@ fn counting() -> Stand {
     ]));
     let mut stand = Stand::new(&["in", "out"], 2, plan);
     let mut settings = (*stand.spec.settings).clone();
-    settings.cache_max_bytes = 0; // every update is given
+    settings.cache_max_bytes = 0; // every update is forwarded
     stand.spec.settings = Arc::new(settings);
     stand
 }

@@ -1,4 +1,4 @@
-//! What a start does with state that is missing, behind or damaged.
+//! How a start handles state that is missing, behind or damaged.
 
 use super::*;
 use stoatflow_core::{Error, ErrorKind, Result};
