@@ -36,7 +36,7 @@ use stoatflow_state::Sealed;
 /// How often the producer is polled while it has unacknowledged records.
 const PENDING_POLL: Duration = Duration::from_millis(1);
 
-/// A row in the store of times: does it say that something waits from now on?
+/// True if a row of the store of stream times says that something waits in a task from now on.
 fn waits_now(write: &Sealed) -> bool {
     !stream_time::is_time(&write.key) && write.value.is_some()
 }
@@ -55,7 +55,7 @@ pub struct CommitRoom {
     sealed: Writes,
     seals: u32,
     outputs: u64,
-    /// Of the commit under way.
+    /// Deadline of the commit in progress.
     deadline: Option<Deadline>,
     /// Bytes of the in-flight budget held by records that aren't acknowledged.
     unacknowledged: i64,
@@ -102,11 +102,11 @@ impl CommitRoom {
         &mut self.parts.producer
     }
 
-    /// Handles what waits in the outbox; commits an epoch when all of it is there. Waits at most
-    /// this long for something to do. True if anything was done.
+    /// Handles the items of the outbox, and commits the epoch once its cut and all seals are there.
+    /// Waits at most `wait` for items. True if anything was done.
     ///
     /// # Errors
-    /// What the producer and the back end fail with. The transaction is aborted where that is right.
+    /// Errors of the producer and the back end. The transaction is aborted if its state allows that.
     pub fn step(&mut self, wait: Duration) -> Result<bool> {
         self.poll_pending().map_err(|error| self.give_up(error))?;
         let wait = if self.unacknowledged > 0 {
@@ -261,7 +261,7 @@ impl CommitRoom {
         self.parts.shared.clock.monotonic()
     }
 
-    /// Of the commit under way; between commits: of one that begins now.
+    /// The deadline of the commit in progress; between commits, of one that begins now.
     fn deadline(&self) -> Deadline {
         let begins = || Deadline::new(self.now(), self.parts.timeout);
         self.deadline.unwrap_or_else(begins)
@@ -340,7 +340,7 @@ impl CommitRoom {
             Step::Offsets => {
                 self.begin()?;
                 if self.parts.guarantee == Guarantee::ExactlyOnceV2 {
-                    // On their way while the group's coordinator answers.
+                    // Sent now, so that they are in flight while the group coordinator answers.
                     self.send_ends()?;
                 }
                 let left = self.left_before_end();

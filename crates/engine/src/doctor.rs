@@ -1,6 +1,7 @@
-//! What an application's broker can be asked before the application runs.
+//! Checks of an application's broker before the application runs.
 //!
-//! Takes a plan and settings, gives the open transactions in the topics that would be read. Changes nothing.
+//! Takes a plan and settings; returns the open transactions in the topics that would be read. Changes
+//! nothing.
 
 use crate::admin::open_transactions::HeldBack;
 use crate::admin::status::Status;
@@ -21,7 +22,7 @@ pub struct OpenOnSource {
     pub producer_id: i64,
     /// That producer's epoch.
     pub producer_epoch: i32,
-    /// Its first offset: nothing from there on is read.
+    /// Its first offset: nothing from there on can be read.
     pub start_offset: i64,
     /// Offsets from there to the high watermark.
     pub records: i64,
@@ -34,7 +35,7 @@ pub struct OpenOnSource {
 /// The open transactions that hold back partitions of sources, the oldest of each partition.
 ///
 /// # Errors
-/// What keeps an application from starting: missing topics, an unreachable broker.
+/// Errors that keep an application from starting: missing topics, an unreachable broker.
 pub fn open_transactions(spec: &EngineSpec) -> Result<Vec<OpenOnSource>> {
     let (plan, settings) = (&spec.plan, &spec.settings);
     let status = Status::new(&settings.application_id, Arc::clone(plan), settings.lanes);

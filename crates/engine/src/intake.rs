@@ -24,10 +24,10 @@ use stoatflow_core::Result;
 use stoatflow_log::{Consumer, ConsumerRecord};
 use stoatflow_protocol::Fetch;
 
-/// Most records per poll.
+/// Maximum records per poll.
 const FETCH_MAX: usize = 4096;
 
-/// While it is paused, it looks so often what is to be done.
+/// How often a paused intake checks for work.
 const PAUSED: Duration = Duration::from_millis(20);
 
 /// See the module.
@@ -42,7 +42,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// With an assigned consumer.
+    /// Builds the intake; the consumer must be assigned.
     #[must_use]
     pub const fn new(
         shared: Arc<Shared>,
@@ -66,13 +66,13 @@ impl Intake {
         &mut self.consumer
     }
 
-    /// Does it call user functions?
+    /// True if it calls user functions.
     #[must_use]
     pub fn calls_out(&self) -> bool {
         self.timestamps.calls_out()
     }
 
-    /// Pauses and resumes partitions as dispatch wants.
+    /// Pauses and resumes partitions as dispatch requests.
     fn pause(&mut self) -> Result<()> {
         let wanted = self.dispatch.paused_slots();
         if wanted != self.paused {
@@ -94,11 +94,11 @@ impl Intake {
         Ok(())
     }
 
-    /// Polls, dispatches, and inserts a barrier if one is due. Waits for records if `wait`. True if
-    /// anything moved.
+    /// Polls, dispatches, and inserts a barrier if one is due. Waits for records if `wait`. True if it
+    /// made progress.
     ///
     /// # Errors
-    /// What the consumer fails with.
+    /// Errors of the consumer, of user functions and of failpoints.
     pub fn step(&mut self, wait: bool) -> Result<bool> {
         let stopping = self.shared.is_stopping();
         let paused = self.shared.is_paused();
@@ -138,7 +138,7 @@ impl Intake {
             self.dispatch.check_lagging(|slot| consumer.caught_up(slot));
         }
         if paused && !stopping {
-            // Commits go on, and what the clock makes due.
+            // Commits continue, and so does everything that is due by the clock.
             if wait {
                 self.shared
                     .wait_for_credit(self.dispatch.max_wait().min(PAUSED));
@@ -163,7 +163,7 @@ impl Intake {
         Ok(moved)
     }
 
-    /// Is everything that was admitted committed?
+    /// True if everything admitted is committed.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.dispatch.is_settled()

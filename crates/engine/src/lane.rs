@@ -1,9 +1,9 @@
 //! A lane: runs the operators of all stages for the keys that hash to it.
 //!
-//! Takes items from its queue; sends outputs to the outbox, re-keyed records to other lanes, and at
-//! the end of an epoch its sealed writes. Owns one operator chain per stage and the list of keys it
-//! wrote, never the state itself (law 3). `step` never waits for another lane; it may wait for a
-//! store's disk or for the interpreter.
+//! Takes items from its queue; sends outputs to the outbox, re-keyed records to other lanes, and its
+//! sealed writes at the end of an epoch. Owns one operator chain per stage and the list of keys it
+//! wrote, never the state itself (law 3). `step` never waits for another lane; it may wait for a store's
+//! disk or for the interpreter.
 
 mod barrier;
 mod chains;
@@ -53,7 +53,7 @@ fn length(bytes: Option<&bytes::Bytes>) -> i64 {
     i64::try_from(bytes.map_or(0, bytes::Bytes::len)).unwrap_or(i64::MAX / 4)
 }
 
-/// Which operators were opened.
+/// Which operators are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opened {
     Nothing,
@@ -84,46 +84,45 @@ pub struct LaneRoom {
     inbox: VecDeque<LaneItem>,
     effects: Effects,
     timing: Arc<Timing>,
-    /// Time as each stage sees it, since stages may be in different epochs. A lane that is alone
-    /// and goes by records (or a plan without clocks) has one view for all.
+    /// The clocks of each stage, since stages may be in different epochs. A single lane whose time is
+    /// moved by records (or a plan without clocks) has one view for all stages.
     views: Vec<LaneClocks>,
     share: Share,
     /// Lane 0: which lanes have arrived at which stage.
     meeting: Rendezvous<Times>,
-    /// Lane 0: the times of all lanes at the end of the last epoch, and what of them is in the
-    /// store.
+    /// Lane 0: the times of all lanes at the end of the last epoch, and those that are in the store.
     known: Times,
     kept: Times,
-    /// Lane 0, by store: up to where expired segments were dropped.
+    /// Lane 0, by store: the key up to which expired segments were dropped.
     dropped_to: Vec<Option<bytes::Bytes>>,
-    /// Lane 0, by stage: when a punctuation is due by the clock.
+    /// Lane 0, by stage: when the next punctuation is due by the clock.
     next_punctuation: Vec<Option<i64>>,
     /// The application's watermark at the last barrier.
     watermark: i64,
     opened: Opened,
     /// Stages with operators that hold records back while there is more to do.
     gathering: Vec<StageId>,
-    /// Is there an offload, which counts what reaches it?
+    /// True if there is an offload, which counts the records that reach it.
     may_park: bool,
-    /// Records per source, while a batch of several sources is sorted.
+    /// Records per source, while a batch is split by source.
     sorted: Vec<Vec<Record>>,
     /// Per exchange and lane: records to send.
     routes: Vec<Vec<(Vec<Record>, i64)>>,
-    /// Vecs of processed batches, for the next records that are sent.
+    /// Vecs of processed batches, reused for the next records that are sent.
     buffers: Vec<Vec<Record>>,
-    /// Exchange nodes, in the order of `routes`: those that go ahead come first.
+    /// Exchange nodes, in the order of `routes`: those that are sent ahead come first.
     exchanges: Vec<Exchange>,
     /// By node: index of its exchange.
     exchange_at: Vec<usize>,
-    /// By stage, for exchanges that go ahead and for the others; and by exchange, which of the two
-    /// it belongs to.
+    /// By stage: a counter for exchanges that are sent ahead, and one for the others; and by exchange,
+    /// the index of its counter.
     siblings: Vec<Siblings>,
     counted_by: Vec<usize>,
     /// By stage: how records sent into it in this tick move its time.
     steps: Vec<Steps>,
-    /// The end of an epoch that a stage is at, with its tick.
+    /// The barrier that a stage has reached, with its tick.
     ending: Option<(u64, Barrier)>,
-    /// At the end of an epoch, and in which part of it.
+    /// While an epoch ends: its end, and the part of it that runs.
     moment: Option<(End, u64)>,
     to_seal: Vec<(StoreId, Dirty)>,
     fault: FaultInjection,
@@ -167,7 +166,8 @@ impl LaneRoom {
         view.by_watermark = timing.by_watermark;
         view.watermark = timing.watermark;
         view.emit_interval_ms = timing.window_emit_ms;
-        // Passes at barriers are rare enough, and after the last one there is none to catch up at.
+        // By watermark, passes run at barriers only: these are rare enough, and no pass follows the last
+        // one to emit what an interval has delayed.
         if !timing.by_watermark {
             view.join_emit_interval_ms = timing.join_emit_ms;
         }
@@ -254,7 +254,7 @@ impl LaneRoom {
     /// Handles one item; false if there was none.
     ///
     /// # Errors
-    /// What operators and stores fail with, with the lane among the coordinates.
+    /// Errors of operators and stores, with the lane among the coordinates.
     pub fn step(&mut self) -> Result<bool> {
         self.open()?;
         let queue = &self.shared.queues[self.id.0 as usize];
@@ -274,7 +274,7 @@ impl LaneRoom {
         Ok(true)
     }
 
-    /// Continues what was held back while there was more to do.
+    /// Lets operators process what they held back while there was more to do.
     fn on_idle(&mut self) -> Result<()> {
         if self.gathering.is_empty() || self.has_work() {
             return Ok(());
@@ -289,9 +289,9 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// Opens operators: they load what they keep besides the restored stores, and processors are
-    /// initialised. The first step does it if the caller hasn't. While global tables are read, only
-    /// operators that fill them are opened.
+    /// Opens operators: they load the state that they keep besides the restored stores, and processors
+    /// are initialised. The first step does this if the caller hasn't. While global tables are loaded,
+    /// only the operators that fill them are opened.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -344,7 +344,7 @@ impl LaneRoom {
         &self.known
     }
 
-    /// Is there anything to do?
+    /// True if there is anything to do.
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
@@ -364,7 +364,7 @@ impl LaneRoom {
                 return self.seal(*epoch);
             }
             LaneItem::Open => return self.open_all(),
-            // They belong to an epoch that is ending: nothing may overtake them.
+            // They belong to the epoch that is ending, so they are never held back.
             LaneItem::Report { .. } | LaneItem::Release { .. } | LaneItem::Pass { .. } => {
                 return self.meet(item);
             }
@@ -394,7 +394,7 @@ impl LaneRoom {
         }
     }
 
-    /// Keeps an item until its tick ends.
+    /// Keeps routed records until their tick ends.
     fn keep(&mut self, item: LaneItem) {
         if let LaneItem::Routed {
             tick,

@@ -7,16 +7,15 @@
 //!             └─ credit ──┘        barrier(epoch, cut) travels in the same queues as data
 //! ```
 //!
-//! One folder per part of that walk: [`intake`], [`lane`], [`commit`]. [`startup`] builds them from
-//! a plan and settings, [`restore`] brings local state up to its changelogs first, and [`admin`]
-//! shows what runs. [`reset`] throws an application's state away, [`query`] reads committed state
-//! from outside.
+//! One folder per part of this pipeline: [`intake`], [`lane`], [`commit`]. [`startup`] builds them from
+//! a plan and settings, [`restore`] brings local state up to its changelogs first, and [`admin`] exposes
+//! what runs. [`reset`] deletes an application's state, [`query`] reads committed state from outside.
 //!
 //! Each part is a plain struct with a synchronous `step`. [`runtime`] calls it in one of two ways:
 //! [`runtime::threads`] (the product: a thread for intake, one for commit, lanes as tokio tasks or,
 //! where they call foreign functions, threads) and [`runtime::inline`] (one thread, one step at a
 //! time: the test driver and the simulator). Decisions come from `stoatflow-protocol`. Only
-//! `commit` sends records and ends transactions. This crate never names Python, rdkafka or RocksDB.
+//! `commit` sends records and ends transactions. This crate uses no Python, rdkafka or RocksDB directly.
 
 pub mod admin;
 pub mod commit;

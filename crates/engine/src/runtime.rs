@@ -1,7 +1,7 @@
-//! What runs the rooms: threads in the product, one caller at a time in tests and the simulator.
+//! Runs the parts of an engine: on threads in the product, step by step in tests and the simulator.
 //!
-//! [`threads`] has the public handle [`threads::Engine`]; [`inline`] steps the same rooms by hand;
-//! [`shared`] is what the rooms of one run have in common.
+//! [`threads`] has the public handle [`threads::Engine`]; [`inline`] steps the same parts on the
+//! caller's thread; [`shared`] is the state that the parts of a run share.
 
 pub mod failpoint;
 pub mod inline;

@@ -1,30 +1,29 @@
 //! How much may be in flight: as much as lanes process within one commit interval.
 //!
 //! A barrier waits for everything admitted before it. A budget that only fits memory would delay
-//! barriers, and with them every output; and with a function that takes seconds, an epoch would
-//! outlive its transaction at every start. So the budget starts small and adapts: it shrinks by as
-//! much as a barrier took longer than the interval to pass the lanes, and grows when it didn't. A small
-//! one also grows between barriers, as soon as lanes are through with all of it in a fraction of the
-//! interval: else a job with fast functions would have small batches for its first second.
+//! barriers, and with them every output; and with a function that takes seconds, an epoch would outlive
+//! its transaction at every start. So the budget starts small and adapts: if a barrier takes longer than
+//! the interval to pass the lanes, the budget shrinks by that factor; otherwise it grows. A small budget
+//! also grows between barriers, once lanes have processed all of it in a fraction of the interval:
+//! otherwise a job with fast functions would have small batches for its first second.
 
 use std::time::Duration;
 
 /// The first budget: a few dozen records.
 const FIRST_BYTES: i64 = 16 << 10;
-/// Never less: a few records, however slow they are.
+/// Minimum budget: a few records, however slow they are.
 const LEAST_BYTES: i64 = 4 << 10;
-/// Nor less than this for each lane beyond the usual few. Hundreds of lanes with blocking functions
-/// wait in parallel: the fullest must not keep the others idle. While an epoch commits, the outputs
-/// of the next one count too. It costs seconds between commits, which so many slow calls cost
-/// anyway.
+/// Minimum for each lane beyond the usual number. Hundreds of lanes with blocking functions wait in
+/// parallel: the fullest must not keep the others idle. While an epoch commits, the outputs of the next
+/// one count too. The price is seconds between commits, which so many slow calls cost anyway.
 const LEAST_BYTES_OF_A_LANE: i64 = 4 << 10;
 /// The usual number of lanes.
 const USUAL_LANES: i64 = 16;
-/// Below this the budget doubles: with fast functions batches are small only for a few barriers.
+/// Below this the budget doubles, so with fast functions batches are small only for a few barriers.
 const SMALL_BYTES: i64 = 1 << 20;
-/// Lanes that process a whole small budget in this part of the interval get twice as much.
+/// Lanes that process a whole small budget within the interval divided by this get twice as much.
 const QUICK: u32 = 16;
-/// Nor may it take longer than this: with an interval of many seconds, slow functions are not quick.
+/// Upper limit of that time: with an interval of many seconds, slow functions must not count as quick.
 const QUICK_AT_MOST: Duration = Duration::from_millis(10);
 /// One slow barrier (a stall of the machine) shrinks it at most by this factor.
 const MOST_SHRINK: i64 = 8;
@@ -36,16 +35,16 @@ pub struct Admission {
     least: i64,
     most: i64,
     patience: Duration,
-    /// Is it admitting until the budget is used up?
+    /// True while it admits until the budget is used up.
     filling: bool,
     /// Bytes admitted so far.
     admitted: i64,
-    /// Bytes that lanes were through with when the budget was last measured, and when that was.
+    /// Bytes that lanes had processed when the budget was last measured, and when that was.
     measured: (i64, Duration),
 }
 
 impl Admission {
-    /// At most `most` bytes, aiming at barriers that arrive within `patience`.
+    /// A budget of at most `most` bytes, aiming at barriers that arrive within `patience`.
     #[must_use]
     pub fn new(most: i64, patience: Duration) -> Self {
         Self {
@@ -59,7 +58,7 @@ impl Admission {
         }
     }
 
-    /// For so many lanes.
+    /// Raises the minimum for this many lanes.
     #[must_use]
     pub fn for_lanes(mut self, lanes: usize) -> Self {
         let lanes = i64::try_from(lanes).unwrap_or(i64::MAX);
@@ -76,8 +75,8 @@ impl Admission {
         self.budget
     }
 
-    /// With fast functions, admission continues when a quarter of the budget is free: admitting a
-    /// record whenever one is done would wake lanes for single records.
+    /// Admission continues once the bytes in flight are below this. With a large budget a quarter of it
+    /// must be free: admitting a record whenever one is done would wake lanes for single records.
     #[must_use]
     pub const fn opens_below(&self) -> i64 {
         if self.budget < SMALL_BYTES {
@@ -87,7 +86,7 @@ impl Admission {
         }
     }
 
-    /// May more be admitted beside this?
+    /// True if more may be admitted while this much is in flight.
     pub const fn has_room(&mut self, in_flight: i64) -> bool {
         if in_flight >= self.budget {
             self.filling = false;
@@ -97,13 +96,13 @@ impl Admission {
         self.filling
     }
 
-    /// Something was admitted.
+    /// Counts admitted bytes.
     pub const fn admit(&mut self, bytes: i64) {
         self.admitted = self.admitted.saturating_add(bytes);
     }
 
-    /// So much is in flight now. True if lanes were through with a whole budget so quickly that it has
-    /// grown.
+    /// Measures the lanes by the bytes that are in flight now. True if they have processed a whole
+    /// budget so quickly that it has grown.
     pub fn measure(&mut self, in_flight: i64, now: Duration) -> bool {
         let done = self.admitted - in_flight;
         let (before, since) = self.measured;
@@ -119,7 +118,7 @@ impl Admission {
         grows
     }
 
-    /// A barrier took this long from dispatch to the last lane's seal.
+    /// Adapts the budget to a barrier that took this long from dispatch to the last lane's seal.
     pub fn barrier_took(&mut self, aligned: Duration) {
         let next = if aligned > self.patience {
             let times = aligned.as_micros() / self.patience.as_micros().max(1);

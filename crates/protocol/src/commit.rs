@@ -1,14 +1,14 @@
 //! How an epoch is committed: the one order in which its parts become visible.
 //!
 //! ```text
-//!            every lane sealed e
-//! Idle ───────────────────────────► Changelog ─► Flush ─► Offsets ─► Commit ─► Apply ─► Announce ─► Idle
-//!                                       │          │         │         │         │
-//!                                       └──────────┴─────────┤         │         └► Stop(Restart): the broker has e, the
-//!                              failed: nothing is visible    │         │            local store is behind it; restore catches up
-//!                                       Abort ─► Stop(..) ◄──┘         ├► Aborted: Stop(Restart), nothing is visible
-//!                                                                      └► unknown: Stop(Unknown), evidence is kept; recovery
-//!                                                                         reads the truth from the broker
+//!   every lane sealed e
+//! Idle ─────────────────► Changelog ─► Flush ─► Offsets ─► Commit ─► Apply ─► Announce ─► Idle
+//!                             │          │         │         │         │
+//!                             └──────────┴─────────┤         │         └► Stop(Restart): the broker has e;
+//!                    failed: nothing is visible    │         │            restore catches up
+//!                       Abort ─► Stop(..) ◄────────┘         ├► aborted: Stop(Restart), nothing is visible
+//!                                                            └► unknown: Stop(Unknown), evidence is kept;
+//!                                                               recovery asks the broker
 //! any step: Fenced ─► Stop(Fenced): another instance owns the work; nothing more is sent, not even an abort
 //! ```
 //!
@@ -41,11 +41,11 @@ pub enum Verdict {
     Fenced,
     /// Nothing of the epoch is visible; starting again repeats it.
     Restart,
-    /// The broker may or may not have the epoch; a fresh start finds out.
+    /// The broker may or may not have the epoch; the next start finds out.
     Unknown,
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Do this step.

@@ -1,19 +1,19 @@
-//! How long an instance waits before it takes over again from the one that had taken over from it.
+//! How long a fenced instance waits before it takes over again.
 //!
-//! Takes the times at which instances of this machine were fenced lately. One is a takeover: the next start
-//! works at once. Several within minutes are two supervisors that start the same application against each
-//! other: each start waits twice as long as the one before, and says so.
+//! Takes the times at which instances on this machine were fenced. A single fencing is a takeover: the
+//! next start doesn't wait. Several within minutes mean that two supervisors keep starting the same
+//! application: each start waits twice as long as the one before.
 
 use std::time::Duration;
 
-/// Fencings that are older don't count.
+/// Older fencings don't count.
 pub const WINDOW: Duration = Duration::from_secs(600);
 /// The first pause.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Those that count now; times are milliseconds of the wall clock. One in the future comes from a clock
+/// The fencings that count now, in milliseconds of the wall clock. One in the future comes from a clock
 /// that was set back, and doesn't count.
 #[must_use]
 pub fn recent(fenced_at: &[i64], now: i64) -> Vec<i64> {
@@ -22,7 +22,7 @@ pub fn recent(fenced_at: &[i64], now: i64) -> Vec<i64> {
     fenced_at.iter().copied().filter(counts).collect()
 }
 
-/// The pause before a start after so many recent fencings.
+/// The pause before a start after this many recent fencings.
 #[must_use]
 pub fn pause(fencings: usize) -> Duration {
     let Some(doublings) = fencings.checked_sub(2) else {

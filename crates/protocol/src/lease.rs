@@ -1,26 +1,26 @@
-//! How instances keep apart where the broker doesn't fence a producer: how long a proof is good
-//! for, and how long a new instance waits.
+//! How instances exclude each other if the broker doesn't fence a producer: how long a proof is valid,
+//! and how long a new instance waits.
 //!
-//! Not needed where the broker refuses the records of a fenced producer. Where it accepts them
-//! (at-least-once on Kafka: outputs go through an unfenced producer), time keeps instances apart.
-//! Each uses its own monotonic clock; clocks need not agree:
+//! Not needed if the broker refuses the records of a fenced producer. If it accepts them (at-least-once
+//! on Kafka: outputs go through an unfenced producer), time keeps instances apart. Each uses its own
+//! monotonic clock; clocks need not agree:
 //!
 //! ```text
-//! older   asks ──► "you are the one" ──── sends for `trust` ────► must ask again ──► Fenced: sends nothing more
-//! newer             └─ fences ─────────────────── waits `wait` ───────────────────────► reads changelog ends and input
+//! older  asks ──► proven ──── sends for `trust` ────► must ask again ──► Fenced: sends nothing more
+//! newer            └─ fences ───────────── waits `wait` ──────────────► reads changelog ends and input
 //! ```
 //!
-//! The newer instance fences after the older one's last good answer, and `wait` is longer than
-//! `trust`: the rest is time for sent records to arrive. It waits only if a mark beside the
-//! committed offsets says that an instance may be running. The mark is written before the first
-//! record is sent and removed by a clean end.
+//! The newer instance fences after the older one's last successful request, and `wait` is longer than
+//! `trust`: the rest is time for sent records to arrive. It waits only if a mark beside the committed
+//! offsets says that an instance may be running. The mark is written before the first record is sent and
+//! removed by a clean end.
 
 use std::time::Duration;
 
-/// The two times.
+/// The times of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// How long a proof allows to send, counted from the request.
+    /// How long an instance may send after a proof, counted from the request.
     pub trust: Duration,
     /// How long a new instance waits, counted from fencing the older one.
     pub wait: Duration,
@@ -44,7 +44,7 @@ impl Lease {
     }
 }
 
-/// The older instance's side: may it send?
+/// The older instance's side: decides whether it may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Hold {
     lease: Lease,
@@ -52,7 +52,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Nothing is proven yet.
+    /// Starts without a proof.
     #[must_use]
     pub const fn new(lease: Lease) -> Self {
         Self {
@@ -61,14 +61,14 @@ impl Hold {
         }
     }
 
-    /// Is a new proof needed before anything is sent?
+    /// True if a new proof is needed before anything is sent.
     #[must_use]
     pub fn must_ask(&self, now: Duration) -> bool {
         self.proven
             .is_none_or(|at| now.saturating_sub(at) >= self.lease.trust)
     }
 
-    /// A request made at this time has succeeded.
+    /// Call when a request made at `asked` has succeeded.
     pub fn proven(&mut self, asked: Duration) {
         self.proven = self.proven.max(Some(asked));
     }

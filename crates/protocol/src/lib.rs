@@ -1,7 +1,7 @@
 //! The engine's decisions: alignment, commit, restore, schedule, watermarks, reset.
 //!
-//! Pure: no I/O, no threads, no clock. The engine gathers facts, asks here, and does what it is
-//! told; the simulator drives the same decisions with a seed.
+//! Pure: no I/O, no threads, no clock. The engine collects facts, passes them to this crate, and follows
+//! its decisions; the simulator drives the same decisions with a seed.
 
 pub mod admission;
 pub mod alignment;

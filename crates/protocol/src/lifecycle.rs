@@ -4,8 +4,8 @@
 //! CREATED ─► STARTING ─► RESTORING ─► RUNNING ─► STOPPING ─► STOPPED
 //!    │        │  ▲           │         ▲ │           │
 //!    │        │  │           │         ▼ │           │
-//!    │        │  │           │       PAUSED          │   and from there as from RUNNING
-//!    │        │  └───────────┴───────────┘           │   the broker was away: it begins anew
+//!    │        │  │           │       PAUSED          │   then as from RUNNING
+//!    │        │  └───────────┴───────────┘           │   the broker was away: restart
 //!    │        └──────────────┴───────────┴───────────┴─────► ERROR
 //!    └► STOPPED (closed before it was started)
 //! ```
@@ -13,7 +13,7 @@
 /// The state of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifecycle {
-    /// Made, not started.
+    /// Created, not started.
     Created,
     /// Connecting to the broker, taking over from an older instance.
     Starting,
@@ -21,7 +21,7 @@ pub enum Lifecycle {
     Restoring,
     /// Processing.
     Running,
-    /// Nothing is read until it is resumed; all that was read is committed.
+    /// Reading is paused, and everything read is committed.
     Paused,
     /// Draining, with a final barrier.
     Stopping,
@@ -32,7 +32,7 @@ pub enum Lifecycle {
 }
 
 impl Lifecycle {
-    /// All of them, in order.
+    /// All states, in order.
     pub const ALL: [Self; 8] = [
         Self::Created,
         Self::Starting,
@@ -44,7 +44,7 @@ impl Lifecycle {
         Self::Failed,
     ];
 
-    /// May `next` follow?
+    /// True if `next` may follow.
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         use Lifecycle::{Created, Failed, Paused, Restoring, Running, Starting, Stopped, Stopping};
@@ -59,7 +59,7 @@ impl Lifecycle {
         )
     }
 
-    /// Is it over?
+    /// True if no state may follow.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Stopped | Self::Failed)

@@ -1,8 +1,8 @@
-//! Merges what all lanes have seen at the end of a stage, while they wait.
+//! Merges the views of all lanes at the end of a stage, while they wait.
 //!
-//! Takes a report of each lane per (epoch, stage); the lane that brings the last one gets the
-//! merged view. A lane that has reported stays there until it is released; later items of the stage
-//! wait. Works for any type of view, and never waits itself.
+//! Takes a report of each lane per (epoch, stage); the last lane to report gets the merged view. A lane
+//! that has reported stays in the stage until it is released; later items of the stage wait. Works for
+//! any type of view, and never blocks.
 
 use stoatflow_core::{Epoch, Error, Lane, Result, StageId};
 

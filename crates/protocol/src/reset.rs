@@ -1,9 +1,9 @@
 //! Decides the offset of each partition when an application is reset.
 //!
-//! From the request and, per partition, the committed offset and the range that exists; each new
-//! offset comes with a reason, and never lies outside the range. State is deleted as a whole, so
-//! topics left out of the request keep their offsets, and the result says so. The order of writing
-//! offsets, state and marks is the caller's.
+//! Takes the request and, per partition, the committed offset and the range that exists. Each new offset
+//! has a reason, and never lies outside the range. State is deleted as a whole; topics left out of the
+//! request keep their offsets, and the result says so. The order of writing offsets, state and marks is
+//! up to the caller.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,22 +17,22 @@ mod tests;
 pub enum Target {
     /// At the first record.
     Earliest,
-    /// Behind the last record.
+    /// After the last record.
     Latest,
     /// At the first record not older than this.
     Since(Timestamp),
-    /// The same, counted back from now.
+    /// At the first record not older than now minus this.
     Ago(Duration),
     /// At this offset.
     At(Offset),
     /// This many records after (or, if negative, before) the committed offset.
     Shift(i64),
-    /// Where the consumer group of this name is.
+    /// At the committed offset of the consumer group of this name.
     Group(String),
 }
 
 impl Target {
-    /// The time whose offsets the broker must be asked for.
+    /// The time to look up offsets for on the broker.
     #[must_use]
     pub fn since(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
@@ -46,29 +46,29 @@ impl Target {
     }
 }
 
-/// What is requested.
+/// A request for a reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Where to continue.
     pub target: Target,
-    /// In these topics; empty means all that the topology reads.
+    /// The topics to reset; empty means all that the topology reads.
     pub topics: Vec<String>,
 }
 
-/// What is known of a partition that the topology reads.
+/// The facts about a partition that the topology reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The partition.
     pub partition: TopicPartition,
-    /// Does a global table read it?
+    /// True if a global table reads it.
     pub global: bool,
     /// The committed offset; during a reset, the one before it began.
     pub committed: Option<Offset>,
-    /// The first offset there is.
+    /// The first offset that exists.
     pub begin: Offset,
     /// One past the last readable one.
     pub end: Offset,
-    /// The broker's answer to [`Target::since`].
+    /// The offset that the broker returned for [`Target::since`].
     pub since: Option<Offset>,
     /// The committed offset of the group of [`Target::Group`].
     pub of_group: Option<Offset>,
@@ -91,12 +91,12 @@ pub enum Why {
     NoneThatNew,
     /// The requested offset is before the first record.
     BeforeBegin,
-    /// The requested offset is behind the last record.
+    /// The requested offset is after the last record.
     BehindEnd,
 }
 
 impl Why {
-    /// As text; empty where nothing needs to be said.
+    /// As text; empty if there is nothing to explain.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -121,15 +121,15 @@ pub struct Move {
     pub from: Option<Offset>,
     /// The new offset; `None` leaves it without one.
     pub to: Option<Offset>,
-    /// Why.
+    /// The reason for the new offset.
     pub why: Why,
 }
 
-/// Decides for each partition.
+/// Decides the new offset of each partition.
 ///
 /// # Errors
-/// `Config` if the request names a topic that is not read, or a group without an offset in any
-/// topic that is asked for.
+/// `Config` if the request names a topic that is not read, or a group without an offset in any requested
+/// topic.
 pub fn decide(request: &Request, facts: &[Facts]) -> Result<Vec<Move>> {
     check_topics(&request.topics, facts)?;
     check_group(request, facts)?;
@@ -165,7 +165,7 @@ fn place(target: &Target, facts: &Facts) -> (Offset, Why) {
         Target::Earliest => (facts.begin, Why::Asked),
         Target::Latest => (facts.end, Why::Asked),
         Target::Since(_) | Target::Ago(_) => match facts.since {
-            // A commit marker may be the answer: it is no record.
+            // The broker may return the offset of a commit marker, which is no record.
             Some(at) if at < facts.end => (at, Why::Asked),
             _ => (facts.end, Why::NoneThatNew),
         },
@@ -191,7 +191,7 @@ fn place(target: &Target, facts: &Facts) -> (Offset, Why) {
     }
 }
 
-/// A mistyped name is a group without offsets, too.
+/// Refuses a group without an offset in any requested topic, which includes mistyped names.
 fn check_group(request: &Request, facts: &[Facts]) -> Result<()> {
     let Target::Group(group) = &request.target else {
         return Ok(());

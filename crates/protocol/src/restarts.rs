@@ -34,8 +34,8 @@ impl Restarts {
         }
     }
 
-    /// A run that had worked has failed: how long to wait before the next one, if there is to be
-    /// one without anybody asking for it.
+    /// Call when a run that had worked has failed. Returns how long to wait before an automatic restart,
+    /// if there is to be one.
     pub fn next(&mut self, kind: ErrorKind, now: Duration) -> Option<Duration> {
         if kind == ErrorKind::Unavailable {
             self.again(now)
@@ -44,7 +44,8 @@ impl Restarts {
         }
     }
 
-    /// The user asks for another run: how long to wait before it, if there were not too many.
+    /// Call when the user asks for another run. Returns how long to wait before it, unless there were
+    /// too many.
     pub fn again(&mut self, now: Duration) -> Option<Duration> {
         while self
             .at
@@ -63,10 +64,11 @@ impl Restarts {
     }
 }
 
-/// May a run that failed so be followed by another one in the same process, if the user asks for it?
+/// True if a run that failed with this kind of error may be followed by another one in the same process,
+/// if the user asks for it.
 ///
-/// Not where another instance works, where the outcome of a commit is unknown or a thread was left behind
-/// (only a new process is sure), and not where the same would fail again at once.
+/// Not if another instance is running, if the outcome of a commit is unknown or a thread was left behind
+/// (only a new process is sure), or if the same error would occur again at once.
 #[must_use]
 pub const fn may_replace(kind: ErrorKind) -> bool {
     matches!(

@@ -1,12 +1,12 @@
 //! Decides how a store catches up with its changelog partition.
 //!
-//! From the offset that the local data reaches and the range that the broker still has: what to
+//! Takes the offset that the local data reaches and the range that the broker still has; returns what to
 //! read, or why to refuse. Also decides whether unusable local data is discarded.
 
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, Timestamp};
 
-/// What is known of one store and changelog partition.
+/// The facts about one store and changelog partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoreFacts {
     /// The next offset that the local data lacks; `None` if there is no local data.
@@ -15,7 +15,7 @@ pub struct RestoreFacts {
     pub begin: Offset,
     /// One past the last committed offset.
     pub stable_end: Offset,
-    /// How many offsets a commit takes behind its last record (the commit marker).
+    /// How many offsets a commit takes after its last record (the commit marker).
     pub markers: i64,
     /// Whether deletions in between may have been compacted away.
     pub age: Age,
@@ -24,12 +24,12 @@ pub struct RestoreFacts {
 /// How old local data is, compared with how long its changelog keeps tombstones.
 ///
 /// Compaction removes a tombstone `delete.retention.ms` after it has first passed it. A reader that
-/// comes later with older rows never hears that they were deleted (KIP-1259).
+/// arrives later with older rows never learns that they were deleted (KIP-1259).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     /// When the local data was last known to be complete; `None` if unknown.
     pub current_at: Option<Timestamp>,
-    /// The present time by the same clock; `None` if tombstones are kept for good.
+    /// The current time by the same clock; `None` if tombstones are kept forever.
     pub now: Option<Timestamp>,
     /// How long a tombstone is kept; `None` if the topic is not compacted.
     pub kept: Option<Duration>,
@@ -43,7 +43,7 @@ impl Age {
         kept: None,
     };
 
-    /// May a tombstone that the local data lacks be gone? With a margin of a tenth of the time.
+    /// True if a tombstone that the local data lacks may be gone, with a margin of a tenth of the time.
     #[must_use]
     pub fn exceeds(self) -> bool {
         let (Some(now), Some(kept)) = (self.now, self.kept) else {
@@ -60,7 +60,7 @@ impl Age {
     }
 }
 
-/// What to do.
+/// How a store is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePlan {
     /// The local data is current.
@@ -73,10 +73,10 @@ pub enum RestorePlan {
     WipeThenCold(Offset, WipeReason),
 }
 
-/// Why local data is of no use.
+/// Why local data can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WipeReason {
-    /// The changelog begins behind it.
+    /// The changelog begins after it.
     Truncated,
     /// Tombstones that it lacks may have been compacted away.
     TooOld,
@@ -85,11 +85,11 @@ pub enum WipeReason {
 }
 
 impl RestoreFacts {
-    /// Decides.
+    /// Decides how to restore the store.
     ///
     /// # Errors
     /// `Incompatible` if the local data is ahead of the changelog: the changelog was deleted or
-    /// truncated, and to go on silently could lose or double results.
+    /// truncated, and continuing silently could lose or duplicate results.
     pub fn decide(self, store: &str) -> Result<RestorePlan> {
         match self.stored {
             None if self.begin >= self.stable_end => Ok(RestorePlan::Nothing),
@@ -101,7 +101,7 @@ impl RestoreFacts {
             .hint("the changelog topic was deleted or truncated: if that was on purpose, delete the \
                 state directory too and start again")),
             Some(at) if at == self.stable_end => Ok(RestorePlan::Nothing),
-            // Of the records in between only the marker of a commit is gone.
+            // Only a commit marker is missing in between.
             Some(at) if at < self.begin && self.lacks_no_row(at) => Ok(RestorePlan::Nothing),
             Some(at) if at < self.begin => {
                 Ok(RestorePlan::WipeThenCold(self.begin, WipeReason::Truncated))
@@ -113,7 +113,7 @@ impl RestoreFacts {
         }
     }
 
-    /// Is nothing behind this offset but the marker of a commit, if that?
+    /// True if at most a commit marker follows from this offset on.
     const fn lacks_no_row(self, at: Offset) -> bool {
         self.stable_end.0 - at.0 <= self.markers
     }
@@ -121,10 +121,10 @@ impl RestoreFacts {
 
 /// Decides about local data that is damaged or has another format.
 ///
-/// Takes the declared policy, the stores that no changelog can give back, and what was found.
+/// Takes the declared policy, the stores that no changelog can restore, and the error that was found.
 ///
 /// # Errors
-/// What was found, unless it may be thrown away and restored.
+/// The error that was found, unless the data may be discarded and restored.
 pub fn on_damage(rebuild: bool, unlogged: &[&str], found: Error) -> Result<()> {
     if !rebuild {
         return Err(found);

@@ -1,19 +1,19 @@
 //! Decides when the next barrier is inserted: often enough for latency, rarely enough for
 //! throughput.
 //!
-//! An engine that has read everything commits as soon as the commit before is done: only fresh
-//! records wait, and most of a commit's time is the broker's. One that lags commits every
-//! `commit.interval.ms`: its results are late anyway, and fewer commits let it catch up sooner. A
-//! full overlay or budget, a commit request and a due punctuation bring a commit forward. An idle
-//! engine commits rarely, just to find out whether it was fenced.
+//! An engine that has read everything commits as soon as the previous commit is done: only new records
+//! wait, and most of a commit's time is the broker's. One that lags commits every `commit.interval.ms`:
+//! its results are late anyway, and fewer commits let it catch up sooner. A full overlay or budget, a
+//! commit request and a due punctuation bring a commit forward. An idle engine commits rarely, only to
+//! find out whether it was fenced.
 
 use std::time::Duration;
 
-/// An epoch that fetches its records at its end does so this long before the end, or as long as an
-/// answer usually takes.
+/// An epoch that fetches its records at its end does so this long before the end, or as long before as a
+/// fetch usually takes.
 const LEAD: Duration = Duration::from_micros(500);
-/// It waits for the answer this long beyond the end, or half of the usual time: records that arrive
-/// behind a barrier wait for the next one.
+/// Such an epoch waits for the response this long beyond its end, or half the usual time of a fetch:
+/// records that arrive after a barrier wait for the next one.
 const GRACE: Duration = Duration::from_micros(500);
 
 /// The state of a delayed fetch.
@@ -24,16 +24,16 @@ pub enum Fetch {
     Unscheduled,
     /// The epoch's records are requested at its end, and haven't arrived.
     Pending,
-    /// They have arrived.
+    /// The epoch's records have arrived.
     Arrived,
 }
 
-/// What a decision is based on.
+/// The facts that a decision is based on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScheduleFacts {
     /// Time since the last barrier.
     pub since_barrier: Duration,
-    /// Is an epoch still being committed?
+    /// True if an epoch is still being committed.
     pub committing: bool,
     /// Records admitted since the last barrier.
     pub records: u64,
@@ -41,15 +41,15 @@ pub struct ScheduleFacts {
     pub bytes: u64,
     /// How long the last commit took.
     pub last_commit: Duration,
-    /// Is there more to read than has been admitted?
+    /// True if there is more to read than has been admitted.
     pub behind: bool,
-    /// Was a commit requested, or is something due by the clock (a punctuation)?
+    /// True if a commit was requested, or something is due by the clock (a punctuation).
     pub asked: bool,
-    /// Is the engine stopping?
+    /// True if the engine is stopping.
     pub stopping: bool,
     /// The state of the delayed fetch.
     pub fetch: Fetch,
-    /// How long an answer usually takes.
+    /// How long a fetch usually takes.
     pub usual_answer: Duration,
 }
 
@@ -67,7 +67,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Is it time for a barrier?
+    /// True if a barrier is due.
     #[must_use]
     pub fn is_due(&self, facts: &ScheduleFacts) -> bool {
         if facts.committing {

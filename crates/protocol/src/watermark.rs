@@ -4,11 +4,10 @@
 //! `e` closes when `w >= e + grace`, and a record with a timestamp below `w` is late. (Flink's
 //! watermark is `w - 1`.)
 //!
-//! Takes which partitions gave records and when (monotonic time); computes each partition's
-//! watermark, the application's (the least of its active partitions, never going back), which
-//! partitions hold it back, and which are so far ahead of their alignment group that they must
-//! wait. The tests contain the rules of idleness and alignment as tables. Never reads a clock or a
-//! record.
+//! Takes which partitions had records and when (monotonic time); computes each partition's watermark,
+//! the application's (the lowest of its active partitions, never going back), which partitions hold it
+//! back, and which are so far ahead of their alignment group that they must wait. The tests contain the
+//! rules of idleness and alignment as tables. Never reads a clock or a record.
 
 use std::time::Duration;
 
@@ -21,11 +20,11 @@ pub const UNKNOWN: i64 = -1;
 /// How a partition's watermark follows from its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Its highest timestamp less this many milliseconds (0: timestamps never go back).
+    /// Its highest timestamp minus this many milliseconds (0: timestamps never go back).
     Bounded(i64),
-    /// A user function gives it.
+    /// A user function returns it.
     Custom,
-    /// None; it takes no part in the application's.
+    /// No watermark; the partition doesn't count for the application's.
     None,
 }
 
@@ -34,7 +33,7 @@ pub enum Strategy {
 pub struct Aligned {
     /// The number of the group.
     pub group: u32,
-    /// How far ahead of the group's least watermark it may be, milliseconds.
+    /// How far ahead of the group's lowest watermark it may be, milliseconds.
     pub max_drift: i64,
 }
 
@@ -43,7 +42,7 @@ pub struct Aligned {
 pub struct Rule {
     /// See [`Strategy`].
     pub strategy: Strategy,
-    /// After this long without records it is idle and holds no other back; `None`: never.
+    /// After this long without records it is idle and doesn't hold others back; `None`: never.
     pub idle_after: Option<Duration>,
     /// See [`Aligned`].
     pub aligned: Option<Aligned>,
@@ -65,7 +64,7 @@ impl Rule {
 struct Partition {
     rule: Rule,
     watermark: i64,
-    /// Since when it has given nothing although it was polled.
+    /// Since when it has had no records although it was polled.
     quiet: Duration,
     idle: bool,
 }
@@ -75,7 +74,7 @@ impl Partition {
         !matches!(self.rule.strategy, Strategy::None)
     }
 
-    /// Do others wait for it?
+    /// True if others wait for it.
     const fn is_active(&self) -> bool {
         self.takes_part() && !self.idle
     }
@@ -93,12 +92,12 @@ pub struct Watermarks {
     application: i64,
     /// No partition becomes idle before this time.
     look_at: Duration,
-    /// Since when no partition is polled: silence means nothing then.
+    /// Since when no partition is polled; meanwhile a lack of records doesn't mean that it is idle.
     unread_since: Option<Duration>,
 }
 
 impl Watermarks {
-    /// Without partitions; `committed` is the application's watermark of the last commit.
+    /// Starts without partitions; `committed` is the application's watermark of the last commit.
     #[must_use]
     pub const fn new(committed: i64) -> Self {
         Self {
@@ -126,7 +125,7 @@ impl Watermarks {
         self.partitions.len() - 1
     }
 
-    /// A partition gave records; this is its highest timestamp now.
+    /// Call when a partition had records; `highest` is its highest timestamp now.
     pub fn on_records(&mut self, at: usize, highest: i64, now: Duration) {
         let partition = &mut self.partitions[at];
         partition.quiet = now;
@@ -139,13 +138,13 @@ impl Watermarks {
         }
     }
 
-    /// The function of a partition gave this watermark.
+    /// Call when the function of a partition has returned this watermark.
     pub fn on_watermark(&mut self, at: usize, watermark: i64) {
         let known = &mut self.partitions[at].watermark;
         *known = watermark.max(*known);
     }
 
-    /// Are partitions polled at all? While they aren't, none becomes idle.
+    /// Sets whether partitions are polled. While they aren't, none becomes idle.
     pub fn set_polling(&mut self, is: bool, now: Duration) {
         match (is, self.unread_since) {
             (false, None) => self.unread_since = Some(now),
@@ -160,8 +159,8 @@ impl Watermarks {
         }
     }
 
-    /// Marks partitions as idle. `is_waiting`: it has records that aren't taken yet, or it isn't
-    /// polled. True if a partition became idle.
+    /// Marks partitions as idle. `is_waiting`: true for a partition that has records that aren't taken
+    /// yet, or that isn't polled. True if a partition became idle.
     pub fn find_idle(&mut self, now: Duration, is_waiting: impl Fn(usize) -> bool) -> bool {
         if now < self.look_at || self.unread_since.is_some() {
             return false;
@@ -181,8 +180,8 @@ impl Watermarks {
             next = next.min(partition.idle_at().unwrap_or(Duration::MAX));
         }
         self.look_at = next;
-        // One after the other, as if each had been noticed in time: when one becomes idle the
-        // others can advance. The last one then leaves the watermark where it was itself.
+        // One after the other, as if each had been noticed in time: when one becomes idle the others can
+        // advance. The last one then leaves the application's watermark at its own.
         silent.sort_unstable();
         for (_, _, at) in &silent {
             self.partitions[*at].idle = true;
@@ -204,7 +203,7 @@ impl Watermarks {
         least.map_or(self.application, |least| least.max(self.application))
     }
 
-    /// At a barrier: the application's watermark from now on.
+    /// Advances the application's watermark at a barrier, and returns it.
     pub fn advance(&mut self) -> i64 {
         self.application = self.application();
         self.application
@@ -216,7 +215,7 @@ impl Watermarks {
         self.partitions[at].watermark
     }
 
-    /// Is it idle?
+    /// True if the partition is idle.
     #[must_use]
     pub fn is_idle(&self, at: usize) -> bool {
         self.partitions[at].idle
@@ -231,8 +230,7 @@ impl Watermarks {
         (least < most).then_some(least)
     }
 
-    /// The active partitions with the least watermark: until they advance, the application's
-    /// doesn't.
+    /// The active partitions with the lowest watermark: until they advance, the application's doesn't.
     #[must_use]
     pub fn slowest(&self) -> Vec<usize> {
         let active = self.partitions.iter().filter(|p| p.is_active());
@@ -243,14 +241,14 @@ impl Watermarks {
             .collect()
     }
 
-    /// Does a partition hold others back, given [`Self::minimum`]?
+    /// True if a partition holds others back, given [`Self::minimum`].
     #[must_use]
     pub fn holds_back(&self, at: usize, least: Option<i64>) -> bool {
         let partition = &self.partitions[at];
         partition.is_active() && least == Some(partition.watermark)
     }
 
-    /// Are there alignment groups?
+    /// True if there are alignment groups.
     #[must_use]
     pub fn has_groups(&self) -> bool {
         self.partitions.iter().any(|p| p.rule.aligned.is_some())
@@ -259,8 +257,8 @@ impl Watermarks {
     /// How far a partition's watermark may go before it must wait for its group. `None`: without
     /// limit.
     ///
-    /// Who is idle holds nobody up, nor who has said nothing yet: a partition that never has a record would
-    /// stop the others for ever.
+    /// Idle partitions and those without a watermark don't hold the others up: a partition that never
+    /// has a record would stop them forever.
     #[must_use]
     pub fn bound(&self, at: usize) -> Option<i64> {
         let aligned = self.partitions[at].rule.aligned?;

@@ -1,8 +1,8 @@
-//! The last steps of a commit: the local stores, and what waited for them.
+//! The last steps of a commit: updates the local stores and publishes the committed epoch.
 //!
-//! Takes an epoch that the broker has committed, writes its rows and positions in one batch, and lets
-//! the stores and all others know that it is over. Never runs for an epoch whose transaction is not
-//! known to be committed.
+//! Takes an epoch that the broker has committed, writes its rows and positions in one batch, and
+//! notifies the stores and everything that waits for the commit. Never runs for an epoch whose
+//! transaction is not known to be committed.
 
 use super::{CommitRoom, Cut, SourceTopic, Writes};
 use crate::admin::status::CommitStatus;
@@ -50,7 +50,7 @@ impl CommitRoom {
         self.note_current()
     }
 
-    /// Marks the local stores as current now and then: see [`stoatflow_protocol::Age`].
+    /// Marks the local stores as current, at most once a minute: see [`stoatflow_protocol::Age`].
     fn note_current(&mut self) -> Result<()> {
         let Some(now) = self.parts.producer.append_time() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Changelog records and rows of the offsets topic: what a commit writes beside the results.
+//! Changelog records and rows of the offsets topic, which a commit writes beside the results.
 //!
 //! The order of records is chosen so that a crash in between loses nothing.
 
@@ -11,11 +11,11 @@ use stoatflow_log::{CommitOutcome, CutEntry, ProducerRecord};
 use stoatflow_state::Sealed;
 
 impl CommitRoom {
-    /// Under at-least-once no transaction holds records together, and after a crash input is read
-    /// again. So results come first (a row that was deleted because its result was emitted must be
-    /// gone after a crash), and times after the offsets: see [`Self::send_times`]. Deletions of
-    /// rows that waited come behind the rows made from them, since no input would bring those
-    /// again.
+    /// Sends the changelog records of an epoch. Under at-least-once no transaction keeps records
+    /// together, and input is read again after a crash, so the order matters. Results are flushed first:
+    /// the deletion of a row that waited says that its result was emitted. Times follow the offsets: see
+    /// [`Self::send_times`]. Deletions of rows that waited come after the rows made from them, because
+    /// no input would produce those again.
     pub(super) fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
         if !self.is_ordered() {
@@ -24,7 +24,7 @@ impl CommitRoom {
         self.flush()?;
         let times = self.parts.times;
         let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
-        // Written first: in which tasks something waits.
+        // First the rows that say in which tasks something waits.
         let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
         self.send_writes(own, |_, write| waits_now(write))?;
         self.send_writes(stores(), |store, write| !store.is_over(write))?;
@@ -36,9 +36,9 @@ impl CommitRoom {
         Ok(())
     }
 
-    /// After a crash, stream times must not be ahead of the offsets: they would make records late
-    /// that are read again, or claim results that were never sent. Being behind only repeats
-    /// results.
+    /// Sends stream times, after the offsets. After a crash they must not be ahead of the offsets:
+    /// records that are read again would be late, or results that were never sent would count as sent.
+    /// Times that are behind only repeat results.
     pub(super) fn send_times(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         let times = self.parts.times;
         if times.is_none() || !self.is_ordered() {
@@ -49,8 +49,8 @@ impl CommitRoom {
         self.flush()
     }
 
-    /// Under at-least-once these follow the commit, and are acknowledged with the next one: they
-    /// must not be ahead of it.
+    /// Sends committed offsets to the offsets topic. Under at-least-once they follow the commit, and are
+    /// acknowledged with the next one: they must not be ahead of it.
     pub(super) fn send_positions(&mut self, cut: &[CutEntry]) -> Result<()> {
         let now = self.parts.shared.clock.now();
         let Some(offsets) = &mut self.parts.offsets else {
@@ -60,9 +60,9 @@ impl CommitRoom {
         self.send_rows(rows)
     }
 
-    /// Sends where the changelogs end. Call when the epoch's records are acknowledged. It takes no
-    /// round trip of its own if an answer is awaited after it, and `send_positions` has brought the
-    /// topic into the transaction.
+    /// Sends the end offsets of the changelogs. Call when the epoch's records are acknowledged. Adds no
+    /// round trip if the caller waits for another response afterwards, and `send_positions` has already
+    /// added the topic to the transaction.
     pub(super) fn send_ends(&mut self) -> Result<()> {
         let now = self.parts.shared.clock.now();
         let Some(offsets) = &mut self.parts.offsets else {
@@ -80,8 +80,9 @@ impl CommitRoom {
         self.send_rows(rows)
     }
 
-    /// The changelog partition that has lost records, if the error says so. Of one that was deleted
-    /// and created again, the error says that instead: the new one begins at offset 0.
+    /// Returns the changelog partition that has lost records, if the error reports one. If the topic was
+    /// deleted and created again, the error is replaced by one that says so: the new topic begins at
+    /// offset 0.
     pub(super) fn lost_records(&self, error: Error) -> (Error, Option<TopicPartition>) {
         let at = error.coordinates();
         let mut changelogs = self
@@ -112,9 +113,9 @@ impl CommitRoom {
         (now != then).then(|| changelog_recreated(&self.parts.group, topic))
     }
 
-    /// Notes that this changelog partition has lost records: what was appended since takes their
-    /// offsets, and where it ends tells nothing any more. Other partitions may turn out to have
-    /// lost records meanwhile.
+    /// Notes in the offsets topic that this changelog partition has lost records: newer records take
+    /// their offsets, so its end offset no longer shows the loss. Writing the note may show that other
+    /// partitions have lost records too; those are noted as well.
     pub(super) fn note_lost_records(&mut self, partition: TopicPartition) {
         let mut next = Some(partition);
         while let Some(partition) = next.take() {
@@ -159,7 +160,7 @@ impl CommitRoom {
         self.parts.producer.send(&mut rows)
     }
 
-    /// Are there stores whose writes must arrive in order?
+    /// True if some store needs its writes to arrive in order.
     fn is_ordered(&self) -> bool {
         self.parts.guarantee == Guarantee::AtLeastOnce
             && (self.parts.times.is_some() || self.parts.stores.iter().any(|store| store.waiting))

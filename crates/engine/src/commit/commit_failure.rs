@@ -1,7 +1,7 @@
-//! What is kept of a failed commit: which records it was about.
+//! Evidence of a failed commit: the records that it covered.
 //!
-//! A line for the log, and an entry in `/debug/barriers` that survives a restart of the run.
-//! Nothing is decided by it: recovery asks the broker.
+//! A line for the log, and an entry in `/debug/barriers` that survives a restart of the run. No decision
+//! depends on it: recovery asks the broker.
 
 use crate::admin::status::Status;
 use serde::Serialize;
@@ -10,20 +10,20 @@ use stoatflow_core::{Epoch, Error, Timestamp};
 use stoatflow_log::CutEntry;
 use stoatflow_protocol::Step;
 
-/// Where the epoch ended in a partition, and where the one before did.
+/// The end of the failed epoch in a partition, and of the epoch before it.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailedPosition {
     /// Topic.
     pub topic: String,
     /// Partition.
     pub partition: i32,
-    /// What the epoch would have committed.
+    /// The offset that the epoch would have committed.
     pub offset: i64,
-    /// What was committed before.
+    /// The offset committed before; -1 if unknown.
     pub committed: i64,
 }
 
-/// What a lane had done.
+/// The progress of a lane when the commit failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailedLane {
     /// Its number.
@@ -43,7 +43,7 @@ pub struct CommitFailure {
     pub epoch: u64,
     /// The step that failed.
     pub step: String,
-    /// Is it unknown whether the broker has the epoch?
+    /// True if it is unknown whether the broker has committed the epoch.
     pub unknown: bool,
     /// Why.
     pub error: String,
@@ -64,16 +64,16 @@ pub struct FailedStep<'a> {
     pub epoch: Epoch,
     /// The step.
     pub step: Step,
-    /// May the broker have it?
+    /// True if the broker may have committed the epoch.
     pub unknown: bool,
     /// Why.
     pub error: &'a Error,
-    /// When.
+    /// When it failed.
     pub at: Timestamp,
 }
 
 impl CommitFailure {
-    /// Collects it.
+    /// Collects the evidence from the failed step and the status.
     #[must_use]
     pub fn of(
         failed: &FailedStep<'_>,

@@ -1,17 +1,17 @@
-//! When a commit must be over.
+//! The deadline of a commit.
 
 use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
 
-/// Most time that is kept for ending the transaction.
+/// Maximum time reserved for ending the transaction.
 const END_MOST: Duration = Duration::from_secs(10);
 
-/// `commit.timeout.ms`, from when all lanes have sealed the epoch.
+/// `commit.timeout.ms`, counted from the moment when all lanes have sealed the epoch.
 ///
-/// Some of it is kept for `EndTxn`: without an answer to that, the outcome of the epoch is unknown. A
-/// failure before `EndTxn` aborts the epoch.
+/// Part of it is reserved for `EndTxn`: without a response to that, the outcome of the epoch is unknown.
+/// A failure before `EndTxn` aborts the epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// On the monotonic clock.
@@ -29,7 +29,7 @@ impl Deadline {
         }
     }
 
-    /// What is left for steps before the end of the transaction.
+    /// Time left for the steps before the end of the transaction.
     #[must_use]
     pub fn before_end(&self, now: Duration) -> Duration {
         whole_ms(
@@ -39,14 +39,14 @@ impl Deadline {
         )
     }
 
-    /// What is left for the end of the transaction; never less than what is kept for it.
+    /// Time left for the end of the transaction; never less than the time reserved for it.
     #[must_use]
     pub fn for_end(&self, now: Duration) -> Duration {
         whole_ms(self.at.saturating_sub(now)).max(self.kept_for_end)
     }
 }
 
-/// Errors say how long was waited.
+/// Whole milliseconds, because error messages contain the timeout.
 fn whole_ms(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

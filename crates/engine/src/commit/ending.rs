@@ -1,4 +1,4 @@
-//! How commits end: with an error, or for good.
+//! How commits end: after an error, or with a clean shutdown.
 
 use super::{CommitRoom, Cut};
 use crate::commit::commit_failure::{CommitFailure, FailedStep};
@@ -8,11 +8,11 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Guarantee};
 use stoatflow_protocol::{Decision, Step, Verdict};
 
-/// How long recording a clean end may take.
+/// Timeout for recording a clean end.
 const CLEAN_END_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl CommitRoom {
-    /// Drops the transaction after an error outside of a commit.
+    /// Aborts the transaction after an error outside of a commit.
     pub(super) fn give_up(&mut self, error: Error) -> Error {
         let (error, lost) = self.lost_records(error);
         self.abandon();
@@ -54,7 +54,7 @@ impl CommitRoom {
         }
     }
 
-    /// Names `commit.timeout.ms` if it is over.
+    /// Adds a hint about `commit.timeout.ms` if the deadline has passed.
     fn explain_timeout(&mut self, error: Error) -> Error {
         let deadline = self.deadline.take();
         let is_over = deadline.is_some_and(|at| at.before_end(self.now()).is_zero());
@@ -69,8 +69,8 @@ impl CommitRoom {
         error.hint(hint)
     }
 
-    /// Records a clean end once everything is committed, so that the next start need not wait. Best
-    /// effort.
+    /// Records a clean end once everything is committed, so that the next start doesn't have to wait.
+    /// Best effort.
     pub fn close(&mut self) {
         self.abandon();
         // Under at-least-once the rows of the last commit may not be acknowledged yet.

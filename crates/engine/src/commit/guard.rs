@@ -1,4 +1,4 @@
-//! Keeps two instances apart where transactions don't fence (at-least-once).
+//! Keeps two instances apart where transactions don't fence the older one (at-least-once).
 //!
 //! Committed offsets carry a mark while an instance runs. To prove that it is still the only one,
 //! an instance commits the same offsets again: the broker refuses that if it was fenced. A clean
@@ -12,7 +12,7 @@ use stoatflow_protocol::{Hold, Lease};
 #[cfg(test)]
 mod tests;
 
-/// Behind the stream time in the metadata of a committed offset.
+/// The mark: appended to the stream time in the metadata of a committed offset.
 const MARK: &str = ";held";
 
 /// See the module.
@@ -23,12 +23,12 @@ pub struct InstanceGuard {
     committed: Vec<CutEntry>,
     /// The offsets being committed.
     pending: Option<Vec<CutEntry>>,
-    /// Is our mark committed?
+    /// True if our mark is committed.
     marked: bool,
 }
 
 impl InstanceGuard {
-    /// `start` is where reading starts.
+    /// `start`: the offsets that reading starts from.
     #[must_use]
     pub fn new(lease: Lease, start: &[CutEntry]) -> Self {
         Self {
@@ -45,12 +45,12 @@ impl InstanceGuard {
         self.hold.must_ask(now).then(|| self.committed.clone())
     }
 
-    /// These offsets are being committed; gives them with the mark.
+    /// Starts a commit of these offsets; returns them with the mark.
     pub fn begin_commit(&mut self, cut: &[CutEntry]) -> &[CutEntry] {
         self.pending.insert(mark(cut))
     }
 
-    /// A commit that was started at this time has succeeded.
+    /// Call when a commit that was started at `asked` has succeeded.
     pub fn committed(&mut self, asked: Duration) {
         self.hold.proven(asked);
         self.marked = true;
@@ -59,7 +59,8 @@ impl InstanceGuard {
         }
     }
 
-    /// What a clean end commits: the same without the mark. `None` if our mark isn't there.
+    /// The offsets that a clean end commits: the last ones, without the mark. `None` if our mark was
+    /// never committed.
     #[must_use]
     pub fn clean_end(&self) -> Option<Vec<CutEntry>> {
         let unmarked = |entry: &CutEntry| CutEntry {
@@ -79,7 +80,7 @@ fn mark(cut: &[CutEntry]) -> Vec<CutEntry> {
     cut.iter().map(marked).collect()
 }
 
-/// May an instance be running that isn't fenced by transactions?
+/// True if an instance may be running that transactions don't fence.
 #[must_use]
 pub fn is_marked(metadata: &str) -> bool {
     metadata.ends_with(MARK)

@@ -10,13 +10,13 @@
 //! | `["position","orders",3]` | `{"offset":12,"metadata":"st=1732646400000"}` |
 //! | `["topic","orders"]` | `{"id":"N0fP..."}`: of a source or changelog: to detect a recreated topic |
 //! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4],"partitions":4}`: to detect lost records |
-//! | `["format","app-counts-changelog"]` | `{"format":"key-value:string:int64"}`: of its rows |
+//! | `["format","app-counts-changelog"]` | `{"format":"key-value:string:int64"}`: the format of its rows |
 //! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
 //!
 //! A changelog row with `"lost":[2]` names the partitions that have lost records while the application ran.
 //!
-//! The topic uses `LogAppendTime`, so an acknowledged row also tells the broker's time. This file
-//! only builds and reads records; [`crate::commit`] sends them.
+//! The topic uses `LogAppendTime`, so acknowledging a row also returns the broker's time. This file only
+//! builds and reads records; [`crate::commit`] sends them.
 
 mod choose;
 mod refusals;
@@ -51,8 +51,9 @@ pub fn topic_name(application: &str) -> String {
 
 const SEGMENT_BYTES: &str = "segment.bytes";
 
-/// Creates it, unless it exists. Some clusters refuse its small segments: Confluent Cloud allows none
-/// below 50 MiB, MSK Serverless no size at all. There it gets the cluster's own.
+/// Creates the topic unless it exists. Some clusters refuse its small segments: Confluent Cloud allows
+/// none below 50 MiB, MSK Serverless refuses `segment.bytes` altogether. There the topic gets the
+/// cluster's default.
 ///
 /// # Errors
 /// As [`Broker::create_topics`](stoatflow_log::Broker::create_topics).
@@ -72,7 +73,8 @@ pub(crate) fn create(
     }
 }
 
-/// Its settings. Small segments: the newest ones aren't compacted yet and are read at each start.
+/// Settings of the topic. Segments are small because the newest ones aren't compacted yet and are read
+/// at each start.
 fn new_topic(application: &str, replication: i32) -> NewTopic {
     let config = [
         ("cleanup.policy", "compact"),
@@ -87,19 +89,19 @@ fn new_topic(application: &str, replication: i32) -> NewTopic {
     }
 }
 
-/// What the application writes into the topic.
+/// Builds the records that the application writes to the topic.
 #[derive(Clone, Debug)]
 pub struct OffsetsTopic {
     name: Arc<str>,
     rows: OffsetRows,
-    /// Topic ids that aren't in it yet.
+    /// Topic ids that aren't in the topic yet.
     ids: BTreeMap<Arc<str>, Arc<str>>,
-    /// Formats of changelogs that aren't in it yet.
+    /// Formats of changelogs that aren't in the topic yet.
     formats: BTreeMap<Arc<str>, String>,
-    /// Changelogs whose ends aren't in it yet.
+    /// Changelogs whose end offsets aren't in the topic yet.
     moved: BTreeSet<Arc<str>>,
     started: Timestamp,
-    /// When it was last written.
+    /// When a row was last written.
     written: Timestamp,
 }
 
@@ -121,13 +123,13 @@ impl OffsetsTopic {
         }
     }
 
-    /// Changelogs have rows of these formats from now on.
+    /// Sets the row formats of changelogs; those that differ are written with the next commit.
     pub(crate) fn note_formats(&mut self, formats: BTreeMap<Arc<str>, String>) {
         self.formats = formats;
         (self.formats).retain(|topic, format| self.rows.formats.get(topic) != Some(format));
     }
 
-    /// Where changelog partitions end.
+    /// The end offsets of changelog partitions.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (TopicPartition, Offset)> {
         self.rows.changelogs.iter().flat_map(|(topic, ends)| {
             let of = |(p, end): (i32, &Option<Offset>)| {
@@ -137,13 +139,13 @@ impl OffsetsTopic {
         })
     }
 
-    /// The id of a topic when its records were last committed.
+    /// The id that a topic had at the last commit of its offsets.
     pub(crate) fn id_of(&self, topic: &Arc<str>) -> Option<Arc<str>> {
         let next = self.ids.get(topic);
         next.or_else(|| self.rows.topics.get(topic)).cloned()
     }
 
-    /// Must anything be written before the first record is processed?
+    /// True if rows must be written before the first record is processed.
     pub(crate) fn is_behind(&self, cut: &[CutEntry]) -> bool {
         !self.ids.is_empty()
             || !self.formats.is_empty()
@@ -197,7 +199,7 @@ impl OffsetsTopic {
         records
     }
 
-    /// The rows for the ends of changelogs that have moved.
+    /// The rows for changelogs whose end offsets have moved.
     pub(crate) fn write_ends(&mut self, now: Timestamp) -> Vec<ProducerRecord> {
         let mut records = Vec::new();
         for topic in std::mem::take(&mut self.moved) {
@@ -218,7 +220,7 @@ impl OffsetsTopic {
         records
     }
 
-    /// The rows that say that this changelog partition has lost records, for good.
+    /// The rows that record permanently that this changelog partition has lost records.
     pub(crate) fn write_lost(
         &mut self,
         partition: TopicPartition,
@@ -230,12 +232,12 @@ impl OffsetsTopic {
         self.write_ends(now)
     }
 
-    /// Takes how many partitions a changelog has, for commits that write to it.
+    /// Notes the number of partitions of a changelog; written together with its end offsets.
     pub(crate) fn note_partitions(&mut self, topic: &TopicInfo) {
         (self.rows.partitions).insert(Arc::clone(&topic.name), topic.partitions);
     }
 
-    /// Takes the ends that a changelog has, for the next commit.
+    /// Notes the end offsets of a changelog, for the next commit.
     pub(crate) fn note_ends(&mut self, topic: &Arc<str>, ends: Vec<(Partition, Offset)>) {
         if ends.is_empty() {
             return;
@@ -257,7 +259,7 @@ impl OffsetsTopic {
         }
     }
 
-    /// The rows for a reset: its offsets, and nothing of topics that it deletes.
+    /// The rows for a reset: its offsets, and tombstones for the rows of topics that it deletes.
     pub(crate) fn rewind(
         &mut self,
         cut: &[CutEntry],
@@ -269,7 +271,7 @@ impl OffsetsTopic {
         records
     }
 
-    /// The rows that remove all that is noted of these topics.
+    /// Tombstones for the topic, changelog and format rows of these topics.
     pub(crate) fn forget(&self, deleted: &[String], now: Timestamp) -> Vec<ProducerRecord> {
         let of = |name: &String| ["topic", "changelog", "format"].map(|kind| json!([kind, name]));
         let gone = deleted.iter().flat_map(of);
@@ -294,11 +296,11 @@ impl OffsetsTopic {
         self.record(&json!(["instance"]), Some(&value), now)
     }
 
-    /// Writes the instance row in a commit of its own; gives the broker's time. An instance keeps its
-    /// time when it restarts by itself.
+    /// Writes the instance row in a commit of its own; returns the broker's time. An instance keeps its
+    /// start time when it restarts by itself.
     ///
     /// # Errors
-    /// As of a commit.
+    /// As for a commit.
     pub(crate) fn announce(
         &mut self,
         producer: &mut dyn Producer,

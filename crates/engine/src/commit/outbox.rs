@@ -1,7 +1,7 @@
 //! The queue from all lanes to commit.
 //!
-//! Carries output records, offsets and sealed writes; the items of one lane stay in order. Wakes
-//! commit only when that is worth it. What waits here counts in the in-flight budget.
+//! Carries output records, offsets and sealed writes; the items of one lane stay in order. Wakes the
+//! commit thread only for records and complete epochs. Items here count in the in-flight budget.
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ pub enum OutboxItem {
         epoch: Epoch,
         /// The records, in the lane's order.
         records: Vec<ProducerRecord>,
-        /// Their weight in the admission budget: released when the producer has them.
+        /// Their weight in the admission budget: released when the records are acknowledged.
         bytes: i64,
     },
     /// Dead letters.
@@ -40,7 +40,7 @@ pub enum OutboxItem {
         epoch: Epoch,
         /// The letters.
         letters: Vec<PendingDeadLetter>,
-        /// As of `Records`.
+        /// As in `Records`.
         bytes: i64,
     },
     /// Dispatch has ended an epoch.
@@ -67,15 +67,15 @@ pub enum OutboxItem {
     },
 }
 
-/// What waits.
+/// The items of the queue, and why the commit thread should wake.
 #[derive(Debug)]
 struct Waiting {
     items: VecDeque<OutboxItem>,
-    /// Are there records?
+    /// True if there are records.
     records: bool,
     /// How many lanes have sealed the epoch.
     seals: u32,
-    /// Have all, so that it can be committed?
+    /// True if all lanes have, so that the epoch can be committed.
     complete: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// For so many lanes.
+    /// An empty queue for this many lanes.
     #[must_use]
     pub const fn new(lanes: u32) -> Self {
         let waiting = Waiting {
@@ -104,7 +104,7 @@ impl Outbox {
         }
     }
 
-    /// Appends; never waits. Wakes commit for records and for a complete epoch.
+    /// Appends an item; never blocks. Wakes the commit thread for records and for a complete epoch.
     pub fn push(&self, item: OutboxItem) {
         let mut waiting = self.waiting.lock();
         match &item {
@@ -126,8 +126,8 @@ impl Outbox {
         }
     }
 
-    /// Moves everything to `inbox` (which must be empty); waits at most this long for records or a
-    /// complete epoch.
+    /// Moves all items to `inbox` (which must be empty); waits at most this long for records or a
+    /// complete epoch. True if there were items.
     pub fn take_all(&self, inbox: &mut VecDeque<OutboxItem>, wait: Duration) -> bool {
         assert!(inbox.is_empty(), "what was taken before is done");
         let mut waiting = self.waiting.lock();
@@ -139,7 +139,7 @@ impl Outbox {
         !inbox.is_empty()
     }
 
-    /// Wakes commit without an item.
+    /// Wakes the commit thread without an item.
     pub fn nudge(&self) {
         self.wake.notify_all();
     }

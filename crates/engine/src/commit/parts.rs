@@ -1,6 +1,7 @@
-//! What the commit is built from, and what it gathers of an epoch.
+//! The parts that commit is built from, and the data that it collects for an epoch.
 //!
-//! Made by the startup. Of an epoch it holds the cut and the sealed writes, until all lanes have sealed.
+//! Startup builds the parts. The cut and the sealed writes of an epoch stay here until all lanes have
+//! sealed.
 
 use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::OffsetsTopic;
@@ -22,8 +23,8 @@ pub struct LoggedStore {
     pub changelog: Option<Arc<str>>,
     /// The topic that it is restored from instead: a table's own source.
     pub source: Option<SourceTopic>,
-    /// Do its rows wait for a time or an answer? Then deleting a row says that its result was
-    /// emitted.
+    /// True if its rows wait for a time or an answer. Then the deletion of a row says that its result
+    /// was emitted.
     pub waiting: bool,
     /// Its indexes, if it has some.
     pub indexes: Option<Arc<StoreIndexes>>,
@@ -48,13 +49,13 @@ impl LoggedStore {
         self.changelog.as_ref().or(source)
     }
 
-    /// Does this write delete a row that waited?
+    /// True if this write deletes a row that waited.
     pub(super) fn is_over(&self, write: &Sealed) -> bool {
         self.waiting && write.changelog && write.value.is_none()
     }
 }
 
-/// What it is built from.
+/// The parts that commit is built from.
 pub struct CommitParts {
     /// Shared by all parts of the run.
     pub shared: Arc<Shared>,

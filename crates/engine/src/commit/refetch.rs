@@ -1,9 +1,8 @@
 //! Fetches input records again, for dead letters of records that are no longer in memory.
 //!
-//! A record that is gone (compacted, or past its retention) gives a dead letter without a body and
-//! a header that says so. Runs in commit, so that the dead letter belongs to the epoch's
-//! transaction. These are rare, so a consumer is opened for them and closed again. Takes at most
-//! the commit timeout.
+//! If a record is gone (compacted, or past its retention), its dead letter has no body and a header that
+//! says so. Runs in commit, so that the dead letter belongs to the epoch's transaction. Refetches are
+//! rare, so a consumer is opened for each and closed again. Takes at most the commit timeout.
 
 use crate::commit::outbox::PendingDeadLetter;
 use crate::lane::with_body;
@@ -14,18 +13,18 @@ use stoatflow_log::{Broker, Consumer, ProducerRecord};
 #[cfg(test)]
 mod tests;
 
-/// Up to this many offsets ahead it is quicker to read on than to seek.
+/// Up to this many offsets ahead, reading on is faster than seeking.
 const NEAR: i64 = 4096;
 /// Timeout of one poll.
 const STEP: Duration = Duration::from_millis(100);
-/// Most records per poll.
+/// Maximum records per poll.
 const FETCH: usize = 1024;
 
 /// Adds the bodies that dead letters lack; the letters stay in order.
 ///
 /// # Errors
-/// `Unavailable` if the broker doesn't give them in time; then the epoch is aborted, and all of it
-/// comes again.
+/// `Unavailable` if the broker doesn't return them in time; then the epoch is aborted, and its input is
+/// read again.
 pub fn refetch(
     broker: &dyn Broker,
     group: &str,
@@ -73,7 +72,7 @@ pub fn refetch(
         .collect())
 }
 
-/// A letter without a body, by its place in the list.
+/// A letter without a body, by its index in the list.
 #[derive(Clone, Copy)]
 struct Missing<'l> {
     at: usize,
@@ -88,7 +87,7 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// Reads the records of one partition, in order of offset; the range contains all of them.
+    /// Reads the wanted records of one partition, in order of offset; all of them lie within its range.
     fn run<'l>(
         &mut self,
         from: &TopicPartition,
@@ -138,7 +137,7 @@ impl Reader<'_> {
     }
 }
 
-/// A dead letter without a body.
+/// Adds the header of a dead letter whose record is gone.
 fn gone(mut letter: ProducerRecord) -> ProducerRecord {
     let gone = Header {
         name: "__stoatflow.errors.gone".into(),

@@ -1,13 +1,13 @@
-//! Dispatch: decides which record goes next, to which lane, and where an epoch ends.
+//! Dispatch: decides which record is next, which lane gets it, and where an epoch ends.
 //!
-//! Buffers fetched records per partition. Takes the record with the smallest timestamp, hashes its
-//! key to a lane (jump consistent hashing), and sends batches and barriers. While a partition's
-//! buffer is empty but more is known to be on the broker, nothing is taken: that could be older. A
-//! partition waits here if it is too far ahead of its alignment group, or if its records would be
-//! parked where there is no room; answers, which free room, go first.
+//! Buffers fetched records per partition. Takes the record with the smallest timestamp, hashes its key
+//! to a lane (jump consistent hashing), and sends batches and barriers. While a partition's buffer is
+//! empty but the broker is known to have more of it, nothing is taken: the missing records could be
+//! older. A partition is held if it is too far ahead of its alignment group, or if an offload would park
+//! its records but has no room. Answers free room, so they go first.
 //!
-//! Owns the buffers in front of the lanes, the offsets of the next commit and the in-flight budget
-//! (law 7). Never decodes a value, never waits.
+//! Owns the buffers in front of the lanes, the offsets of the next commit and the in-flight budget (law
+//! 7). Never decodes a value, never blocks.
 
 mod epochs;
 mod event_times;
@@ -42,8 +42,8 @@ use uncommitted_bytes::UncommittedBytes;
 
 /// Added to a record's bytes in the in-flight budget: its structs in queues.
 const RECORD_OVERHEAD: i64 = 128;
-/// How long a barrier waits for lanes that have no room for async calls. Shorter, and lanes park
-/// calls that would have got their turn; longer, and slow calls make an epoch outlive its
+/// How long a barrier waits for lanes that have no room for async calls. If it were shorter, lanes would
+/// park calls that would have started soon; if longer, slow calls would make an epoch outlive its
 /// transaction.
 const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 
@@ -52,19 +52,19 @@ const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 pub struct AdmissionLimits {
     /// Bytes in flight between dispatch and lanes.
     pub in_flight: i64,
-    /// Most records per batch.
+    /// Maximum records per batch.
     pub batch: usize,
     /// `max.task.idle.ms`: how long to wait for records of a partition that has been read to its
     /// end; `None` never waits.
     pub idle: Option<Duration>,
-    /// Is nothing visible before its epoch is committed?
+    /// True if no output is visible before its epoch is committed.
     pub unseen: bool,
 }
 
 #[derive(Debug, Default)]
 struct Buffer {
     records: VecDeque<ConsumerRecord>,
-    /// Their bytes; counted only where partitions may have to wait.
+    /// Their bytes; counted only if partitions may be held.
     bytes: i64,
 }
 
@@ -76,7 +76,7 @@ pub struct Dispatch {
     schedule: Schedule,
     limits: AdmissionLimits,
     admission: Admission,
-    /// The last epoch whose alignment time the admission knows.
+    /// The last epoch whose alignment time was passed to the admission.
     heard: Epoch,
     buffers: Vec<Buffer>,
     heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
@@ -84,12 +84,12 @@ pub struct Dispatch {
     gate: GlobalTableGate,
     /// Heads of partitions that the gate holds back.
     gated: Vec<Reverse<(Timestamp, u32)>>,
-    /// Heads of partitions that wait for their alignment group, or for room where their records are
-    /// parked.
+    /// Heads of partitions that wait for their alignment group, or for room in the offload that parks
+    /// their records.
     held: Vec<Reverse<(Timestamp, u32)>>,
-    /// Can any partition have to wait for room?
+    /// True if some partition may have to wait for room in an offload.
     may_hold: bool,
-    /// Held partitions with enough in their buffers: they are paused.
+    /// Held partitions with full buffers: the consumer pauses them.
     full: Vec<u32>,
     buffered_bytes: i64,
     /// Partitions with an empty buffer that may have older records.
@@ -102,20 +102,20 @@ pub struct Dispatch {
     epoch_records: u64,
     epoch_bytes: u64,
     uncommitted: UncommittedBytes,
-    /// Did an offset move past something that is no record (a commit marker)?
+    /// True if an offset has moved past a commit marker, without a record.
     skipped: bool,
-    /// Has any partition no committed offset yet? Its start must be committed: with `latest` a
+    /// True if some partition has no committed offset yet. Its start must be committed: with `latest` a
     /// restart would start elsewhere.
     fresh: bool,
     last_barrier: Duration,
-    /// The state of the consumer's delayed fetch, and how long an answer usually takes.
+    /// The state of the consumer's delayed fetch, and how long a fetch usually takes.
     fetch: Fetch,
     usual_answer: Duration,
     /// Total working time of all lanes at the last barrier, and the part of it since the barrier
     /// before.
     worked: Duration,
     work: Duration,
-    /// Was there a moment since the last barrier when everything known was admitted?
+    /// True if everything known was admitted at some moment since the last barrier.
     up_to_date: bool,
 }
 
@@ -185,13 +185,13 @@ impl Dispatch {
         dispatch
     }
 
-    /// May more be fetched?
+    /// True if more may be fetched.
     #[must_use]
     pub fn wants_more(&self) -> bool {
         self.has_room() || (self.gate.is_open() && self.task_idle.is_waiting_for_data())
     }
 
-    /// Takes fetched records, and watermarks that user functions gave for them.
+    /// Buffers fetched records, and watermarks that user functions returned for them.
     pub fn accept(&mut self, fetched: &mut Vec<ConsumerRecord>, said: &mut Vec<WatermarkUpdate>) {
         for said in said.drain(..) {
             self.times
@@ -226,8 +226,8 @@ impl Dispatch {
             && (!self.is_committing() || self.epoch_size() < self.schedule.max_bytes * 2)
     }
 
-    /// While an epoch commits, the next one fills. Its size is limited too: input bytes plus what
-    /// stores hold of it, because a small record may write many times its size.
+    /// Size of the open epoch, limited because the epoch fills while the previous one commits: input
+    /// bytes plus what stores hold of it, because a small record may write many times its size.
     fn epoch_size(&mut self) -> u64 {
         let admitted = self.epoch_bytes;
         admitted + self.uncommitted.written(admitted, &self.shared.status)
@@ -240,13 +240,13 @@ impl Dispatch {
         self.shared.opens_below.store(below, Relaxed);
     }
 
-    /// Asks the consumer which partitions it has read to their ends, where that may have changed.
+    /// Asks the consumer which partitions it has read to their ends, if that may have changed.
     pub fn check_lagging(&mut self, caught_up: impl Fn(u32) -> bool) {
         let now = self.shared.clock.monotonic();
         self.task_idle.refresh(now, caught_up);
     }
 
-    /// Is a partition waited for?
+    /// True if dispatch waits for records of a partition.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.gate.is_open() && self.task_idle.is_waiting(self.shared.clock.monotonic())
@@ -284,7 +284,7 @@ impl Dispatch {
                 self.held.extend(held);
                 continue;
             }
-            // Its own limit before it must wait for its group.
+            // The watermark beyond which it must wait for its group.
             let bound = self.times.bound(index);
             // The same partition continues while its head is the smallest.
             let rival = self.heads.peek().map(|Reverse(head)| *head);
@@ -326,7 +326,7 @@ impl Dispatch {
         moved > 0
     }
 
-    /// Checks for progress of time without records: idle partitions, and a requested watermark.
+    /// Advances time without records: finds idle partitions, and applies a requested watermark.
     pub fn check_time(&mut self) {
         let (buffers, gate) = (&self.buffers, self.gate.is_open());
         let is_waiting = |at: usize| !gate || !buffers[at].records.is_empty();
@@ -338,7 +338,7 @@ impl Dispatch {
         }
     }
 
-    /// Tells lanes to hurry if a barrier waits for them too long.
+    /// Makes lanes stop waiting for room among async calls if a barrier has waited too long for them.
     pub fn check_barrier(&self) {
         let waits = (self.shared.clock.monotonic()).saturating_sub(self.last_barrier);
         let on_its_way = self.shared.sealed().0 + 1 < self.epoch.0;
@@ -346,12 +346,12 @@ impl Dispatch {
         self.shared.run.hurry(late);
     }
 
-    /// Is the consumer being polled? While it isn't, no partition becomes idle.
+    /// Sets whether the consumer is being polled. While it isn't, no partition becomes idle.
     pub fn set_reading(&mut self, is: bool) {
         self.times.set_reading(is, &self.shared);
     }
 
-    /// Has the watermark advanced without a record, so that a barrier must carry it?
+    /// True if the watermark has advanced without a record, so that a barrier must carry it.
     #[must_use]
     pub fn time_is_due(&self) -> bool {
         self.times.is_due()
@@ -367,7 +367,7 @@ impl Dispatch {
                 committed: self.shared.committed(),
             });
         if opened {
-            // Before the first record that may read them.
+            // Sent before the first record that may read them.
             for queue in &self.shared.queues {
                 queue.push(LaneItem::Open);
             }
@@ -375,7 +375,7 @@ impl Dispatch {
         }
     }
 
-    /// May all sources be read?
+    /// True if all sources may be read.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.gate.is_open()
@@ -399,7 +399,7 @@ impl Dispatch {
         self.epoch_bytes += bytes.unsigned_abs();
         let hash = match &record.key {
             Some(key) => key_hash(self.slots[index].affinity(key)),
-            // Records without a key go by partition, which keeps their order.
+            // Records without a key are hashed by partition, which keeps their order.
             None => key_hash(&record.slot.to_be_bytes()),
         };
         let lane = jump_hash(hash, u32::try_from(self.staged.len()).unwrap_or(u32::MAX)) as usize;

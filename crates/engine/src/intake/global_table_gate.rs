@@ -19,28 +19,28 @@ pub struct GlobalTableGate {
 
 #[derive(Debug)]
 enum State {
-    /// Not read to the end yet.
+    /// Some global table is not read to its end yet.
     Reading,
-    /// This epoch contains the last of them.
+    /// This epoch contains their last records.
     Committing(Epoch),
     Open,
 }
 
-/// What dispatch knows.
+/// The facts that dispatch passes to the gate.
 #[derive(Clone, Copy, Debug)]
 pub struct GateFacts<'a> {
     /// The next offset of every slot.
     pub cut: &'a [Offset],
     /// The open epoch.
     pub open: Epoch,
-    /// Is anything in it?
+    /// True if the open epoch contains anything.
     pub filled: bool,
     /// The last committed epoch.
     pub committed: Epoch,
 }
 
 impl GlobalTableGate {
-    /// For the slots of global tables.
+    /// A gate for these slots of global tables.
     #[must_use]
     pub const fn new(globals: Vec<(usize, Offset)>) -> Self {
         let state = if globals.is_empty() {
@@ -51,19 +51,19 @@ impl GlobalTableGate {
         Self { state, globals }
     }
 
-    /// May every source be read?
+    /// True if every source may be read.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
     }
 
-    /// Does it only wait for a commit?
+    /// True if the gate only waits for a commit.
     #[must_use]
     pub const fn wants_commit(&self) -> bool {
         matches!(self.state, State::Committing(_))
     }
 
-    /// Does this slot belong to a global table?
+    /// True if this slot belongs to a global table.
     #[must_use]
     pub fn is_global(&self, slot: usize) -> bool {
         self.globals.iter().any(|(global, _)| *global == slot)

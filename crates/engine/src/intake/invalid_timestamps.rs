@@ -1,9 +1,9 @@
 //! Records without a valid timestamp, on their way from intake to their lane.
 //!
-//! The extractor failed, its value couldn't be decoded, or the result is out of range. The lane
-//! asks the source's error handler, because a dead letter belongs to an epoch and only dispatch
-//! starts epochs. Until then the record counts with its partition's highest time, so that it moves
-//! none. A lookup is cheap while there are none.
+//! The extractor failed, its value couldn't be decoded, or the result is out of range. The lane calls
+//! the source's error handler, because a dead letter belongs to an epoch and only dispatch starts
+//! epochs. Until then the record has its partition's highest time, so that it doesn't advance time. A
+//! lookup is cheap while there are no such records.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use stoatflow_log::ConsumerRecord;
 #[derive(Debug)]
 pub struct InvalidTimestamp {
     error: Error,
-    /// Is its time too far ahead of the clock?
+    /// True if its time is too far ahead of the clock.
     pub ahead: bool,
-    /// The timestamp it came with.
+    /// The original timestamp of the record.
     pub timestamp: Timestamp,
     /// The highest time of its partition before it; -1: none.
     pub partition_time: i64,
@@ -35,7 +35,7 @@ impl InvalidTimestamp {
         }
     }
 
-    /// The error; each source of the topic gets one. The first has its cause.
+    /// Returns the error, once for each source of the topic. Only the first one carries the cause.
     pub fn error(&mut self) -> Error {
         let error = &self.error;
         let another = Error::new(error.kind(), error.message())
@@ -60,7 +60,7 @@ impl InvalidTimestamps {
         self.count.store(all.len(), Ordering::Release);
     }
 
-    /// Removes the entries of a batch: index in it and reason, in order.
+    /// Removes and returns the entries of a batch: index in it and reason, in order.
     pub fn take(&self, batch: &[ConsumerRecord]) -> Vec<(usize, InvalidTimestamp)> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();

@@ -38,9 +38,9 @@ pub struct SourcePartition {
     pub partition: TopicPartition,
     /// The offset to start at.
     pub start: Offset,
-    /// Where its readable records ended at the start.
+    /// The end of its readable records at the start.
     pub end: Offset,
-    /// Has the group no committed offset here yet?
+    /// True if the group has no committed offset here yet.
     pub fresh: bool,
     /// Its times at the last commit.
     pub progress: Progress,
@@ -52,9 +52,9 @@ pub struct SourcePartition {
     pub max_ahead: Option<i64>,
     /// How its watermark is determined.
     pub watermark: WatermarkOf,
-    /// Is it of a global table?
+    /// True if it belongs to a global table.
     pub is_global: bool,
-    /// Are its records answers to an offload?
+    /// True if its records are answers to an offload.
     pub is_answers: bool,
     /// The offloads that park its records: while one has no room, the partition is not read.
     pub parks_at: Vec<NodeId>,
@@ -64,7 +64,7 @@ pub struct SourcePartition {
 pub type SourcePartitions = Arc<[SourcePartition]>;
 
 impl SourcePartition {
-    /// Does a record with this origin come from this partition?
+    /// True if a record with this origin was read from this partition.
     #[must_use]
     pub fn has(&self, origin: &Origin) -> bool {
         let mut bindings = self.bindings.iter();
@@ -72,7 +72,7 @@ impl SourcePartition {
             && bindings.any(|r| (r.source, r.topic) == (origin.source, origin.topic))
     }
 
-    /// Does every source of it have a handler for undecodable records?
+    /// True if each of its sources has a handler for undecodable records.
     #[must_use]
     pub fn asks(&self) -> bool {
         !self.bindings.is_empty() && self.bindings.iter().all(|r| r.judge.is_some())

@@ -1,9 +1,9 @@
 //! Assigns each fetched record its timestamp, before dispatch orders by time.
 //!
-//! Runs the source's timestamp extractor, drops records as it says (counted), and asks user
-//! functions for watermarks. If an extractor fails, the error goes with the record to its lane,
-//! where the source's handler is asked ([`crate::intake::invalid_timestamps`]). Keeps the highest
-//! time of each partition. A user function gets a whole batch per call; lanes continue meanwhile.
+//! Runs the source's timestamp extractor, drops and counts records whose result is negative, and asks
+//! user functions for watermarks. If an extractor fails, the error travels with the record to its lane,
+//! which calls the source's handler ([`crate::intake::invalid_timestamps`]). Keeps the highest time of
+//! each partition. A user function gets a whole batch per call; lanes continue meanwhile.
 
 mod ahead_of_clock;
 mod extractor;
@@ -20,7 +20,7 @@ use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::error_policy::is_of_a_record;
 use stoatflow_operators::{Failed, Udf, dropped};
 
-/// A watermark that a user function gave for a record.
+/// A watermark that a user function returned for a record.
 #[derive(Clone, Copy, Debug)]
 pub struct WatermarkUpdate {
     /// The slot.
@@ -40,12 +40,12 @@ pub struct TimestampAssigner {
     sources: Vec<String>,
     /// The highest time of each slot; -1: none.
     highest: Vec<i64>,
-    /// Do all sources use the record's own timestamp, with no user function for watermarks?
+    /// True if all sources use the record's own timestamp, with no user function for watermarks.
     plain: bool,
     /// The smallest limit for timestamps ahead of the clock, if there is one.
     max_ahead: Option<i64>,
     ahead: AheadOfClock,
-    /// The last watermark that functions gave, by slot; -1: none.
+    /// The last watermark that functions returned, by slot; -1: none.
     watermarks: Vec<i64>,
     watermark_updates: Vec<WatermarkUpdate>,
     marks: Vec<Option<i64>>,
@@ -53,14 +53,14 @@ pub struct TimestampAssigner {
     times: Vec<i64>,
     /// Records of the run that can't be decoded, by index.
     unreadable: Vec<(usize, Error)>,
-    /// What the extractor gave for each record of the run.
+    /// The extractor's result for each record of the run.
     results: Vec<Result<i64>>,
     /// Records of the run without a timestamp, in order.
     refused: Vec<Offset>,
 }
 
 impl TimestampAssigner {
-    /// With the times that were committed.
+    /// Starts with the committed times.
     #[must_use]
     pub fn new(shared: Arc<Shared>, slots: SourcePartitions, sources: Vec<String>) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl TimestampAssigner {
         }
     }
 
-    /// Does it call user functions?
+    /// True if it calls user functions.
     #[must_use]
     pub fn calls_out(&self) -> bool {
         let decodes = |slot: &SourcePartition| {
@@ -99,11 +99,12 @@ impl TimestampAssigner {
         self.slots.iter().any(asks)
     }
 
-    /// Gives each record its timestamp; drops those that have none.
+    /// Assigns each record its timestamp; drops those that have none.
     ///
     /// # Errors
-    /// `User` for a time that can't be, with the record's coordinates, and what the function fails
-    /// with, where no handler is to be asked.
+    /// If the source has no handler: `User` for a negative timestamp and `Serde` for one too far ahead
+    /// of the clock, with the record's coordinates, and errors of the extractor. Errors of a watermark
+    /// function in any case.
     pub fn assign(&mut self, fetched: &mut Vec<ConsumerRecord>) -> Result<()> {
         let possible = 0..=latest(self.max_ahead, &self.shared);
         if self.plain && fetched.iter().all(|r| possible.contains(&r.timestamp.0)) {
@@ -121,12 +122,12 @@ impl TimestampAssigner {
         Ok(())
     }
 
-    /// Watermarks that functions gave; the caller empties it.
+    /// Watermarks that functions returned; the caller empties the list.
     pub const fn watermark_updates(&mut self) -> &mut Vec<WatermarkUpdate> {
         &mut self.watermark_updates
     }
 
-    /// One run of records of the same partition.
+    /// Assigns the timestamps of one run of records of the same partition.
     fn run(&mut self, run: &mut [ConsumerRecord]) -> Result<()> {
         let at = run[0].slot as usize;
         let slots = Arc::clone(&self.slots);
@@ -207,7 +208,7 @@ impl TimestampAssigner {
             }
             match reader.decode(slot, record) {
                 Ok(record) => self.batch.push(record),
-                // Its lane asks the handler: there a dead letter has an epoch.
+                // The record's lane calls the handler: there a dead letter has an epoch.
                 Err(error) if slot.asks() => self.unreadable.push((at, error)),
                 Err(error) => return Err(error),
             }
@@ -222,7 +223,7 @@ impl TimestampAssigner {
         }
     }
 
-    /// Asks for the watermark from each record on.
+    /// Asks a user function for the watermark from each record on.
     fn ask_watermarks(
         &mut self,
         udf: &dyn Udf,
@@ -254,7 +255,7 @@ impl TimestampAssigner {
         Ok(())
     }
 
-    /// Calls the extractor for a run. If it fails for a record, it is called again for those behind
+    /// Calls the extractor for a run. If it fails for a record, it is called again for the records after
     /// it.
     fn ask(
         &mut self,
@@ -303,7 +304,7 @@ impl TimestampAssigner {
     }
 }
 
-/// Adds a result, after the errors of undecodable records in front of it.
+/// Adds a result, after the errors of undecodable records before it.
 fn tell(
     results: &mut Vec<Result<i64>>,
     unreadable: &mut std::iter::Peekable<std::vec::IntoIter<(usize, Error)>>,
@@ -315,7 +316,7 @@ fn tell(
     results.push(said);
 }
 
-/// Records the error for the record's lane; until then the record moves no time.
+/// Keeps the error for the record's lane; until then the record doesn't advance time.
 fn refuse(
     shared: &Shared,
     slot: &SourcePartition,
@@ -333,11 +334,11 @@ fn refuse(
     Ok(())
 }
 
-/// Retries a record without a timestamp, as a handler wants. `None`: it has one now, and that drops
-/// the record.
+/// Retries a record without a timestamp, as its handler requested. `None`: its timestamp is now
+/// negative, which drops the record.
 ///
 /// # Errors
-/// As before.
+/// If the record still has no valid timestamp.
 pub fn again(
     slot: &SourcePartition,
     reader: &SourceBinding,

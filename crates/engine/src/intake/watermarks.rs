@@ -91,7 +91,7 @@ impl WatermarkOf {
         }
     }
 
-    /// Are both rules the same?
+    /// True if both rules are the same.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let functions = (&self.function, &other.function);
@@ -111,7 +111,7 @@ fn number(groups: &mut Vec<Arc<str>>, name: &str) -> usize {
     })
 }
 
-/// A partition's times, and what else is stored beside a committed offset.
+/// A partition's times and leader epoch, stored beside a committed offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The partition's highest timestamp.
@@ -151,7 +151,8 @@ impl Progress {
         text
     }
 
-    /// Reads [`Self::encode`]; what is missing (other tools, older versions) is unknown.
+    /// Parses the result of [`Self::encode`]; values that are missing (other tools, older versions) are
+    /// unknown.
     #[must_use]
     pub fn decode(metadata: &str) -> Self {
         let mut parts = metadata.split(';');
@@ -178,7 +179,7 @@ impl Progress {
     }
 }
 
-/// Was this metadata written by this engine?
+/// True if this engine wrote the metadata.
 #[must_use]
 pub fn is_own(metadata: &str) -> bool {
     metadata.starts_with("st=")

@@ -1,15 +1,16 @@
 //! The end of an epoch in a lane: buffered records are flushed, lanes agree on the time, writes are
 //! sealed.
 //!
-//! A stage without clocks passes at once. One with clocks stops after `Chain::barrier`: each lane
-//! reports its times to lane 0, which merges them, runs punctuations while all lanes stand still,
-//! and releases them with one common time; then each lane emits what is due by it. What that does to its
-//! times it hands over when it passes, so that it is committed with its results. The barrier also
-//! brings the application's watermark: a stage sees it from its release on. Where the watermark is
-//! the time, a lane that is alone does the same.
+//! A stage without clocks passes at once. A stage with clocks stops after `Chain::barrier`: each lane
+//! reports its times to lane 0, which merges them, runs punctuations while all lanes are stopped, and
+//! releases them with one common time; then each lane emits what is due by that time. If that moves its
+//! times, the lane hands them over when it passes, so that they are committed with the results. The
+//! barrier also carries the application's watermark: a stage sees it from its release on. If the
+//! watermark is the time, a single lane does the same.
 //!
-//! Where processors share stores, what is due may write them too (a timer does). There lanes meet once more
-//! before they pass, so that none reads in the next epoch what another has yet to write in this one.
+//! If processors share stores, the work that is due may write them too (a timer does). Then lanes meet
+//! once more before they pass, so that no lane reads in the next epoch what another has yet to write in
+//! this one.
 //!
 //! Later items of the stage wait meanwhile, because the stage is still in the old epoch.
 //! [`stoatflow_protocol::Rendezvous`] decides which lanes have arrived.
@@ -26,7 +27,7 @@ use stoatflow_operators::{Chain, FaultInjection, Times, merge_times};
 use stoatflow_state::KeyRange;
 
 impl LaneRoom {
-    /// The stage's barrier has come, and all records before it are processed.
+    /// Call when the stage's barrier has arrived and all records before it are processed.
     pub(super) fn barrier(
         &mut self,
         (epoch, stage): (Epoch, StageId),
@@ -65,8 +66,7 @@ impl LaneRoom {
         self.pass(epoch, stage)
     }
 
-    /// Emits what is due at the end of an epoch, and what that put into tables that hold updates
-    /// back.
+    /// Emits what is due at the end of an epoch, and then the updates that this put into update caches.
     fn give_at_the_end(&mut self, stage: StageId, barrier: Barrier, advance: bool) -> Result<()> {
         if advance {
             self.run_at_end(stage, (barrier, 2), Chain::advance)?;
@@ -74,7 +74,7 @@ impl LaneRoom {
         self.run_at_end(stage, (barrier, 3), Chain::barrier)
     }
 
-    /// Lane 0: a lane (itself included) has arrived at a stage's end.
+    /// Lane 0: a lane (itself included) has reached the end of a stage.
     pub(super) fn report(
         &mut self,
         (epoch, stage, lane): (Epoch, StageId, Lane),
@@ -97,7 +97,7 @@ impl LaneRoom {
         {
             self.run_at_end(stage, (barrier, 1), Chain::punctuate)?;
         }
-        // All lanes continue from identical times: what they do next depends on them alone.
+        // All lanes continue from identical times, so what they do next depends on those alone.
         let times: Arc<Times> = Arc::new(self.views[view].times().clone());
         for queue in &self.shared.queues {
             queue.push(LaneItem::Release {
@@ -110,7 +110,7 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// All lanes have arrived; `times` is what they know together.
+    /// All lanes have arrived; `times` are the merged times of all.
     pub(super) fn release(
         &mut self,
         (epoch, stage): (Epoch, StageId),
@@ -146,7 +146,7 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// The lane is done with the stage's epoch.
+    /// Ends the stage's epoch: collects the keys that it wrote, and continues with the next epoch.
     pub(super) fn pass(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
         let index = usize::from(stage.0);
         self.note_times(index);
@@ -186,8 +186,8 @@ impl LaneRoom {
         Ok(())
     }
 
-    /// Lane 0 remembers the times at the end of this epoch for the commit, and when the next
-    /// punctuation is due. What the others did since they reported is in this commit too.
+    /// Lane 0 keeps the times at the end of this epoch for the commit, and the time of the next
+    /// punctuation. Other lanes share their times, which may have moved since they reported.
     pub(super) fn note_times(&mut self, stage: usize) {
         let timing = self.timing.stages[stage];
         if !timing.timed {
@@ -200,8 +200,8 @@ impl LaneRoom {
             }
             return;
         }
-        // Before all operators are open, what waits in another task than before the start is not
-        // known to them.
+        // Until all operators are open, they don't know what waits in another task than before the
+        // start.
         if self.opened == Opened::All {
             merge_times(&mut self.known, view);
             self.request_watermark();
@@ -225,7 +225,7 @@ impl LaneRoom {
         }
     }
 
-    /// What the application's clock was asked for.
+    /// Requests the watermark that operators have asked for through the application's clock.
     fn request_watermark(&self) {
         if let Some(clock) = self.timing.application {
             let asked = self.known[usize::from(clock.0)].first();
@@ -243,7 +243,7 @@ impl LaneRoom {
         }
     }
 
-    /// Every lane has finished every stage.
+    /// Seals the lane's writes: every lane has finished every stage of the epoch.
     pub(super) fn seal(&mut self, epoch: Epoch) -> Result<()> {
         self.shared.failpoints.reach(Failpoint::LaneSeal)?;
         self.keep_times(epoch)?;
@@ -281,7 +281,7 @@ impl LaneRoom {
         for spec in &self.plan.stores {
             let Some(clock) = spec.clock else { continue };
             let index = usize::from(spec.id.0);
-            // By the slowest task: rows of all tasks are in the range.
+            // By the slowest task, because the range has rows of all tasks.
             let times = self.known[usize::from(clock.0)].iter();
             let seen = times.map(|time| time.stream).filter(|time| *time >= 0);
             let observed = seen.min().unwrap_or(-1);

@@ -1,7 +1,7 @@
 //! Runs a stage's operators with the lane's context, and measures the work.
 //!
-//! Takes records for an entry or an exchange, gives them to the chain of the stage with its stores,
-//! clocks and effects. Never sends what operators produce but in `run`.
+//! Passes records of an entry or an exchange to the chain of the stage, with its stores, clocks and
+//! effects. Only `run` sends what operators produce.
 
 use super::LaneRoom;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl LaneRoom {
         self.with_chain(stage, |chain, context| chain.push(entry, batch, context))
     }
 
-    /// Runs something on a stage's chain, and sends its effects.
+    /// Runs `act` on a stage's chain, and sends its effects.
     pub(super) fn run(
         &mut self,
         stage: StageId,
@@ -103,7 +103,7 @@ impl LaneRoom {
         done
     }
 
-    /// Gives records from an exchange to the stage's chain. Effects are still to be sent.
+    /// Passes records from an exchange to the stage's chain. The caller sends the effects.
     pub(super) fn routed(
         &mut self,
         via: NodeId,
@@ -118,7 +118,7 @@ impl LaneRoom {
                 exchange.name
             )));
         };
-        // Where Kafka Streams has no topic, nothing is read that could move its time.
+        // Kafka Streams has no topic for these exchanges, so their records don't move its stream time.
         if !ahead && !self.timing.by_clock[via.0 as usize] {
             self.observe(stage, batch);
         }

@@ -1,10 +1,10 @@
 //! Records that error policies leave out: counted, logged, and sent as dead letters in the epoch's
 //! transaction.
 //!
-//! Collects what policies have noted in the effects, and asks them about records that can't be
-//! decoded or are too large to be sent. A dead letter has the bytes of the input record: those in
-//! the current batch or among the [kept records](super::kept_records), or, if the record is no longer
-//! there, the bytes that [`crate::commit`] fetches again.
+//! Collects the decisions of policies from the effects, and asks policies about records that can't be
+//! decoded or are too large to be sent. A dead letter has the bytes of the input record, from the
+//! current batch or the [kept records](super::kept_records). If the record is in neither,
+//! [`crate::commit`] fetches it again.
 
 use super::streams_headers::streams_headers;
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
@@ -23,7 +23,7 @@ use stoatflow_operators::error_policy::{DeadLetter, ErrorOrigin, Handled, Outcom
 use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
 
 impl LaneRoom {
-    /// A record can't be decoded: the policy may retry it or leave it out (`None`).
+    /// Asks the policy about a record that can't be decoded: it may retry it or leave it out (`None`).
     #[cold]
     pub(super) fn unreadable(
         &mut self,
@@ -37,7 +37,8 @@ impl LaneRoom {
         })
     }
 
-    /// A record has no valid timestamp: likewise. A retry may give it one that drops the record.
+    /// Likewise for a record without a valid timestamp. A retry may return a timestamp that drops the
+    /// record.
     #[cold]
     pub(super) fn invalid_time(
         &mut self,
@@ -119,7 +120,8 @@ impl LaneRoom {
         }
     }
 
-    /// Asks about outputs that the producer would reject, while the transaction is still intact.
+    /// Asks policies about outputs that the producer would reject, while the transaction is still
+    /// intact.
     pub(super) fn check_output_sizes(&mut self, stage: StageId) -> Result<()> {
         let Some(largest) = self.limits.largest else {
             return Ok(());
@@ -165,7 +167,8 @@ impl LaneRoom {
         })
     }
 
-    /// Counts, logs, and sends dead letters. `at_hand`: the input batch of the stage.
+    /// Counts and logs the records that policies left out, and sends their dead letters. `at_hand`: the
+    /// input batch of the stage.
     pub(super) fn send_handled(
         &mut self,
         stage: StageId,
@@ -239,8 +242,8 @@ impl LaneRoom {
         }
     }
 
-    /// Sends dead letters, if there are any. All of them together: one with its body must not
-    /// overtake one that waits for its own.
+    /// Sends dead letters, if there are any. They are sent together: a letter that has its body must not
+    /// overtake one whose body is still to be fetched.
     pub(super) fn send_dead_letters(
         &self,
         stage: StageId,
@@ -265,7 +268,7 @@ impl LaneRoom {
             name: "__stoatflow.errors.application".into(),
             value: Some(self.shared.status.application_id.clone().into()),
         };
-        // Ours begin and end them, so that a reader finds both kinds.
+        // Our headers come first and last, so that a reader finds both kinds.
         let streams = match self.streams_letter_headers {
             true => streams_headers(&letter.headers),
             false => Vec::new(),
@@ -296,7 +299,7 @@ impl LaneRoom {
     }
 }
 
-/// Adds the body of the input record; its own headers come first.
+/// Adds the body of the input record; the headers of that record come first.
 pub(crate) fn with_body(mut letter: ProducerRecord, read: &ConsumerRecord) -> ProducerRecord {
     letter.key.clone_from(&read.key);
     letter.value.clone_from(&read.value);
@@ -325,7 +328,7 @@ fn size(output: &Output) -> usize {
     )
 }
 
-/// An output, as a policy gets it.
+/// An output as the record that a policy is called with.
 fn shown(output: &Output) -> Record {
     let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
     Record {

@@ -8,7 +8,7 @@ use stoatflow_operators::TimesAt;
 pub struct Dispatched {
     /// The records.
     pub records: Vec<ConsumerRecord>,
-    /// The times at each record; empty where the first stage doesn't go by them.
+    /// The times at each record; empty if the first stage doesn't use them.
     pub times: Vec<TimesAt>,
     /// Their weight in the admission budget.
     pub bytes: i64,
@@ -22,7 +22,7 @@ impl Dispatched {
         self.bytes += bytes;
     }
 
-    /// Appends what dispatch has sent since.
+    /// Appends a later batch.
     pub fn append(&mut self, mut more: Self) {
         self.records.append(&mut more.records);
         self.times.append(&mut more.times);

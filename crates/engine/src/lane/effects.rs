@@ -13,21 +13,22 @@ use stoatflow_operators::jump_hash;
 /// Numbers the records that one record produces for one stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Siblings {
-    /// Exchanges that go ahead come first.
+    /// 0 for exchanges that are sent ahead, 1 for the others.
     rank: u64,
     parent: Option<(u64, u64)>,
     count: u64,
-    /// The last parent in the order that this tick has seen.
+    /// The furthest parent in the order that this tick has seen.
     furthest: Order,
-    /// Has it seen one without a place in the order (read again from a store, or made without a
-    /// record)? From then on records are numbered as they come.
+    /// True once this tick has seen a parent without a place in the order (read from a store, or made
+    /// without a record). From then on records are numbered in the order in which they are made.
     as_they_come: bool,
-    /// Children of parents that come again after others, numbered behind all that such a parent can
-    /// have had.
+    /// How many children were made of parents that occurred again after other parents. They are numbered
+    /// after all children that such a parent can have had before.
     again: u64,
 }
 
-/// With more children than this, those of a parent that comes again may collide.
+/// If a parent has more children than this, those made when it occurs again may collide with earlier
+/// ones.
 const MOST: u64 = 65_813;
 
 impl Siblings {
@@ -61,7 +62,7 @@ impl Siblings {
         parent.child(self.rank).child(self.count)
     }
 
-    /// A tick begins.
+    /// Resets the numbering for a new tick.
     pub const fn begin(&mut self) {
         (self.parent, self.furthest, self.again) = (None, Order::START, 0);
         self.as_they_come = false;
@@ -69,7 +70,7 @@ impl Siblings {
 }
 
 impl LaneRoom {
-    /// Counts what operators have dropped, and tells the log.
+    /// Counts and logs the records that operators have dropped.
     #[cold]
     fn count_dropped(&mut self) {
         let (shared, effects) = (&self.shared, &mut self.effects);
@@ -173,7 +174,7 @@ impl LaneRoom {
                 self.shared.status.lanes[lane]
                     .queued_items
                     .fetch_add(1, Relaxed);
-                // Prefer the Vec of a batch that came to this lane: it has about the right capacity.
+                // Prefer the Vec of a batch that arrived in this lane: it has about the right capacity.
                 let empty = self.buffers.pop();
                 let empty = empty.unwrap_or_else(|| Vec::with_capacity(batch.len()));
                 let batch = std::mem::replace(batch, empty);

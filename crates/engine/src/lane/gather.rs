@@ -1,19 +1,19 @@
 //! Joins waiting input into larger batches.
 //!
-//! An admission that lets in few records at a time makes many small batches. A batch has at most
-//! `batch.max.records` plus those of the last item. Never crosses a tick or an epoch.
+//! If admission lets in few records at a time, there are many small batches. A joined batch has at most
+//! `batch.max.records` plus the records of the last item. Never joins across a tick or an epoch.
 
 use super::LaneRoom;
 use crate::lane::dispatched::Dispatched;
 use stoatflow_core::Epoch;
 
 impl LaneRoom {
-    /// Adds what dispatch has sent meanwhile: a lane that had to wait for the interpreter catches
-    /// up with a larger batch.
+    /// Adds what dispatch has sent meanwhile: a lane that had to wait for the interpreter catches up
+    /// with a larger batch. Returns the number of items added.
     pub(super) fn gather_input(&mut self, epoch: Epoch, batch: &mut Dispatched) -> i64 {
         let mut taken = 0;
         let queue = &self.shared.queues[self.id.0 as usize];
-        // What a barrier has released is older than anything in the queue.
+        // Items that a barrier has released are older than anything in the queue.
         while batch.records.len() < self.batch_max
             && self.ready.is_empty()
             && let Some(more) = queue.take_input_of(epoch)

@@ -1,9 +1,9 @@
-//! The keys that most records of a lane have, estimated from a sample.
+//! The most frequent keys of a lane, estimated from a sample.
 //!
-//! Takes batches as they enter an operator chain, gives counts by entry and key. Space-Saving
+//! Samples batches as they enter an operator chain; returns counts by entry and key. Space-Saving
 //! (Metwally, Agrawal and El Abbadi, 2005): a fixed number of counters; a new key takes over the
-//! smallest one. Counts cover the last 30 to 60 seconds. One record in 32 is sampled; a batch
-//! without a sampled record costs one subtraction.
+//! smallest one. Counts cover the last 30 to 60 seconds. One record in 32 is sampled; a batch without a
+//! sampled record costs one subtraction.
 
 #[cfg(test)]
 mod tests;
@@ -16,9 +16,10 @@ use stoatflow_core::{Datum, NodeId, Record};
 const ONE_IN: u32 = 32;
 /// Keys that are counted per entry.
 const COUNTERS: usize = 64;
-/// Of a key, so many characters are kept. Keys that differ only behind them are counted as one.
+/// Maximum characters kept of a key. Keys that differ only after them are counted as one.
 const KEPT: usize = 100;
-/// Counters are replaced this often. Those before are added to what is shown until the next time.
+/// Counters are replaced this often. The previous ones are included in results until the next
+/// replacement.
 const GENERATION: Duration = Duration::from_secs(30);
 
 /// Chooses which records are sampled, at random distances: the input may have a pattern of its own.
@@ -59,27 +60,27 @@ impl Sampler {
 pub(crate) struct KeyCount {
     /// The key as text.
     pub key: String,
-    /// At most so often.
+    /// Upper bound of the count.
     pub most: u64,
-    /// How much of it the counter had from keys before.
+    /// The part of `most` that the counter had from earlier keys.
     taken_over: u64,
 }
 
 impl KeyCount {
-    /// At least so often.
+    /// Lower bound of the count.
     pub(crate) const fn least(&self) -> u64 {
         self.most - self.taken_over
     }
 }
 
-/// What was seen at one entry of a chain.
+/// The sampled keys at one entry of a chain.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryKeys {
     /// The node that records enter by.
     pub entry: NodeId,
-    /// Sampled records, also those without a key.
+    /// Sampled records, including those without a key.
     pub sampled: u64,
-    /// Their keys, in no order.
+    /// Their keys, in no particular order.
     pub keys: Vec<KeyCount>,
 }
 
@@ -111,7 +112,7 @@ impl EntryKeys {
         }
     }
 
-    /// Adds what another lane, or a time before, has counted.
+    /// Adds the counts of another lane or an earlier generation.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sampled += other.sampled;
         for more in &other.keys {
@@ -158,7 +159,7 @@ impl HotKeys {
         self.since = now;
     }
 
-    /// What was counted in the last half minute to minute.
+    /// The counts of the last 30 to 60 seconds.
     pub(crate) fn recent(&mut self, now: Duration) -> Vec<EntryKeys> {
         self.age(now);
         let mut all = self.now.clone();
@@ -183,7 +184,7 @@ impl LaneRoom {
     }
 }
 
-/// A key as a person reads it; none for no key, and for objects of Python.
+/// A key as readable text; `None` for null keys, lists, changes and Python objects.
 fn text(key: &Datum) -> Option<String> {
     let text = match key {
         Datum::Str(text) => text.as_str().to_owned(),

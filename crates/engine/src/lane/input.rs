@@ -1,8 +1,8 @@
-//! Decodes records from dispatch and gives them to their sources.
+//! Decodes records from dispatch and passes them to their sources.
 //!
-//! A source gets all of its records of a batch at once, if sources don't depend on each other;
-//! otherwise runs of neighbours. Late records and records without a timestamp are first given to
-//! their policies. Never waits.
+//! A source gets all of its records of a batch at once if sources don't depend on each other; otherwise
+//! it gets runs of adjacent records. Policies for late records and for records without a timestamp are
+//! applied first. Never blocks.
 
 use super::LaneRoom;
 use super::dispatched::Dispatched;
@@ -29,7 +29,7 @@ impl LaneRoom {
         let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
         let slots = Arc::clone(&self.slots);
         let mut late = late.into_iter().peekable();
-        // Where sources depend on each other, only neighbours go together.
+        // If sources depend on each other, only adjacent records are passed together.
         let mut run = None;
         for (at, fetched) in batch.iter().enumerate() {
             let slot = &slots[fetched.slot as usize];

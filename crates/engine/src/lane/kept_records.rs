@@ -1,13 +1,13 @@
-//! The latest input records, for dead letters of records that have left the batch they came in.
+//! The latest input records, for dead letters of records that have left their input batch.
 //!
-//! A record may fail behind an exchange, in another lane, or in an async call. Its dead letter has the bytes
-//! of the input record. Lanes keep those here for a while instead of dropping them with the batch, in bounded
-//! memory; what is not here any more is fetched again by [`crate::commit`].
+//! A record may fail behind an exchange, in another lane, or in an async call. Its dead letter has the
+//! bytes of the input record. Lanes keep input records here for a while, in bounded memory, instead of
+//! dropping them with the batch. [`crate::commit`] fetches again those that are no longer here.
 //!
-//! Under exactly-once that would take place within the open transaction. So records of epochs that aren't
-//! committed stay, and dispatch ends an epoch when its records fill the room that is meant for them
-//! ([`stoatflow_protocol::Schedule::max_bytes`]). While that one is committed, the next may become twice as
-//! large: so at most three times as much is kept.
+//! Under exactly-once that fetch would happen within the open transaction. So records of uncommitted
+//! epochs stay, and dispatch ends an epoch when its records fill the memory that is reserved for them
+//! ([`stoatflow_protocol::Schedule::max_bytes`]). While that epoch is committed, the next may become
+//! twice as large, so at most three times as much is kept.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ const OVERHEAD: usize = size_of::<ConsumerRecord>() + 32;
 #[derive(Debug, Default)]
 struct Ring {
     records: VecDeque<ConsumerRecord>,
-    /// How many records of which epoch, oldest first.
+    /// The number of records per epoch, oldest first.
     epochs: VecDeque<(Epoch, usize)>,
     bytes: usize,
 }
@@ -60,7 +60,7 @@ impl Ring {
     }
 }
 
-/// Of all lanes.
+/// The kept records of all lanes.
 #[derive(Debug)]
 pub struct KeptRecords {
     lanes: Vec<Mutex<Ring>>,
@@ -70,14 +70,14 @@ pub struct KeptRecords {
 /// How much is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Keep {
-    /// Bytes of all lanes.
+    /// Maximum bytes of all lanes.
     pub most: usize,
     /// Records of epochs after this one stay.
     pub committed: Epoch,
 }
 
 impl KeptRecords {
-    /// Nothing is kept yet.
+    /// Starts empty.
     #[must_use]
     pub fn new(lanes: u32) -> Self {
         Self {
@@ -86,8 +86,8 @@ impl KeptRecords {
         }
     }
 
-    /// Keeps a batch that the lane is done with, and drops its oldest records where there are too many:
-    /// more than `most` bytes in all lanes, and more than its share in this one.
+    /// Keeps a batch that the lane has processed. Drops the lane's oldest committed records while all
+    /// lanes together have more than `most` bytes, and this lane more than its share.
     pub fn keep(&self, lane: Lane, epoch: Epoch, batch: Vec<ConsumerRecord>, keep: Keep) {
         let Some(ring) = self.lanes.get(lane.0 as usize) else {
             return;
@@ -104,7 +104,7 @@ impl KeptRecords {
         }
     }
 
-    /// The record, if it is still kept.
+    /// The latest matching record of a lane, if one is still kept.
     #[must_use]
     pub fn find(&self, is: impl Fn(&ConsumerRecord) -> bool) -> Option<ConsumerRecord> {
         self.lanes.iter().find_map(|ring| {

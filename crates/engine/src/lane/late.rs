@@ -1,9 +1,9 @@
 //! Applies the policy for late records, before anything else sees them.
 //!
-//! Takes a batch as it was read and gives the indices of records to leave out. Counts every late
-//! record by topic and outcome, and sends dead letters in the epoch's transaction. The watermark is
-//! that of the last barrier, the same in all lanes, so what is late doesn't depend on how records
-//! are distributed. Records are decoded only if a user function has to see them.
+//! Takes a batch as it was read; returns the indices of records to leave out. Counts every late record
+//! by topic and outcome, and sends dead letters in the epoch's transaction. The watermark is that of the
+//! last barrier, the same in all lanes, so lateness doesn't depend on how records are distributed.
+//! Records are decoded only if a user function has to see them.
 
 use super::LaneRoom;
 use super::dead_letters::{weigh, with_body};
@@ -43,7 +43,7 @@ impl LaneRoom {
         watermark: i64,
     ) -> Result<Vec<Spot>> {
         let slots = Arc::clone(&self.slots);
-        // By partition: a function gets all records of one at a time.
+        // By partition, because a function gets the records of one partition at a time.
         let mut late: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, fetched) in batch.iter().enumerate() {
             let has_time = refused.binary_search_by_key(&at, |(of, _)| *of).is_err();
@@ -54,7 +54,7 @@ impl LaneRoom {
         let mut gone = Vec::new();
         for (slot, places) in late {
             let slot = &slots[slot as usize];
-            // Global tables and answers have no part in the application's time.
+            // Global tables and answers don't take part in the application's time.
             if slot.is_global || slot.is_answers {
                 continue;
             }
@@ -74,7 +74,7 @@ impl LaneRoom {
         Ok(gone)
     }
 
-    /// Counts, logs, and sends dead letters.
+    /// Counts and logs late records, and sends their dead letters.
     fn settle_late(
         &self,
         (slot, reader, policy): (&SourcePartition, &SourceBinding, &LatePolicy),
@@ -141,8 +141,8 @@ impl LaneRoom {
     }
 }
 
-/// The policy's verdict on a partition's late records. A record that a function would have to see
-/// but that can't be decoded is left to its source's error handler.
+/// The policy's verdicts on a partition's late records. A record that a function should see but that
+/// can't be decoded is left to its source's error handler.
 fn verdicts(
     policy: &LatePolicy,
     reader: &SourceBinding,

@@ -1,6 +1,6 @@
-//! What a lane is built from.
+//! The parts that a lane is built from.
 //!
-//! Made by the startup, one for each lane; the lane takes it apart. Never changed afterwards.
+//! Startup builds one set for each lane. Never changed afterwards.
 
 use crate::index::StoreIndexes;
 use crate::intake::source_partitions::SourcePartitions;
@@ -20,7 +20,7 @@ pub struct OutputLimits {
     pub judges: Arc<[Option<Arc<ErrorPolicy>>]>,
 }
 
-/// What a lane is built from.
+/// The parts that a lane is built from.
 pub struct LaneParts {
     /// Its number.
     pub id: Lane,
@@ -40,15 +40,15 @@ pub struct LaneParts {
     pub sinks: Arc<[Arc<str>]>,
     /// Limits on the size of outputs.
     pub limits: OutputLimits,
-    /// Most records per batch.
+    /// Maximum records per batch.
     pub batch_max: usize,
     /// Bytes of input records that all lanes keep for dead letters.
     pub keep_most: usize,
-    /// Do those of epochs that aren't committed stay, however many they are?
+    /// True if records of uncommitted epochs stay, however many there are.
     pub keep_uncommitted: bool,
-    /// Do dead letters have the headers of Kafka Streams, too?
+    /// True if dead letters also have the headers of Kafka Streams.
     pub streams_letter_headers: bool,
-    /// Clocks and how time is kept.
+    /// The clocks, and how times are stored.
     pub timing: Arc<Timing>,
     /// Injected faults; [`FaultInjection::None`] except in mutation tests.
     pub fault: FaultInjection,

@@ -1,8 +1,8 @@
 //! A lane's queue: data and control messages.
 //!
-//! Two queues, each in order: items from dispatch, and items from other lanes. Unbounded by design
-//! (law 7): admission limits what is in flight, so a push never waits and lanes can't deadlock on
-//! each other.
+//! Two queues, each in order: items from dispatch, and items from other lanes. Unbounded by design (law
+//! 7): admission limits what is in flight, so a push never blocks and lanes can't deadlock on each
+//! other.
 
 use crate::lane::dispatched::Dispatched;
 use parking_lot::Mutex;
@@ -17,21 +17,21 @@ use tokio::sync::Notify;
 pub struct TickEnd {
     /// Its number; numbers have no gaps.
     pub tick: u64,
-    /// Is it also the end of an epoch?
+    /// The end of the epoch, if the tick is its last one.
     pub barrier: Option<Barrier>,
 }
 
 /// The end of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Barrier {
-    /// The application's watermark from there on.
+    /// The application's watermark from this barrier on.
     pub watermark: i64,
     /// Its place in the order.
     pub at: End,
 }
 
-/// The parts of an epoch's end in each stage. A barrier takes PARTS × stages numbers, because the
-/// output of a part is ordered behind that of earlier parts and earlier stages.
+/// How many parts the end of an epoch has in each stage. A barrier takes PARTS × stages numbers, because
+/// the output of a part is ordered behind that of earlier parts and earlier stages.
 pub const PARTS: u64 = 4;
 
 /// An item of the queue.
@@ -62,7 +62,7 @@ pub enum LaneItem {
     },
     /// Global tables are loaded: the remaining operators are opened.
     Open,
-    /// Everything of a tick for a stage was sent before this.
+    /// All records of a tick for a stage were sent before this item.
     Tick {
         /// The epoch it is in.
         epoch: Epoch,
@@ -70,7 +70,7 @@ pub enum LaneItem {
         stage: StageId,
         /// The end of the tick, which may be the end of the epoch too.
         mark: TickEnd,
-        /// How its records move the time, where that is needed.
+        /// How its records move stream time, if that is needed.
         steps: Option<Arc<Steps>>,
     },
     /// To lane 0: a lane has reached the end of a stage with clocks, and waits.
@@ -90,12 +90,12 @@ pub enum LaneItem {
         epoch: Epoch,
         /// The stage it ends for.
         stage: StageId,
-        /// By clock.
+        /// The times, by clock.
         times: Arc<Times>,
-        /// Wall time for all.
+        /// Wall-clock time for all lanes.
         wall: Timestamp,
     },
-    /// All lanes have done what was due at the end of a stage: it goes on with the next epoch.
+    /// All lanes have done what was due at the end of a stage: it continues with the next epoch.
     Pass {
         /// The epoch that ends.
         epoch: Epoch,
@@ -120,13 +120,13 @@ pub struct LaneQueue {
 struct LaneQueues {
     /// From dispatch: inputs and the ticks of stage 0.
     dispatched: VecDeque<LaneItem>,
-    /// From lanes: routed records, the ticks of later stages, reports and releases, seals. Served
-    /// first, or the barrier of one epoch would wait for the input of the next.
+    /// From lanes: routed records, the ticks of later stages, reports and releases, seals. Served first:
+    /// otherwise the barrier of one epoch would wait for the input of the next.
     from_lanes: VecDeque<LaneItem>,
 }
 
 impl LaneQueue {
-    /// Appends; never waits.
+    /// Appends an item; never blocks.
     pub fn push(&self, item: LaneItem) {
         let mut queues = self.queues.lock();
         let was_empty = queues.dispatched.is_empty() && queues.from_lanes.is_empty();
@@ -144,7 +144,7 @@ impl LaneQueue {
         }
     }
 
-    /// Moves everything from lanes to the end of `inbox`.
+    /// Moves all items from other lanes to the end of `inbox`.
     pub fn take_from_lanes(&self, inbox: &mut VecDeque<LaneItem>) {
         let mut queues = self.queues.lock();
         if inbox.is_empty() {
@@ -172,7 +172,7 @@ impl LaneQueue {
         }
     }
 
-    /// Is anything waiting?
+    /// True if nothing is waiting.
     pub fn is_empty(&self) -> bool {
         let queues = self.queues.lock();
         queues.dispatched.is_empty() && queues.from_lanes.is_empty()

@@ -8,7 +8,7 @@ use stoatflow_core::{Epoch, NodeId, StageId, StoreId};
 use stoatflow_plan::{Op, PhysicalPlan};
 use stoatflow_state::Dirty;
 
-/// Where a lane is in one stage.
+/// The state of a lane in one stage.
 #[derive(Debug)]
 pub(super) struct StageState {
     /// The epoch of the records it processes.
@@ -21,7 +21,7 @@ pub(super) struct StageState {
     pub held: VecDeque<LaneItem>,
     /// Stores that only this stage writes.
     pub stores: Vec<StoreId>,
-    /// Stores that other stages write too, possibly in another epoch; with what this stage has
+    /// Stores that other stages write too, possibly in another epoch; with the keys that this stage has
     /// written.
     pub shared: Vec<(StoreId, Dirty)>,
 }
@@ -31,7 +31,7 @@ pub(super) struct StageState {
 pub(super) struct Exchange {
     pub node: NodeId,
     pub stage: StageId,
-    /// Is it sent before the others?
+    /// True if it is sent before the others.
     pub ahead: bool,
 }
 
@@ -50,8 +50,8 @@ pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<Exchange> {
     of(true).chain(of(false)).collect()
 }
 
-/// All stages at the start. A store written by several stages may be written in several epochs at a
-/// time; the store of times is written by every stage with clocks, and at the end.
+/// The state of all stages at the start. Stages that write the same store may be in different epochs.
+/// The store of times is written by every stage with clocks, and at the end of the epoch.
 pub(super) fn stage_states(plan: &PhysicalPlan, timing: &Timing) -> Vec<StageState> {
     let written: Vec<Vec<StoreId>> = plan
         .stages

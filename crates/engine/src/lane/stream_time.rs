@@ -1,7 +1,7 @@
 //! Stream time across lanes and restarts: which stages have clocks, and how times are stored.
 //!
-//! Computes from the plan what lanes need to know, and converts times to and from rows of the
-//! internal store `clocks`. Clocks are moved by operators, in their lane's view.
+//! Computes from the plan what lanes need to know, and converts times to and from rows of the internal
+//! store `clocks`. Operators move the clocks, in the view of their lane.
 
 pub mod groups;
 mod spread;
@@ -29,18 +29,18 @@ pub const STORE: &str = "clocks";
 /// The clock that every record of every source moves (number 0 in plans with processors).
 const APPLICATION: &str = "application";
 
-/// What a stage does at its barrier.
+/// The work of a stage at its barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTiming {
-    /// Has it clocks? Then lanes meet at its barrier.
+    /// True if it has clocks. Then lanes meet at its barrier.
     pub timed: bool,
-    /// Has it processors, which may have schedules, scheduled sources, or windows that close
-    /// without input?
+    /// True if it has processors (which may have schedules), scheduled sources, or windows that close
+    /// without input.
     pub punctuates: bool,
-    /// Has it processors with stores, which may be called when lanes were released? Then lanes meet
-    /// again before they go on.
+    /// True if it has processors with stores, and operators that may emit after lanes were released.
+    /// Then lanes meet again before they continue.
     pub ends_together: bool,
-    /// Has it operators that go by the times that dispatch notes at each record?
+    /// True if it has operators that use the times that dispatch notes at each record.
     pub dispatched: bool,
 }
 
@@ -51,40 +51,41 @@ pub struct Timing {
     pub stages: Vec<StageTiming>,
     /// The clock of the whole application.
     pub application: Option<ClockId>,
-    /// By node: does it get only records of scheduled sources, or answers to an offload? Those
-    /// don't tell how far event time has come.
+    /// By node: true if it gets only records of scheduled sources, or answers to an offload. These don't
+    /// advance event time.
     pub by_clock: Vec<bool>,
-    /// The times that the run begins with, by clock: those committed last, in the tasks that there are now.
+    /// The times that the run begins with, by clock: the last committed ones, converted to the current
+    /// tasks.
     pub initial: Times,
-    /// The times committed last, if there were other tasks.
+    /// The last committed times, if the number of tasks has changed since.
     pub before: Option<Arc<Times>>,
     /// Which records move which clock.
     pub groups: Groups,
     /// By stage: the rule of each clock.
     pub rules: Vec<Vec<ClockRule>>,
-    /// By node: partitions of the repartition topic that an exchange stands for, if a node below
-    /// needs it.
+    /// By node: the number of partitions of the repartition topic that an exchange stands for, if a node
+    /// below needs it.
     pub tasks: Vec<Option<u16>>,
     /// The store of times; `None` without clocks.
     pub store: Option<StoreId>,
     /// Row keys by clock.
     pub keys: Arc<[Bytes]>,
-    /// Do lanes need the wall time with each batch?
+    /// True if lanes need the wall-clock time with each batch.
     pub wall: bool,
-    /// Is the watermark the time (`time.semantics`)?
+    /// True if the watermark is the time (`time.semantics`).
     pub by_watermark: bool,
-    /// The application's watermark committed last.
+    /// The last committed watermark of the application.
     pub watermark: i64,
-    /// By node: of one whose lanes have whole tasks, and of exchanges to it, how many there are.
+    /// By node: the number of tasks, for a node whose lanes have whole tasks and for exchanges to it.
     pub by_task: Vec<Option<u16>>,
-    /// The least time between two passes that close windows, where they are to be Kafka Streams'.
+    /// Minimum time between two passes that close windows, if it is to be that of Kafka Streams.
     pub window_emit_ms: Option<i64>,
-    /// Likewise for passes that emit unmatched rows.
+    /// Likewise for passes that emit unmatched rows of joins.
     pub join_emit_ms: Option<i64>,
 }
 
 impl Timing {
-    /// For a plan, before anything was read.
+    /// The timing of a plan, before anything was read.
     #[must_use]
     pub fn new(plan: &PhysicalPlan) -> Self {
         let application = plan
@@ -171,14 +172,13 @@ impl Timing {
         }))
     }
 
-    /// Fixes tasks and clock rules for the partitions that are read.
+    /// Computes tasks and clock rules for the partitions that are read.
     pub fn divide(&mut self, plan: &PhysicalPlan, slots: &SourcePartitions, alone: bool) {
         let tasks = Tasks::new(plan, slots);
         self.rules = self.groups.rules(plan, &tasks, alone);
         self.spread(plan);
         let timed = timed_below(plan);
-        // Where nothing below needs time, no task is needed, which saves the murmur2 hash of each
-        // key.
+        // If nothing below needs time, no task is needed, which saves the murmur2 hash of each key.
         self.tasks = (tasks.of_exchanges(plan).into_iter().zip(timed))
             .map(|(tasks, timed)| tasks.filter(|_| timed))
             .collect();
@@ -188,10 +188,9 @@ impl Timing {
         }
     }
 
-    /// Under at-least-once the rows of times are written after the offsets, so a crash may lose the
-    /// last ones. Processors that read a source directly then continue from the committed stream
-    /// times of its partitions; their timers would otherwise wait for the next record. Call when
-    /// tasks are fixed.
+    /// Under at-least-once the rows of times are written after the offsets, so a crash may lose the last
+    /// ones. Processors that read a source directly then continue from the committed stream times of its
+    /// partitions; their timers would otherwise wait for the next record. Call after [`Self::divide`].
     pub fn catch_up(&mut self, slots: &SourcePartitions, guarantee: Guarantee) {
         if self.by_watermark || guarantee != Guarantee::AtLeastOnce {
             return;
@@ -211,8 +210,8 @@ impl Timing {
         }
     }
 
-    /// Takes over the committed watermark and the committed stream times of the partitions. The
-    /// latter matter under at-least-once, where a crash may lose the row that says them.
+    /// Begins with the committed watermark and the committed stream times of the partitions. The latter
+    /// matter under at-least-once, where a crash may lose their row.
     pub fn begin_with(&mut self, slots: &SourcePartitions, shared: &Shared, guarantee: Guarantee) {
         let committed = slots.iter().map(|slot| slot.progress.application);
         self.watermark = committed.max().unwrap_or(-1);
@@ -226,7 +225,7 @@ impl Timing {
             }
             let time = &mut times[0];
             if !self.by_watermark && guarantee == Guarantee::AtLeastOnce {
-                // A global table's records are no part of the application's time, and answers are none.
+                // Records of global tables and answers don't count for the application's time.
                 let own = slots
                     .iter()
                     .filter(|slot| !slot.is_global && !slot.is_answers);
@@ -246,7 +245,7 @@ impl Timing {
     /// Reads the committed times. Call before the store is used otherwise.
     ///
     /// # Errors
-    /// What the store fails with; `StateCorrupt` if a row is no time.
+    /// Errors of the store; `StateCorrupt` if a row holds no times.
     pub fn load(&mut self, store: &Arc<KeyValueStore>) -> Result<()> {
         for (key, time) in self.keys.iter().zip(&mut self.initial) {
             if let Some(row) = store.get(Epoch(0), key)? {
@@ -261,7 +260,7 @@ fn is_timers(plan: &PhysicalPlan, store: StoreId) -> bool {
     plan.stores[usize::from(store.0)].kind == StoreKind::Timers
 }
 
-/// A processor may read and write the keys of all lanes.
+/// True for processors with stores: they may read and write the keys of all lanes.
 fn shares_stores(plan: &PhysicalPlan, op: &Op) -> bool {
     match op {
         Op::Process { stores, .. } | Op::TransformValues { stores, .. } => {
@@ -271,8 +270,8 @@ fn shares_stores(plan: &PhysicalPlan, op: &Op) -> bool {
     }
 }
 
-/// May it give something out after all lanes have reported, while some have gone on? Those that can't are
-/// listed, so that a new operator is on the safe side.
+/// True if a node may emit records after all lanes have reported, when some have already continued.
+/// Operators that can't are listed, so that a new operator is on the safe side.
 fn acts_late(plan: &PhysicalPlan, node: &stoatflow_plan::Node) -> bool {
     let quiet = match &node.op {
         Op::Process { stores, .. } => !stores.iter().any(|store| is_timers(plan, *store)),
@@ -296,7 +295,7 @@ fn acts_late(plan: &PhysicalPlan, node: &stoatflow_plan::Node) -> bool {
     !quiet || node.idle.is_some()
 }
 
-/// By node: has it a clock, or a node below it? Children have higher numbers than parents.
+/// By node: true if it or a node below it has a clock. Children have higher numbers than parents.
 fn timed_below(plan: &PhysicalPlan) -> Vec<bool> {
     let mut timed = vec![false; plan.nodes.len()];
     for (at, node) in plan.nodes.iter().enumerate().rev() {
@@ -315,7 +314,7 @@ fn timed_below(plan: &PhysicalPlan) -> Vec<bool> {
     timed
 }
 
-/// Is a row with this key a time? Other rows say in which task something waits.
+/// True if a row with this key holds times. Other rows say in which task something waits.
 #[must_use]
 pub fn is_time(key: &[u8]) -> bool {
     !key.contains(&0)
@@ -327,9 +326,9 @@ const SEVERAL: u8 = 1;
 /// The serde of a row.
 pub const ROW: Serde = Serde::Bytes;
 
-/// A row: per task 8 bytes stream time, 8 bytes mark, 8 bytes of the newest record that didn't move
-/// it, after a prefix byte. For a single task the prefix is left out, and the newest record too if
-/// there is none.
+/// Encodes a row: a prefix byte, then per task 8 bytes stream time, 8 bytes mark, and 8 bytes for the
+/// newest record that didn't move the time. For a single task the prefix is omitted, and so is the
+/// newest record if there is none.
 #[must_use]
 pub fn encode(times: &[Time]) -> Stored {
     let mut bytes = BytesMut::with_capacity(1 + 24 * times.len());
@@ -354,7 +353,7 @@ pub fn encode(times: &[Time]) -> Stored {
 /// The stream times of a stored row (which has a timestamp in front of the value), by task.
 ///
 /// # Errors
-/// `StateCorrupt` if it is none.
+/// `StateCorrupt` if it is no such row.
 pub(crate) fn stream_times(stored: &Bytes) -> Result<Vec<i64>> {
     let value = stored.get(8..).unwrap_or_default();
     let times = decode(&Datum::Bytes(stored.slice_ref(value)))?;

@@ -1,7 +1,7 @@
-//! The headers that Kafka Streams gives its dead letters (KIP-1034), for tools that read these.
+//! The headers of dead letters in Kafka Streams (KIP-1034), for tools that read them.
 //!
-//! Takes the headers of a dead letter of ours, gives the same in the words of Kafka Streams'
-//! `ExceptionHandlerUtils`. What isn't known has no header.
+//! Translates the headers of our dead letters into those of Kafka Streams' `ExceptionHandlerUtils`.
+//! Unknown values have no header.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use stoatflow_core::Header;
 
 const OURS: &str = "__stoatflow.errors.";
 
-/// Theirs, and ours with the same meaning; the exception is put together.
+/// Their header, and ours with the same meaning; the exception header is composed of several.
 const SAME: [(&str, &str); 5] = [
     ("__streams.errors.message", "message"),
     ("__streams.errors.stacktrace", "traceback"),
@@ -28,7 +28,7 @@ pub(super) fn streams_headers(ours: &[Header]) -> Vec<Header> {
         found.and_then(|header| header.value.clone())
     };
     let text = |name: &str| value(name).map(|v| String::from_utf8_lossy(&v).into_owned());
-    // A late record has none: its kind says what it is.
+    // A late record has no exception; its kind stands in for it.
     let class = text("exception").or_else(|| text("kind"));
     // As `Throwable.toString` writes it.
     let exception = class.map(|class| match text("message") {

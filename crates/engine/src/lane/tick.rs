@@ -1,10 +1,10 @@
 //! The end of a tick in a lane: records from exchanges are put back into the order of the input.
 //!
-//! Records for a stage wait until all lanes have sent theirs of the tick. Then they are merged by
-//! their place in the order (each lane sends sorted runs), and the stage's clocks learn how the
-//! records of all lanes move the time. So a stage processes what a single lane would have
-//! processed, in that order. The last tick of an epoch is its barrier. Earlier stages continue with
-//! later ticks meanwhile. Never waits.
+//! Records for a stage wait until all lanes have sent their records of the tick. Then they are merged by
+//! their place in the order (each lane sends sorted runs), and the stage's clocks learn how the records
+//! of all lanes move the time. So a stage processes the records that a single lane would have processed,
+//! in the same order. The last tick of an epoch is its barrier. Earlier stages continue with later ticks
+//! meanwhile. Never blocks.
 
 use super::LaneRoom;
 use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
@@ -32,14 +32,14 @@ pub(super) struct Arrivals(VecDeque<(u64, Vec<Arrived>)>);
 
 impl Arrivals {
     pub fn add(&mut self, tick: u64, arrived: Arrived) {
-        // Mostly it is the newest tick.
+        // Usually it is the newest tick.
         match self.0.iter_mut().rev().find(|(of, _)| *of == tick) {
             Some((_, all)) => all.push(arrived),
             None => self.0.push_back((tick, vec![arrived])),
         }
     }
 
-    /// Everything up to a tick, by sender.
+    /// Removes and returns everything up to a tick, sorted by sender.
     fn take(&mut self, tick: u64) -> Vec<Arrived> {
         let mut taken = Vec::new();
         let mut at = 0;
@@ -50,17 +50,18 @@ impl Arrivals {
                 taken.append(&mut all);
             }
         }
-        // At the same place (what one record made due in several lanes) the lower lane goes first.
+        // At the same place (results that one record made due in several lanes) the lower lane goes
+        // first.
         taken.sort_by_key(|one| one.from);
         taken
     }
 }
 
-/// Effects are sent, and work is measured, after this many records: where several exchanges meet,
-/// batches are short.
+/// Effects are sent, and work is measured, after this many records, because batches are short where
+/// several exchanges meet.
 const ENOUGH: usize = 256;
 
-/// What the stage was given since then.
+/// What a stage has processed since its effects were last sent.
 #[derive(Debug, Default)]
 struct Taken {
     began: Option<Duration>,
@@ -68,7 +69,7 @@ struct Taken {
     bytes: i64,
 }
 
-/// Is each batch sorted and behind the one before? So it is if one sender has sent them all.
+/// True if the records of all batches are in order. Batches of a single sender usually are.
 fn in_order(arrived: &[Arrived]) -> bool {
     let records = arrived.iter().flat_map(|one| &one.batch);
     records.is_sorted_by_key(|record| record.origin.order.key())
@@ -93,7 +94,7 @@ fn put_in_order(arrived: Vec<Arrived>) -> Vec<Arrived> {
     all
 }
 
-/// Adds one sender's records in order; at the same place in the order of sending.
+/// Adds one sender's records in order; records at the same place stay in the order of sending.
 fn sort(sent: Vec<Arrived>, all: &mut Vec<Arrived>) {
     let Some(from) = sent.first().map(|one| one.from) else {
         return;
@@ -164,7 +165,7 @@ fn runs(arrived: Vec<Arrived>) -> (Vec<Run>, i64) {
 }
 
 impl LaneRoom {
-    /// A stage has reached the end of a tick: everything that belongs to it has arrived.
+    /// Call when a stage has reached the end of a tick: everything that belongs to it has arrived.
     pub(super) fn tick(
         &mut self,
         (epoch, stage): (Epoch, StageId),
@@ -195,7 +196,7 @@ impl LaneRoom {
             let plan = Arc::clone(&self.plan);
             let meeting = &plan.stages[usize::from(stage.0)].meeting;
             for group in meeting.iter().skip(1) {
-                // Records of different groups never meet, so each is merged by itself.
+                // Records of different groups never meet, so each group is merged by itself.
                 let (own, rest): (Vec<_>, Vec<_>) =
                     (arrived.into_iter()).partition(|one| group.contains(&one.via));
                 arrived = rest;
@@ -227,7 +228,8 @@ impl LaneRoom {
         let count: usize = arrived.iter().map(|one| one.batch.len()).sum();
         let (mut runs, mut left) = runs(arrived);
         let each = left / i64::try_from(count.max(1)).unwrap_or(i64::MAX);
-        // At the same place (what one record made due in several lanes) the lower lane goes first.
+        // At the same place (results that one record made due in several lanes) the lower lane goes
+        // first.
         let mut heads: BinaryHeap<Reverse<((u64, u64), usize)>> = (runs.iter_mut().enumerate())
             .filter_map(|(at, run)| Some(Reverse((run.next_place()?, at))))
             .collect();
@@ -242,7 +244,7 @@ impl LaneRoom {
                 let bytes = each * i64::try_from(batch.len()).unwrap_or(0);
                 left -= bytes;
                 self.take_batch(stage, via, (&mut batch, bytes), &mut taken)?;
-                // With several targets each gets a copy.
+                // If the exchange has several targets, each got a copy, and the batch is still full.
                 batch.clear();
             }
             batch.extend(run.batch.next());
@@ -266,7 +268,7 @@ impl LaneRoom {
         }
     }
 
-    /// Gives a batch to the stage; its effects are sent when there are enough.
+    /// Passes a batch to the stage; sends its effects when there are enough records.
     fn take_batch(
         &mut self,
         stage: StageId,
@@ -303,13 +305,13 @@ impl LaneRoom {
         done
     }
 
-    /// The lane is done with a tick that ends no epoch.
+    /// Call when the lane has finished a tick that ends no epoch.
     fn pass_tick(&mut self, (epoch, stage): (Epoch, StageId), mark: TickEnd) {
         self.arrive((epoch, stage), mark);
     }
 
-    /// The lane has sent everything of a tick; the last lane tells the next stage. True if there is
-    /// none.
+    /// Call when the lane has sent all records of a tick; the last lane to do so notifies the next
+    /// stage. True for the last lane in the last stage.
     pub(super) fn arrive(&mut self, (epoch, stage): (Epoch, StageId), mark: TickEnd) -> bool {
         let next = StageId(stage.0 + 1);
         let is_last = usize::from(next.0) == self.stages.len();

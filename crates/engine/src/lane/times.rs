@@ -1,7 +1,7 @@
-//! What a lane's clocks learn from the records that it is given.
+//! Moves a lane's clocks by the records that it receives.
 //!
-//! Takes batches before the chains see them. What other lanes' records do to time comes with the steps of a
-//! tick, and with what dispatch has noted at each record. Never reads the machine's clock.
+//! Sees batches before the chains do. The effect of other lanes' records on time arrives with the steps
+//! of a tick, and with the times that dispatch notes at each record. Never reads the machine's clock.
 
 use super::LaneRoom;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use stoatflow_core::{NodeId, Record, StageId};
 use stoatflow_operators::TimesAt;
 
 impl LaneRoom {
-    /// The times that dispatch has noted at the records of a batch.
+    /// Passes the times that dispatch has noted at the records of a batch to the first stage.
     pub(super) fn begin_input(&mut self, times: Vec<TimesAt>) {
         if self.timing.stages[0].dispatched {
             let view = self.view(StageId(0));
@@ -17,7 +17,7 @@ impl LaneRoom {
         }
     }
 
-    /// The application's clock goes by all records, those from other lanes too.
+    /// Moves the application's clock by all records of a batch, including those from other lanes.
     pub(super) fn observe(&mut self, stage: StageId, batch: &[Record]) {
         if let Some(clock) = self.timing.application
             && !self.timing.by_watermark
@@ -30,7 +30,7 @@ impl LaneRoom {
         }
     }
 
-    /// Records of a source move the stream time of the first stage's processors in their tasks.
+    /// Moves the stream time of the first stage's processors by records of a source, each in its task.
     pub(super) fn observe_read(&mut self, source: usize, batch: &[Record]) {
         let timing = Arc::clone(&self.timing);
         let view = self.view(StageId(0));
@@ -41,8 +41,7 @@ impl LaneRoom {
         }
     }
 
-    /// A lane that is alone knows the stream time of tasks by what it is given; several lanes know it by the
-    /// steps of a tick.
+    /// Moves the stream time of tasks in a single lane. With several lanes the steps of a tick do that.
     pub(super) fn observe_tasks(&mut self, via: NodeId, stage: StageId, batch: &[Record]) {
         let timing = Arc::clone(&self.timing);
         let clocks = &timing.groups.processors[via.0 as usize];

@@ -29,11 +29,11 @@ pub enum Failpoint {
     IntakeFetch,
     /// Some outputs of an epoch are about to be sent.
     EpochSend,
-    /// A lane has met a barrier and hasn't acted on it.
+    /// A lane has reached a barrier and hasn't handled it.
     LaneBarrier,
     /// A lane has finished an epoch and hasn't handed over its writes.
     LaneSeal,
-    /// Every lane has handed over its writes; no changelog record is sent.
+    /// Every lane has handed over its writes; no changelog record is sent yet.
     CommitBeforeChangelog,
     /// Everything is sent, not everything is acknowledged.
     CommitBeforeFlush,
@@ -82,18 +82,18 @@ impl Failpoint {
     }
 }
 
-/// What happens at a failpoint.
+/// The action at a failpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailpointAction {
     /// SIGKILL, at once or after this time, while the engine continues.
     Kill(Duration),
-    /// SIGSTOP, until SIGCONT comes.
+    /// SIGSTOP, until SIGCONT arrives.
     Stop,
     /// Fails as if the broker were unreachable.
     Error,
     /// The thread panics.
     Panic,
-    /// Takes longer.
+    /// The thread sleeps.
     Sleep(Duration),
 }
 
@@ -124,7 +124,7 @@ struct Armed {
     met: AtomicU64,
 }
 
-/// What is armed. Copies count passes together.
+/// The armed failpoints. Copies count passes together.
 #[derive(Clone, Default)]
 pub struct Failpoints(Option<Arc<[Armed]>>);
 
@@ -138,7 +138,7 @@ impl fmt::Debug for Failpoints {
 }
 
 impl Failpoints {
-    /// What the environment variable arms.
+    /// The failpoints that the environment variable arms.
     ///
     /// # Errors
     /// `Config`, as [`Self::parse`].
@@ -154,17 +154,17 @@ impl Failpoints {
     /// Parses `failpoint=action[@pass],...`.
     ///
     /// # Errors
-    /// `Config`, with the places and faults that exist.
+    /// `Config`, listing the places and faults that exist.
     pub fn parse(text: &str) -> Result<Self> {
         let entries = text.split(',').map(str::trim).filter(|e| !e.is_empty());
         let armed = entries.map(entry).collect::<Result<Vec<_>>>()?;
         Ok(Self((!armed.is_empty()).then(|| armed.into())))
     }
 
-    /// The engine has reached this failpoint.
+    /// Call when the engine reaches this failpoint.
     ///
     /// # Errors
-    /// `Unavailable` if that is what was asked for.
+    /// `Unavailable` if the failpoint is armed with `error`.
     #[inline]
     pub fn reach(&self, place: Failpoint) -> Result<()> {
         match &self.0 {
@@ -213,7 +213,7 @@ fn strike(armed: &Armed) -> Result<()> {
     Ok(())
 }
 
-#[allow(clippy::disallowed_methods)] // to be late is what was asked for
+#[allow(clippy::disallowed_methods)] // the delay is what was requested
 fn wait(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,6 +1,6 @@
 //! Runs an engine on the caller's thread, one step at a time.
 //!
-//! The test driver runs everything until nothing moves; the simulator chooses the next step by a
+//! The test driver runs all parts until none makes progress; the simulator chooses the next step by a
 //! seed. The parts are those of the product; only their caller differs.
 
 use crate::admin::status::Status;
@@ -33,7 +33,7 @@ impl Inline {
     /// Builds the engine and restores its state.
     ///
     /// # Errors
-    /// What keeps an application from starting.
+    /// Errors that keep an application from starting.
     pub fn start(spec: &EngineSpec) -> Result<Self> {
         Self::start_with(spec, Failpoints::default())
     }
@@ -41,7 +41,7 @@ impl Inline {
     /// As [`Self::start`], with failpoints.
     ///
     /// # Errors
-    /// What keeps an application from starting.
+    /// Errors that keep an application from starting.
     pub fn start_with(spec: &EngineSpec, failpoints: Failpoints) -> Result<Self> {
         let status = Status::new(
             &spec.settings.application_id,
@@ -69,7 +69,7 @@ impl Inline {
         Ok(Self { parts })
     }
 
-    /// Its counters; a restart begins new ones.
+    /// The engine's counters; a restart begins new ones.
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.parts.shared.status
@@ -95,10 +95,10 @@ impl Inline {
             .collect()
     }
 
-    /// Takes a step; true if anything moved.
+    /// Takes a step; true if it made progress.
     ///
     /// # Errors
-    /// What the room fails with; the engine is dead then.
+    /// Errors of the part; the engine can't be used after one.
     pub fn take(&mut self, turn: Turn) -> Result<bool> {
         match turn {
             Turn::Intake => self.parts.intake.step(false),
@@ -107,7 +107,7 @@ impl Inline {
         }
     }
 
-    /// Takes steps until nothing moves.
+    /// Takes steps until no part makes progress.
     ///
     /// # Errors
     /// As [`Inline::take`].
@@ -132,7 +132,7 @@ impl Inline {
     /// As [`Inline::take`].
     pub fn run_and_commit(&mut self) -> Result<()> {
         self.run_until_idle()?;
-        // Once, however far the clock has moved: the schedule says how often it fires.
+        // Once, however far the clock has moved: the schedule decides how often it fires.
         if self.parts.intake.is_settled() && self.parts.intake.dispatch().punctuation_due() {
             self.parts.intake.dispatch().barrier();
             self.run_until_idle()?;

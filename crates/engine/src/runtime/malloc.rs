@@ -1,10 +1,10 @@
 //! Fixes glibc's mmap threshold, so that large fetch buffers go back to the system.
 //!
-//! The Kafka client allocates up to 4 MiB per broker answer and frees it soon. glibc raises its
+//! The Kafka client allocates up to 4 MiB per broker response and frees it soon. glibc raises its
 //! dynamic mmap threshold when the first such block is freed; later ones then lie on the heap among
-//! small blocks that live longer, and the heap grows. With a fixed threshold they stay apart: 13 of
-//! 96 MB less in a job with JSON of 1 KB, at the same CPU. Does nothing on other systems, or if the
-//! user has set the threshold.
+//! small blocks that live longer, and the heap grows. With a fixed threshold they stay apart: 13 of 96
+//! MB less in a job with JSON of 1 KB, at the same CPU. Does nothing on other systems, or if the user
+//! has set the threshold.
 
 /// Blocks of at least this size are mapped one by one.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

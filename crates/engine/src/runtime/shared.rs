@@ -1,6 +1,6 @@
 //! State shared by the parts of one run: queues, alignment, in-flight budget, stop and failure.
 //!
-//! Every part may read and signal here; none waits for another's lock.
+//! Every part may read and signal here; no part waits for a lock of another.
 
 use crate::admin::status::Status;
 use crate::commit::outbox::Outbox;
@@ -33,9 +33,9 @@ pub struct Shared {
     pub queues: Vec<LaneQueue>,
     /// Arrivals per stage and tick; the last entry counts seals, by epoch.
     pub alignment: Alignment,
-    /// What is committed, for reads from outside.
+    /// The committed positions, for reads from outside.
     pub snapshot_lock: SnapshotLock,
-    /// Who follows the stores.
+    /// The followers of changes to stores.
     pub followers: Arc<Followers>,
     /// Lanes that have done what was due at the end of a stage, by epoch.
     pub ends: Alignment,
@@ -43,7 +43,7 @@ pub struct Shared {
     steps: Vec<Mutex<Vec<(u64, Steps)>>>,
     /// The last tick that all lanes have taken from dispatch.
     taken: AtomicU64,
-    /// The queue to commit.
+    /// The queue to the commit thread.
     pub outbox: Outbox,
     /// Records without a valid timestamp, on their way to lanes.
     pub invalid_timestamps: InvalidTimestamps,
@@ -51,20 +51,20 @@ pub struct Shared {
     pub kept_records: KeptRecords,
     /// Bytes of all records in lane queues and the outbox (law 7).
     pub in_flight: AtomicI64,
-    /// Intake admits more once `in_flight` is below this; before, waking it is useless.
+    /// Intake admits more once `in_flight` is below this; until then, waking it is useless.
     pub opens_below: AtomicI64,
     /// Timers, batches and async calls of all lanes.
     pub run: Arc<RunCoordinator>,
     /// Armed failpoints; none outside of crash tests.
     pub failpoints: Failpoints,
-    /// The times of the lanes but lane 0, as they have passed their barriers. Nothing of the next
-    /// epoch is among them until this one is committed.
+    /// The times of all lanes except lane 0, as of their last barriers. They contain nothing of the next
+    /// epoch until this one is committed.
     pub passed_times: Mutex<Times>,
     /// How long the last commit took, microseconds.
     pub last_commit_us: AtomicU64,
     /// How long the last barrier took through all lanes, microseconds.
     pub last_align_us: AtomicU64,
-    /// Wall time at which a punctuation is due, set by lane 0; `i64::MAX`: none.
+    /// Wall-clock time at which a punctuation is due, set by lane 0; `i64::MAX`: none.
     pub next_punctuation: AtomicI64,
     /// The application's watermark is at least this from the next barrier on.
     requested_watermark: AtomicI64,
@@ -177,36 +177,36 @@ impl Shared {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// All lanes have taken a tick from dispatch.
+    /// Call when all lanes have taken a tick from dispatch.
     pub fn set_taken(&self, tick: u64) {
         self.taken.store(tick, Ordering::Release);
         self.wake_intake();
     }
 
-    /// All lanes have sealed an epoch.
+    /// Call when all lanes have sealed an epoch.
     pub fn set_sealed(&self, epoch: Epoch) {
         self.sealed.store(epoch.0, Ordering::Release);
         self.run.hurry(false);
     }
 
-    /// An epoch is committed: dispatch may insert the next barrier.
+    /// Call when an epoch is committed: dispatch may insert the next barrier.
     pub fn set_committed(&self, epoch: Epoch) {
         self.committed.store(epoch.0, Ordering::Release);
         self.wake_intake();
     }
 
-    /// An operator wants a commit soon.
+    /// Requests a commit soon, for an operator.
     pub fn request_commit(&self) {
         self.commit_requested.store(true, Ordering::Relaxed);
         self.wake_intake();
     }
 
-    /// Was a commit requested since [`Self::commit_begins`]?
+    /// True if a commit was requested since [`Self::commit_begins`].
     pub fn is_commit_requested(&self) -> bool {
         self.commit_requested.load(Ordering::Relaxed)
     }
 
-    /// A barrier was inserted: it serves all requests so far.
+    /// Call when a barrier is inserted: it serves all requests so far.
     pub fn commit_begins(&self) {
         self.run.answers_are_given();
         self.commit_requested.store(false, Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl Shared {
         })
     }
 
-    /// Adds bytes to what is in flight.
+    /// Adds bytes to those in flight.
     pub fn admit(&self, bytes: i64) {
         self.in_flight.fetch_add(bytes, Ordering::Relaxed);
         self.status
@@ -248,7 +248,7 @@ impl Shared {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Removes bytes, and wakes intake if it may admit more.
+    /// Removes bytes from those in flight, and wakes intake if it may admit more.
     pub fn release(&self, bytes: i64) {
         let before = self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
         self.status
@@ -259,7 +259,7 @@ impl Shared {
         }
     }
 
-    /// Wakes intake: credit came back, an epoch is committed, or a stop was requested.
+    /// Wakes intake: credit was returned, an epoch is committed, or a stop was requested.
     pub fn wake_intake(&self) {
         self.credit.notify();
     }
@@ -280,18 +280,18 @@ impl Shared {
         self.leave();
     }
 
-    /// Stops reading, or goes on.
+    /// Pauses or resumes reading.
     pub fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Ordering::Release);
         self.wake_intake();
     }
 
-    /// Is nothing to be read?
+    /// True if reading is paused.
     pub fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
     }
 
-    /// A clean stop that isn't done by then (monotonic) becomes an abort.
+    /// Sets when (monotonic) a clean stop that isn't done becomes an abort. The first call counts.
     pub fn stop_by(&self, at: Duration) {
         self.ending.update(|ending| {
             ending.stop_by.get_or_insert(at);
@@ -303,13 +303,13 @@ impl Shared {
         self.wake_all();
     }
 
-    /// There are new partitions to read: ends the run cleanly, and the next one reads all.
+    /// Ends the run cleanly because there are new partitions to read; the next run reads all of them.
     pub fn restart_for_new_partitions(&self) {
         self.grown.store(true, Ordering::Release);
         self.leave();
     }
 
-    /// Does it end because of [`Self::restart_for_new_partitions`]?
+    /// True if it ends because of [`Self::restart_for_new_partitions`].
     pub fn has_new_partitions(&self) -> bool {
         self.grown.load(Ordering::Acquire)
     }
@@ -326,7 +326,7 @@ impl Shared {
         });
     }
 
-    /// The run has ended.
+    /// Call when the run has ended.
     pub fn set_ended(&self) {
         self.ending.update(|ending| ending.over = true);
     }
@@ -336,18 +336,18 @@ impl Shared {
         self.ending.get()
     }
 
-    /// Waits until that differs from `known`, at most this long.
+    /// Waits until [`Self::ending()`] differs from `known`, at most this long.
     pub fn wait_for_ending(&self, known: Ending, at_most: Duration) -> Ending {
         self.ending.wait_for_change(known, at_most)
     }
 
-    /// Intake has ended: everything admitted is committed, or nothing more will be.
+    /// Call when intake has ended: everything admitted is committed, or nothing more will be.
     pub fn set_drained(&self) {
         self.drained.set();
         self.wake_all();
     }
 
-    /// Has intake ended?
+    /// True if intake has ended.
     pub fn is_drained(&self) -> bool {
         self.drained.is_set()
     }
@@ -378,12 +378,12 @@ impl Shared {
         self.failure.lock().take()
     }
 
-    /// Was a stop requested?
+    /// True if a stop was requested.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Must all threads leave at once?
+    /// True if all threads must end at once.
     pub fn is_aborting(&self) -> bool {
         self.aborting.load(Ordering::Acquire)
     }

@@ -1,4 +1,5 @@
-//! What threads of a run wait on: a signal, a flag that is set once, and how the run is to end.
+//! How threads of a run wait for each other: a signal, a flag that is set once, and how the run is to
+//! end.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ impl Signal {
         self.wait_unless(|| false, at_most);
     }
 
-    /// The same, unless `done` is already true.
+    /// Likewise, unless `done` is already true.
     pub fn wait_unless(&self, done: impl FnOnce() -> bool, at_most: Duration) {
         let mut guard = self.lock.lock();
         if !done() {
@@ -40,12 +41,12 @@ pub(super) struct Latch {
 }
 
 impl Latch {
-    /// Sets the flag; [`Self::wake`] tells waiting threads.
+    /// Sets the flag; [`Self::wake`] wakes waiting threads.
     pub fn set(&self) {
         self.set.store(true, Ordering::Release);
     }
 
-    /// Is it set?
+    /// True if it is set.
     pub fn is_set(&self) -> bool {
         self.set.load(Ordering::Acquire)
     }
@@ -69,12 +70,12 @@ pub struct Ending {
     pub stop_by: Option<Duration>,
     /// When the run was aborted.
     pub aborted: Option<Duration>,
-    /// Has it ended?
+    /// True if it has ended.
     pub over: bool,
 }
 
 impl Ending {
-    /// Was the run aborted because a stop took too long?
+    /// True if the run was aborted because a stop took too long.
     #[must_use]
     pub fn is_late(&self) -> bool {
         self.stop_by.is_some() && self.aborted >= self.stop_by
@@ -89,7 +90,7 @@ pub(super) struct EndingState {
 }
 
 impl EndingState {
-    /// The present one.
+    /// The current one.
     pub fn get(&self) -> Ending {
         *self.ending.lock()
     }

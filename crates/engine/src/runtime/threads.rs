@@ -47,7 +47,7 @@ use stop_request::{Current, Outcome, StopRequest, signal};
 /// `/health/ready` reports a stall after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
 
-/// So many stores are read for the admin port at a time.
+/// How many stores the admin port may read at a time.
 const ADMIN_READERS: usize = 4;
 
 /// Called with every change of state (old, new).
@@ -112,15 +112,13 @@ impl Engine {
         }
     }
 
-    /// Asks this about errors that would end the application.
+    /// Sets the handler of errors that would end the application.
     pub fn on_uncaught(&self, ask: Uncaught) {
         *self.inner.uncaught.lock() = Some(ask);
     }
 
     /// Starts in the background. Later failures, such as an admin port that can't be opened, end
     /// the application: see [`Self::wait`].
-    ///
-    /// What goes wrong later, a port that can't be opened among it, ends it: [`Self::wait`] tells.
     ///
     /// # Errors
     /// `Config` if it was started before, or if the environment arms a failpoint that doesn't exist.
@@ -183,19 +181,19 @@ impl Engine {
         self.request(StopRequest::Abort, None);
     }
 
-    /// Stops reading: what was read is committed, and nothing more is read until [`Self::resume`], in
-    /// later runs too. What the clock makes due goes on. Returns at once; the state says `PAUSED` when all
-    /// is committed.
+    /// Stops reading: records that were read are committed, and nothing more is read until
+    /// [`Self::resume`], in later runs too. Work that is due by the clock continues. Returns at once;
+    /// the state becomes `PAUSED` when everything is committed.
     pub fn pause(&self) {
         self.set_paused(true);
     }
 
-    /// Reads on.
+    /// Resumes reading.
     pub fn resume(&self) {
         self.set_paused(false);
     }
 
-    /// Is nothing to be read?
+    /// True if reading is paused.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.inner.shared.lock().paused
@@ -215,7 +213,7 @@ impl Engine {
         self.inner.spec.settings.shutdown_timeout
     }
 
-    /// Has it ended while one of its threads still runs? Such a thread will return to the
+    /// True if it has ended while one of its threads still runs. Such a thread will return to the
     /// interpreter, which must not be finalized meanwhile.
     #[must_use]
     pub fn has_left_behind(&self) -> bool {
@@ -241,11 +239,11 @@ impl Engine {
     /// Waits until it has ended; `false` if it hasn't within `timeout`. Every caller gets the
     /// error.
     ///
-    /// After `timeout` the end counts even while listeners are still being called, because the
-    /// caller may be one of them.
+    /// For the thread that calls listeners, a final state counts as the end after `timeout`: a listener
+    /// that waits would otherwise wait for itself.
     ///
     /// # Errors
-    /// What the application failed with.
+    /// The error that ended the application.
     pub fn wait(&self, timeout: Option<Duration>) -> std::result::Result<bool, Arc<Error>> {
         let mut outcome = self.inner.outcome.lock();
         while !outcome.over {
@@ -295,7 +293,7 @@ impl Engine {
     /// The topics that its sources read, including those that match patterns now.
     ///
     /// # Errors
-    /// What the broker fails with; `MissingTopic` if nothing matches a pattern.
+    /// Errors of the broker; `MissingTopic` if nothing matches a pattern.
     pub fn source_topics(&self) -> Result<Vec<String>> {
         self.inner.spec.source_topics()
     }
@@ -313,7 +311,7 @@ impl Inner {
         let status = Arc::clone(&self.status);
         let shared = self.spec.shared(status, failpoints.clone());
         let mut current = self.shared.lock();
-        // Requested after one run had ended and before this one began.
+        // A stop may have been requested after one run had ended and before this one began.
         signal(&shared, current.requested, current.stop_by);
         shared.set_paused(current.paused);
         current.run = Some(Arc::clone(&shared));
@@ -335,8 +333,8 @@ impl Inner {
         }
     }
 
-    /// The port has threads of its own: whoever asks much of it takes nothing from the lanes but
-    /// processor time, and it answers however busy they are.
+    /// Opens the admin port. It has threads of its own: its requests take only processor time from the
+    /// lanes, and it answers however busy they are.
     fn open_admin(self: &Arc<Self>, stop: watch::Receiver<bool>) -> Result<Option<Runtime>> {
         let Some(listen) = self.spec.settings.admin_listen.clone() else {
             return Ok(None);

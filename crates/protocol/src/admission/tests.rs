@@ -32,7 +32,7 @@ fn it_shrinks_by_as_much_as_a_barrier_was_late() {
     );
 }
 
-/// A record that takes half a second, one lane: epochs come to some seconds, far below any timeout.
+/// One lane and half a second per record: epochs take a few seconds, far below any timeout.
 #[test]
 fn a_slow_function_gets_short_epochs() {
     let mut admission = Admission::new(16 << 20, ms(100));
@@ -47,7 +47,7 @@ fn a_slow_function_gets_short_epochs() {
     assert_eq!(admission.budget(), LEAST_BYTES);
 }
 
-/// Hundreds of lanes that block: each has something to do while the others are at work.
+/// Hundreds of lanes that block: each has work while the others are busy.
 #[test]
 fn lanes_that_block_have_a_few_records_each() {
     let mut admission = Admission::new(16 << 20, ms(100)).for_lanes(256);
@@ -66,7 +66,7 @@ fn a_tiny_limit_is_kept() {
     assert_eq!(admission.budget(), 1000);
 }
 
-/// Lanes get batches, not what one record has left free.
+/// Lanes get batches, not the room that a single record has freed.
 #[test]
 fn a_large_budget_that_is_used_up_is_given_again_a_quarter_at_a_time() {
     let mut admission = Admission::new(4 << 20, ms(100));
@@ -79,7 +79,7 @@ fn a_large_budget_that_is_used_up_is_given_again_a_quarter_at_a_time() {
     assert_eq!(seen, open);
 }
 
-/// A few slow records: none waits for others to be done.
+/// A few slow records: none waits for others to finish.
 #[test]
 fn a_small_budget_is_given_again_at_once() {
     let mut admission = Admission::new(16 << 20, ms(100));
@@ -91,7 +91,7 @@ fn a_small_budget_is_given_again_at_once() {
 fn it_grows_between_barriers_when_lanes_are_quick() {
     let mut admission = Admission::new(16 << 20, ms(100));
     let mut now = ms(1_000);
-    // The first measure has nothing to compare with.
+    // The first measurement has nothing to compare with.
     admission.admit(16 << 10);
     assert!(!admission.measure(0, now));
     for _ in 0..3 {
@@ -107,14 +107,14 @@ fn it_grows_between_barriers_when_lanes_are_quick() {
     admission.admit(admission.budget());
     now += ms(7);
     assert!(!admission.measure(0, now));
-    // A large one grows with barriers only.
+    // A large budget grows only with barriers.
     (0..3).for_each(|_| admission.barrier_took(ms(20)));
     assert_eq!(admission.budget(), 1 << 20);
     admission.admit(1 << 20);
     assert!(!admission.measure(0, now));
 }
 
-/// Commits every 30 seconds: what takes a second per record is slow all the same.
+/// With commits every 30 seconds, a second per record is slow all the same.
 #[test]
 fn a_slow_function_stays_slow_with_a_long_interval() {
     let mut admission = Admission::new(16 << 20, Duration::from_secs(30));

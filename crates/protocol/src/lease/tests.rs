@@ -39,7 +39,8 @@ fn a_newcomer_waits_if_anybody_may_be_at_work() {
     assert_eq!(LEASE.patience([false, true].into_iter()), ms(200));
 }
 
-/// Whenever the older one asks and the newcomer fences: once the newcomer works, the older one may not send.
+/// Whenever the older instance asks and the newer one fences it: once the newer one works, the older one
+/// must not send.
 #[test]
 fn the_two_never_work_at_once() {
     for asked in 0..300 {

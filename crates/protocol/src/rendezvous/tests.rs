@@ -10,7 +10,7 @@ fn the_last_one_gets_what_all_have_seen() {
     assert_eq!(meeting.arrive(at(1, 0, 2), 5, i64::max).unwrap(), None);
     assert_eq!(meeting.arrive(at(1, 0, 0), 9, i64::max).unwrap(), None);
     assert_eq!(meeting.arrive(at(1, 0, 1), 7, i64::max).unwrap(), Some(9));
-    // The next epoch begins with nothing.
+    // The next epoch starts empty.
     assert_eq!(meeting.arrive(at(2, 0, 1), 1, i64::max).unwrap(), None);
     assert_eq!(meeting.arrive(at(2, 0, 0), 2, i64::max).unwrap(), None);
     assert_eq!(meeting.arrive(at(2, 0, 2), 3, i64::max).unwrap(), Some(3));

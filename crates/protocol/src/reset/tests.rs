@@ -2,7 +2,7 @@ use super::{Facts, Move, Request, Target, Why, decide};
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Offset, Timestamp, TopicPartition};
 
-/// Offsets 10 to 49 of a topic are there, 30 is committed.
+/// A topic has offsets 10 to 49, and 30 is committed.
 fn facts(topic: &str) -> Facts {
     Facts {
         partition: TopicPartition::new(topic, 0),
@@ -87,7 +87,8 @@ fn a_partition_goes_where_another_group_is() {
         (moves[1].to, moves[1].why),
         (Some(Offset(10)), Why::NotInGroup)
     );
-    // Not one offset: the name is wrong, or they have expired. A global table's don't count.
+    // No offset at all: the name is wrong, or the offsets have expired. Those of a global table don't
+    // count.
     let global = Facts {
         global: true,
         ..at(Some(20))
@@ -110,7 +111,7 @@ fn times_are_the_brokers_answer_or_the_end() {
     for (answer, expected) in [
         (Some(12), (12, Why::Asked)),
         (None, (50, Why::NoneThatNew)),
-        // A transaction's end answers for a time behind all records.
+        // For a time after all records, the broker may return the offset of a commit marker.
         (Some(50), (50, Why::NoneThatNew)),
         (Some(51), (50, Why::NoneThatNew)),
     ] {

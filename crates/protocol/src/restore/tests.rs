@@ -29,8 +29,8 @@ fn every_case() {
         decide(Some(4), 5, 9).unwrap(),
         RestorePlan::WipeThenCold(Offset(5), WipeReason::Truncated)
     );
-    // A quiet partition of which the broker has removed all by age: only the last commit's marker
-    // is not applied.
+    // An idle partition whose records have all expired on the broker: only the last commit's marker is
+    // not applied.
     assert_eq!(decide(Some(8), 9, 9).unwrap(), RestorePlan::Nothing);
     assert_eq!(
         decide(Some(7), 9, 9).unwrap(),
@@ -69,7 +69,7 @@ fn data_older_than_its_deletions_are_kept_is_of_no_use() {
         ..age(0)
     };
     assert_eq!(plan(4, unknown), useless);
-    // Nothing was written since, but for the marker of its own commit.
+    // Nothing was written since, except the marker of its own commit.
     assert_eq!(plan(9, age(900)), RestorePlan::Nothing);
     assert_eq!(plan(8, age(900)), RestorePlan::Delta(Offset(8)));
     assert_eq!(plan(7, age(900)), useless);

@@ -109,8 +109,8 @@ fn who_asks_is_served_after_the_shortest_gap_with_or_without_records() {
     }));
 }
 
-/// A barrier that came before the answer would leave its records for the next epoch, and so would
-/// each one after it.
+/// A barrier before the response would leave the records to the next epoch, and so would every barrier
+/// after it.
 #[test]
 fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
     let end = |fetch| {
@@ -122,7 +122,7 @@ fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
     };
     let asks = schedule().asks(&ScheduleFacts::default());
     assert!(MS(9) < asks && asks < MS(10));
-    // A broker that is far away is asked sooner, but not all the time.
+    // A distant broker gets the request sooner, but not all the time.
     for (usual_answer, asked, waits) in [(MS(2), 8, 11), (MS(40), 5, 30)] {
         let facts = ScheduleFacts {
             usual_answer,

@@ -1,4 +1,4 @@
-//! Flink's rules of watermarks, as tables: what happens, and the application's watermark after it.
+//! Flink's rules of watermarks, as tables: an event, and the application's watermark after it.
 
 use super::*;
 
@@ -24,18 +24,18 @@ const fn aligned(group: u32, max_drift: i64) -> Rule {
     }
 }
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 enum Do {
-    /// A partition gives a record with this timestamp, at this second.
+    /// A partition has a record with this timestamp, at this second.
     Give(usize, i64, u64),
-    /// The function of a partition says.
+    /// The function of a partition returns this watermark.
     Say(usize, i64),
-    /// Who is idle at this second?
+    /// Idle partitions are looked for at this second.
     Look(u64),
-    /// As before, but this one has records waiting.
+    /// As `Look`, but this partition has records waiting.
     LookBut(usize, u64),
-    /// Somebody raises the application's.
+    /// The application's watermark is raised.
     Raise(i64),
     /// A partition is added.
     Add(Rule),
@@ -112,7 +112,7 @@ fn the_least_of_several_sources_counts() {
         "two sources",
         &[bounded(0), bounded(0)],
         &[
-            // Who has said nothing holds the others back, as in Flink.
+            // A partition without a watermark holds the others back, as in Flink.
             (Give(0, 100, 0), UNKNOWN),
             (Give(1, 40, 0), 40),
             (Give(0, 500, 0), 40),
@@ -260,7 +260,7 @@ fn while_nobody_is_read_nobody_is_silent() {
 fn a_restart_begins_with_what_was_committed() {
     let mut marks = Watermarks::new(400);
     marks.add(bounded(0), 400, s(0));
-    // One that was behind, because it was idle.
+    // A partition that was behind, because it was idle.
     marks.add(idling(0, 60), 20, s(0));
     assert_eq!(marks.advance(), 400);
     marks.on_records(0, 900, s(1));
@@ -303,7 +303,7 @@ fn group() -> Watermarks {
 fn who_is_too_far_ahead_waits_for_its_group() {
     let mut marks = group();
     assert!(marks.has_groups());
-    // Nobody has said anything: nobody waits.
+    // No partition has a watermark, so none waits.
     assert_eq!(marks.bound(0), None);
     marks.on_records(0, 1_000, s(0));
     marks.on_records(2, 9_000, s(0));
@@ -321,10 +321,10 @@ fn who_is_too_far_ahead_waits_for_its_group() {
         (Some(700), 600),
         "the least one goes on"
     );
-    // The group catches up: as far as it may be is not too far.
+    // The group catches up: a partition at its bound is not too far ahead.
     marks.on_records(1, 900, s(0));
     assert_eq!((marks.bound(0), marks.of(0)), (Some(1_000), 1_000));
-    // The other group goes its own way.
+    // The other group is independent.
     assert_eq!(marks.bound(2), Some(9_100));
 }
 
@@ -342,7 +342,7 @@ fn who_is_idle_holds_no_group_up() {
     assert_eq!(marks.bound(0), Some(110));
     assert!(marks.find_idle(s(60), |_| false));
     assert_eq!(marks.bound(0), Some(1_100));
-    // Back, and far behind: the others wait again.
+    // It is active again and far behind: the others wait again.
     marks.on_records(quiet, 20, s(61));
     assert_eq!(marks.bound(0), Some(120));
 }

@@ -1,13 +1,13 @@
 //! Which offset counts if the group and the offsets topic disagree.
 //!
-//! Both are written in one transaction, so they differ only if one of them has lost something, or a
-//! tool has changed the group's. Pure.
+//! Both are written in one transaction, so they differ only if one of them has lost something, or a tool
+//! has changed the group's offset. Pure functions.
 
 use crate::intake::watermarks::is_own;
 use std::cmp::Ordering;
 use stoatflow_log::Committed;
 
-/// Where a position comes from.
+/// The origin of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PositionOrigin {
     /// Nothing is committed.

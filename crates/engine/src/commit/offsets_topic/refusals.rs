@@ -1,7 +1,7 @@
 //! When an application must not continue from its committed offsets.
 //!
-//! Compares the offsets topic with the cluster. Gives an error with the next step if a newer instance
-//! has started, a topic was recreated, or a changelog has another number of partitions.
+//! Compares the offsets topic with the cluster. Returns an error with the next step if a newer instance
+//! has started, a topic was recreated, or a changelog has a different number of partitions.
 
 use super::rows::OffsetRows;
 use crate::runtime::shared::Shared;
@@ -21,8 +21,8 @@ impl OffsetRows {
         both.into_iter().next()
     }
 
-    /// Refuses to go on after another instance, which has begun since this one did. Only for an
-    /// application that restarts by itself: one that a user starts takes over.
+    /// Refuses to continue if another instance has started since this one did. Only for an application
+    /// that restarts by itself: one that a user starts takes over.
     ///
     /// # Errors
     /// `Fenced`.
@@ -37,9 +37,9 @@ impl OffsetRows {
         }
     }
 
-    /// Refuses a changelog that has another number of partitions than when its rows were written:
-    /// newer rows of a key may be in another partition than its older ones, which a restore can't
-    /// tell apart.
+    /// Refuses a changelog whose number of partitions has changed since its rows were written: newer
+    /// rows of a key may be in another partition than its older ones, and a restore can't tell which are
+    /// newer.
     ///
     /// # Errors
     /// `Incompatible`, with the topic and the next step.

@@ -1,7 +1,7 @@
-//! What the offsets topic contains.
+//! The contents of the offsets topic.
 //!
-//! Reads the topic to its end, row by row; a later row of a key replaces the earlier one. A row that the
-//! application did not write is an error, never skipped.
+//! Reads the topic to its end, row by row; a later row of a key replaces the earlier one. A row that
+//! can't be read is an error; rows of unknown kinds are ignored.
 
 use super::topic_name;
 use crate::runtime::shared::Shared;
@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// Records per poll.
 const BATCH: usize = 2_048;
 
-/// What the topic contains.
+/// The contents of the topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OffsetRows {
     pub positions: BTreeMap<TopicPartition, Committed>,
@@ -25,11 +25,12 @@ pub(crate) struct OffsetRows {
     pub topics: BTreeMap<Arc<str>, Arc<str>>,
     /// Ends of changelog topics, by partition: one past the last record that belongs to a commit.
     pub changelogs: BTreeMap<Arc<str>, Vec<Option<Offset>>>,
-    /// How many partitions changelog topics had.
+    /// How many partitions changelog topics had at the last commit to them.
     pub partitions: BTreeMap<Arc<str>, i32>,
-    /// Of the rows of changelog topics.
+    /// Row formats of changelog topics.
     pub formats: BTreeMap<Arc<str>, String>,
-    /// Changelog partitions that went on before their end: records in between are gone.
+    /// Changelog partitions that continued at an offset below their committed end: records in between
+    /// are gone.
     pub lost: BTreeSet<TopicPartition>,
     /// When the last instance was started.
     pub started: Option<Timestamp>,
@@ -39,7 +40,7 @@ impl OffsetRows {
     /// Reads the topic to its end; empty if it doesn't exist. `None` if a stop was requested.
     ///
     /// # Errors
-    /// `Unavailable`; `Incompatible` for a row that is none of ours.
+    /// `Unavailable`; `Incompatible` for a row that can't be read.
     pub fn read(
         broker: &dyn Broker,
         application: &str,
@@ -101,7 +102,7 @@ impl OffsetRows {
         Ok(Some(rows))
     }
 
-    /// Takes a row; the error is the text of a row that can't be read.
+    /// Applies a row. The error is the key of a row that can't be read.
     pub(super) fn take(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
         let unread = || String::from_utf8_lossy(key).into_owned();
         let parts: Vec<Value> = serde_json::from_slice(key).map_err(|_| unread())?;
@@ -175,7 +176,7 @@ impl OffsetRows {
         Ok(())
     }
 
-    /// Where a changelog partition ended with the last commit.
+    /// The end offset of a changelog partition at the last commit.
     pub fn end_of(&self, partition: &TopicPartition) -> Option<Offset> {
         let ends = self.changelogs.get(&partition.topic)?;
         *ends.get(usize::try_from(partition.partition.0).ok()?)?

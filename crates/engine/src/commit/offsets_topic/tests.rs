@@ -180,7 +180,7 @@ fn a_row_of_somebody_else_is_told_by_its_key() {
     }
     let half = rows.take(br#"["position","t",1]"#, Some(br#"{"metadata":"st=1"}"#));
     assert!(half.is_err());
-    // A later version may have more to say.
+    // A later version may write other kinds of rows.
     rows.take(br#"["more","t",1]"#, Some(b"{}")).unwrap();
     assert_eq!(rows, OffsetRows::default());
 }
@@ -250,7 +250,7 @@ fn where_both_say_something_the_rule_is_the_one_that_loses_nothing() {
         chosen(Some((8, "st=3")), Some(&ours)),
         (Some(10), PositionOrigin::Lost)
     );
-    // A tool that set the same offset took the stream time away.
+    // A tool that sets the same offset removes the stream time.
     let (same, _) = choose_position(Some(committed(10, "")), Some(&ours));
     assert_eq!(same, Some(ours));
 }
@@ -281,7 +281,7 @@ fn a_cluster_that_refuses_small_segments_gives_its_own() {
         (refused.kind(), asked.borrow().len()),
         (ErrorKind::Config, 2)
     );
-    // Asking again would not help.
+    // A retry would not help.
     let refused = ask(Some(ErrorKind::Unauthorized), true).unwrap_err();
     assert_eq!(
         (refused.kind(), asked.borrow().len()),

@@ -1,11 +1,11 @@
-//! What commit is woken for.
+//! What wakes the commit thread.
 
 use super::*;
 use stoatflow_core::{Clock, SystemClock};
 
-/// Longer than a wait that is woken takes, on a busy machine too.
+/// Longer than a wait that is woken, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// How long a wait takes that nothing wakes.
+/// How long a wait takes if nothing wakes it.
 const SHORT: Duration = Duration::from_millis(800);
 
 fn records() -> OutboxItem {
@@ -34,7 +34,7 @@ fn sealed(lane: u32) -> OutboxItem {
     }
 }
 
-/// How many items a wait of `patience` takes while these are put, and whether they woke it.
+/// How many items a wait of `patience` returns while these are pushed, and whether they woke it.
 fn got(outbox: &Outbox, items: Vec<OutboxItem>, patience: Duration) -> (usize, bool) {
     let clock = SystemClock::new();
     let mut inbox = VecDeque::new();
@@ -48,7 +48,7 @@ fn got(outbox: &Outbox, items: Vec<OutboxItem>, patience: Duration) -> (usize, b
         }
         waits.join().unwrap()
     });
-    // On a slow machine some come behind the wait.
+    // On a slow machine some are pushed after the wait.
     let mut rest = VecDeque::new();
     outbox.take_all(&mut rest, Duration::ZERO);
     (inbox.len() + rest.len(), wait < patience)
@@ -58,7 +58,7 @@ fn got(outbox: &Outbox, items: Vec<OutboxItem>, patience: Duration) -> (usize, b
 fn a_record_is_worth_waking() {
     let outbox = Outbox::new(2);
     assert_eq!(got(&outbox, vec![records()], LONG), (1, true));
-    // What came before it was asked for counts as well.
+    // Records pushed before the wait count as well.
     outbox.push(records());
     assert_eq!(got(&outbox, vec![], LONG), (1, true));
 }
@@ -72,7 +72,7 @@ fn an_epoch_is_worth_waking_when_all_lanes_have_sealed_it() {
     }
 }
 
-/// Again and again, so that some come while somebody sleeps.
+/// Pushes repeatedly, so that some cuts arrive while the other thread sleeps.
 #[test]
 fn a_cut_wakes_nobody() {
     let outbox = Outbox::new(2);

@@ -1,4 +1,4 @@
-//! Letters find their records again, wherever they are by now.
+//! Dead letters get the bodies of their input records, wherever those are in the topic.
 
 use super::*;
 use bytes::Bytes;
@@ -64,7 +64,7 @@ fn header(name: &str, value: &'static str) -> Header {
 fn each_letter_gets_the_body_of_its_own_record_in_the_order_they_came() {
     let broker = broker(20_000);
     let clock = ManualClock::new(Timestamp(0));
-    // Near and far ones, backwards, twice the same, of both partitions.
+    // Near and far offsets, backwards, one of them twice, in both partitions.
     let asked = [(0, 9_999), (1, 3), (0, 0), (0, 1), (0, 0), (1, 9_000)];
     let letters = asked.iter().map(|(p, o)| letter(*p, *o)).collect();
     let found = refetch(broker.as_ref(), "group", letters, SOON, &clock).unwrap();

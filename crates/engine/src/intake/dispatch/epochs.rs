@@ -1,6 +1,6 @@
 //! Ends epochs: decides when a barrier is inserted, and what it carries.
 //!
-//! A barrier goes to every lane, the offsets of the epoch to the outbox.
+//! Sends a barrier to every lane, and the offsets of the epoch to the outbox.
 //! [`stoatflow_protocol::Schedule`] decides when; this file collects its facts.
 
 use super::Dispatch;
@@ -41,7 +41,7 @@ impl Dispatch {
         }
     }
 
-    /// Is a punctuation or timer due by the clock, with or without records?
+    /// True if a punctuation or timer is due by the clock, even without records.
     #[must_use]
     pub fn punctuation_due(&self) -> bool {
         self.shared.until_punctuation() == Some(Duration::ZERO)
@@ -51,7 +51,7 @@ impl Dispatch {
     /// [`Consumer::leader_epoch`](stoatflow_log::Consumer::leader_epoch).
     ///
     /// # Errors
-    /// What a failpoint asks for.
+    /// Errors of failpoints.
     pub fn barrier_if_due(
         &mut self,
         stopping: bool,
@@ -88,7 +88,7 @@ impl Dispatch {
         let cut = (0_u32..).zip(self.slots.iter()).zip(&self.cut);
         let cut = cut.map(|((at, slot), offset)| {
             let mut progress = self.times.progress(at as usize);
-            // Where nothing was read yet, the last commit knows it.
+            // If nothing was read yet, the leader epoch of the last commit still holds.
             progress.leader_epoch = if *offset == slot.start {
                 slot.progress.leader_epoch
             } else {
@@ -128,9 +128,9 @@ impl Dispatch {
         });
     }
 
-    /// How long the next fetch may be delayed, if it is enough to fetch once at the end of the
-    /// epoch. Where nothing is visible before the commit and lanes have little to do, one fetch and
-    /// one wake-up of all threads per epoch delay nothing (ADR 0017).
+    /// How long the next fetch may be delayed; `None` if it must not be. If nothing is visible before
+    /// the commit and lanes have little to do, one fetch and one wake-up of all threads at the end of
+    /// each epoch add no delay (ADR 0017).
     #[must_use]
     pub fn fetch_delay(&self) -> Option<Duration> {
         /// With more work than this per epoch, lanes should start before its end.
@@ -149,11 +149,11 @@ impl Dispatch {
             ..facts
         };
         let left = (self.schedule.asks(&facts)).saturating_sub(facts.since_barrier);
-        // While the previous epoch commits, the end of one that is overdue can't be predicted.
+        // While the previous epoch commits, the end of an overdue epoch can't be predicted.
         (!left.is_zero() || !facts.committing).then_some(left)
     }
 
-    /// The state of the delayed fetch, and how long an answer usually takes.
+    /// Sets the state of the delayed fetch, and how long a fetch usually takes.
     pub const fn on_fetch_state(&mut self, fetch: Fetch, usually: Duration) {
         self.fetch = fetch;
         self.usual_answer = usually;
@@ -163,9 +163,9 @@ impl Dispatch {
     #[must_use]
     pub fn max_wait(&self) -> Duration {
         const LONGEST: Duration = Duration::from_millis(50);
-        // While an epoch commits, the next barrier's time is unknown: check again after this.
+        // While an epoch commits, the time of the next barrier is unknown: check again after this.
         const SHORTEST: Duration = Duration::from_millis(1);
-        // A barrier whose time is known is not delayed by a whole millisecond.
+        // A barrier whose time is known must not be delayed by a whole millisecond.
         const MOMENT: Duration = Duration::from_micros(100);
         let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
         let now = self.shared.clock.monotonic();

@@ -1,7 +1,7 @@
 //! Event time as dispatch sees it: highest timestamps, watermarks, idle partitions, alignment.
 //!
-//! Gives the watermark for each barrier. Between barriers it costs a comparison per record and a
-//! check per run of records; idle partitions are only looked for where there can be any.
+//! Computes the watermark of each barrier. Between barriers it costs one comparison per record and one
+//! check per run of records; it looks for idle partitions only if there can be any.
 
 use super::stalled_watermark::StalledWatermark;
 use crate::admin::status::PartitionStatus;
@@ -23,15 +23,15 @@ pub struct EventTimes {
     marks: Watermarks,
     /// Highest timestamp per slot.
     stream_time: Vec<Timestamp>,
-    /// Stream time by task, and the task of each slot: partitions of the topics that one sub-topology
-    /// reads have one time. None: a global table's, or answers.
+    /// Stream time by task, and the task of each slot: partitions with the same number, of topics that
+    /// one sub-topology reads, share one stream time. `None` for global tables and answers.
     of_tasks: Vec<i64>,
     tasks: Vec<Option<usize>>,
-    /// The highest timestamp of records with a key, by source and partition; and which of them a slot has.
-    /// Only of this run: operators know what was before.
+    /// The highest timestamp of keyed records, by source and partition, and the index of each slot in
+    /// it. Covers this run only: operators know what came before.
     keyed: Vec<i64>,
     keyed_at: Vec<usize>,
-    /// Does the first stage go by these times?
+    /// True if the first stage uses these times.
     noted: bool,
     /// Per slot: watermarks from user functions, for records that are not admitted yet.
     announced: Vec<VecDeque<(Offset, i64)>>,
@@ -40,7 +40,7 @@ pub struct EventTimes {
     aligned: bool,
     /// The application's watermark at the last barrier.
     at_barrier: i64,
-    /// Has it changed by something other than records?
+    /// True if the watermark has changed since the last barrier without a record.
     changed: bool,
     standing: StalledWatermark,
 }
@@ -58,7 +58,7 @@ impl EventTimes {
         for (at, slot) in slots.iter().enumerate() {
             marks.add(slot.watermark.rule, slot.progress.watermark, now);
             if slot.progress.stream_time.0 >= 0 {
-                // None from an older version, or with another strategy.
+                // The commit has no watermark if an older version or another strategy wrote it.
                 marks.on_records(at, slot.progress.stream_time.0, now);
             }
         }
@@ -100,7 +100,8 @@ impl EventTimes {
         }
     }
 
-    /// A record is admitted: notes how it moves time. The times at it, where the first stage goes by them.
+    /// Call when a record is admitted; advances the times. Returns the times at the record if the first
+    /// stage uses them.
     pub fn admit(&mut self, slot: usize, record: &ConsumerRecord) -> Option<TimesAt> {
         let timestamp = record.timestamp;
         let highest = &mut self.stream_time[slot];
@@ -125,7 +126,7 @@ impl EventTimes {
         })
     }
 
-    /// A run of a slot's records is admitted, up to but not including this offset.
+    /// Call when a run of a slot's records is admitted, up to but not including this offset.
     pub fn passed(&mut self, slot: usize, up_to: Offset, now: Duration) {
         let said = &mut self.announced[slot];
         while let Some((_, watermark)) = said.front().filter(|(offset, _)| *offset < up_to) {
@@ -135,12 +136,12 @@ impl EventTimes {
         self.marks.on_records(slot, self.stream_time[slot].0, now);
     }
 
-    /// A user function gave this watermark for a record that is not admitted yet.
+    /// Keeps the watermark that a user function returned for a record that is not admitted yet.
     pub fn announce_watermark(&mut self, slot: usize, offset: Offset, watermark: i64) {
         self.announced[slot].push_back((offset, watermark));
     }
 
-    /// Are there alignment groups?
+    /// True if there are alignment groups.
     pub const fn is_aligned(&self) -> bool {
         self.aligned
     }
@@ -160,14 +161,14 @@ impl EventTimes {
         &self.stream_time
     }
 
-    /// As [`Watermarks::set_polling`].
+    /// See [`Watermarks::set_polling`].
     pub fn set_reading(&mut self, is: bool, shared: &Shared) {
         if self.idles {
             self.marks.set_polling(is, shared.clock.monotonic());
         }
     }
 
-    /// Finds idle partitions, and takes over a requested watermark.
+    /// Finds idle partitions, and applies a requested watermark.
     pub fn update(&mut self, shared: &Shared, is_waiting: impl Fn(usize) -> bool) {
         if self.idles && self.marks.find_idle(shared.clock.monotonic(), is_waiting) {
             self.changed |= self.by_watermark;
@@ -179,7 +180,7 @@ impl EventTimes {
         }
     }
 
-    /// Has the watermark advanced without a record, so that a barrier must carry it?
+    /// True if the watermark has advanced without a record, so that a barrier must carry it.
     pub fn is_due(&self) -> bool {
         self.changed && self.marks.application() > self.at_barrier
     }
@@ -191,8 +192,8 @@ impl EventTimes {
         self.at_barrier
     }
 
-    /// Logs now and then which partition holds the watermark, if that is the application's time and
-    /// stalls while records come.
+    /// Logs at intervals which partitions hold the watermark back, if it is the application's time and
+    /// stalls while records arrive.
     pub fn warn_about_stalled_watermark(
         &mut self,
         records: u64,
@@ -236,7 +237,7 @@ impl EventTimes {
         );
     }
 
-    /// What is stored beside a slot's offset.
+    /// The times that are committed with a slot's offset.
     pub fn progress(&self, slot: usize) -> Progress {
         Progress {
             stream_time: self.stream_time[slot],
@@ -246,7 +247,7 @@ impl EventTimes {
         }
     }
 
-    /// Fills in the status of all slots; `waits` says which wait for their group.
+    /// Fills in the status of all slots; `waits` returns whether a slot waits for its group.
     pub fn report(&self, shown: &mut [PartitionStatus], waits: impl Fn(usize) -> bool) {
         let least = self.marks.minimum();
         for (at, shown) in shown.iter_mut().enumerate().take(self.stream_time.len()) {

@@ -1,19 +1,19 @@
 //! Partitions that wait in dispatch, and when the consumer pauses them.
 //!
-//! A partition is held while it is too far ahead of its alignment group, or its records would be parked
-//! where there is no room. Takes the buffers, gives which slots are to be paused. What is held never
-//! keeps others from being fetched.
+//! A partition is held while it is too far ahead of its alignment group, or while an offload would park
+//! its records but has no room. Decides from the buffers which slots the consumer pauses. Held records
+//! never keep other partitions from being fetched.
 
 use super::Dispatch;
 use std::cmp::Reverse;
 
 impl Dispatch {
-    /// Is there buffer room for every partition?
+    /// True if there is buffer room for every partition.
     pub(super) fn has_room(&self) -> bool {
         self.buffered_bytes - self.held_bytes() < self.admission.budget() / 2
     }
 
-    /// Bytes of partitions that are held: they must not keep others from being fetched.
+    /// Bytes of held partitions, which must not keep others from being fetched.
     pub(super) fn held_bytes(&self) -> i64 {
         let buffers = self.held.iter();
         let bytes = buffers.map(|Reverse((_, slot))| self.buffers[*slot as usize].bytes);
@@ -36,7 +36,7 @@ impl Dispatch {
         }
     }
 
-    /// Pauses held partitions with enough in their buffers, until half of it is used up.
+    /// Marks held partitions with full buffers as paused, until half of the buffer is used up.
     pub(super) fn check_full(&mut self) {
         if self.held.is_empty() && self.full.is_empty() {
             return;

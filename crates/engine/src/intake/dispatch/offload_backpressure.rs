@@ -1,7 +1,7 @@
-//! Backpressure of `offload`: partitions whose records are parked, and those with the answers that
-//! free room.
+//! Backpressure of `offload`: partitions whose records are parked, and partitions whose answers free
+//! room.
 //!
-//! Says how many records of a partition may continue, and whether all answers that existed at the
+//! Computes how many records of a partition may continue, and whether all answers that existed at the
 //! start were read.
 
 use super::Dispatch;
@@ -9,7 +9,7 @@ use stoatflow_core::Timestamp;
 use stoatflow_log::ConsumerRecord;
 
 impl Dispatch {
-    /// A record's place in the order. Answers go first, because everything that waits for room
+    /// The timestamp that orders a record. Answers go first, because everything that waits for room
     /// waits for them.
     pub(super) fn turn(&self, record: &ConsumerRecord) -> Timestamp {
         if self.may_hold && self.slots[record.slot as usize].is_answers {
@@ -18,7 +18,7 @@ impl Dispatch {
         record.timestamp
     }
 
-    /// How many of its records may be parked.
+    /// How many records of the slot may be parked.
     pub(super) fn room(&self, slot: usize) -> usize {
         let lots = self.slots[slot].parks_at.iter();
         let room = lots.map(|offload| self.shared.run.room_at(*offload)).min();
@@ -27,8 +27,8 @@ impl Dispatch {
         })
     }
 
-    /// How many of its records may continue now. If they will be parked, their room is reserved at
-    /// once, since they are in flight.
+    /// How many records of the slot may continue now. Room for records that will be parked is reserved
+    /// at once, because they are in flight until then.
     pub(super) fn reserve_room(&self, slot: usize) -> usize {
         let lots = &self.slots[slot].parks_at;
         if lots.is_empty() {
@@ -49,9 +49,9 @@ impl Dispatch {
         }
     }
 
-    /// Answers may have come while nothing ran; timeouts wait until they are read. Checked at the
-    /// start and before each barrier, so that every lane has seen all answers before it looks at
-    /// the clock.
+    /// Answers may have arrived while the application was down; timeouts wait until those are read.
+    /// Checked at the start and before each barrier, so that every lane has seen all answers before it
+    /// looks at the clock.
     pub(super) fn check_answers(&self) {
         let unread =
             (self.slots.iter().zip(&self.cut)).any(|(slot, at)| slot.is_answers && *at < slot.end);

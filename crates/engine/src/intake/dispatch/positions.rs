@@ -1,7 +1,8 @@
 //! The position of dispatch in each partition, as commits and the status report it.
 //!
-//! Takes the consumer's positions, which may be past commit markers; gives offsets and stream times, and
-//! whether all that was admitted is committed. Never goes past a record that is still buffered.
+//! Takes the consumer's positions, which may be past commit markers; returns offsets and stream times,
+//! and whether everything admitted is committed. A position never passes a record that is still
+//! buffered.
 
 use super::Dispatch;
 use std::cmp::Reverse;
@@ -9,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Offset, Timestamp};
 
 impl Dispatch {
-    /// Shows positions and watermarks in the status.
+    /// Writes positions and watermarks to the status.
     pub(super) fn report_partitions(&self, watermark: i64) {
         let status = &self.shared.status;
         status.watermark.store(watermark, Relaxed);
@@ -25,8 +26,8 @@ impl Dispatch {
         });
     }
 
-    /// The consumer's positions, which may be past commit markers. Without this the group's lag
-    /// behind a transactional producer would never become 0.
+    /// Advances to the consumer's positions, which may be past commit markers. Without this the group's
+    /// lag behind a transactional producer would never become 0.
     pub fn skip_to(&mut self, positions: &[Offset]) {
         for ((at, position), buffer) in self.cut.iter_mut().zip(positions).zip(&self.buffers) {
             if buffer.records.is_empty() && position > at {
@@ -36,13 +37,13 @@ impl Dispatch {
         }
     }
 
-    /// Is everything admitted also committed?
+    /// True if everything admitted is committed.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.epoch_records == 0 && !self.skipped && !self.fresh && !self.is_committing()
     }
 
-    /// Do records wait for nothing but credit?
+    /// True if records wait only for credit.
     #[must_use]
     pub fn has_buffered(&self) -> bool {
         self.buffered_bytes > self.held_bytes()

@@ -1,20 +1,20 @@
-//! Detects a watermark that doesn't advance although records come.
+//! Detects a watermark that doesn't advance although records arrive.
 //!
-//! Only how long and how many records; which partition holds it is known to
-//! [`stoatflow_protocol::Watermarks`].
+//! Measures only for how long and how many records; [`stoatflow_protocol::Watermarks`] knows which
+//! partition holds it back.
 
 use std::time::Duration;
 
 /// First warning after this time.
 const LONG: Duration = Duration::from_secs(60);
-/// Then again after this time.
+/// Interval of further warnings.
 const AGAIN: Duration = Duration::from_secs(600);
 
 /// See the module.
 #[derive(Debug)]
 pub struct StalledWatermark {
     watermark: i64,
-    /// When it last advanced, and how many records have come since.
+    /// When it last advanced, and how many records have arrived since.
     since: Duration,
     records: u64,
     told: Option<Duration>,
@@ -30,8 +30,8 @@ impl StalledWatermark {
         }
     }
 
-    /// At a barrier, with the number of records since the last one. If a warning is due: how long
-    /// the watermark has stalled, and how many records came.
+    /// Call at a barrier, with the number of records since the last one. If a warning is due, returns
+    /// for how long and how many records the watermark has stalled.
     pub fn barrier(
         &mut self,
         watermark: i64,

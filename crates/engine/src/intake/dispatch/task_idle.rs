@@ -1,9 +1,9 @@
 //! Partitions with an empty buffer that others wait for, to keep the order of timestamps
 //! (`max.task.idle.ms`, KIP-695).
 //!
-//! As in Kafka Streams: a partition with more on the broker, or whose end isn't known yet, is
-//! waited for without limit; one that was read to its end, for `max.task.idle.ms`. Costs nothing
-//! per record: partitions are checked when their buffer becomes empty or gets something.
+//! As in Kafka Streams, dispatch waits without limit for a partition that has more on the broker or
+//! whose end isn't known yet, and for `max.task.idle.ms` for one that was read to its end. Costs nothing
+//! per record: partitions are checked when their buffer becomes empty or receives records.
 
 use crate::intake::source_partitions::SourcePartitions;
 use std::time::Duration;
@@ -13,14 +13,14 @@ const STRANGE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 struct Partition {
-    /// Is it waited for at all? Not if it is a global table or brings answers: those have no time.
+    /// True if dispatch may wait for it. Not for global tables and answers, which have no time.
     counts: bool,
     empty: bool,
-    /// Is more on the broker, or its end unknown?
+    /// True if the broker has more, or its end is unknown.
     behind: bool,
-    /// May the consumer know more than at the last check?
+    /// True if the consumer may know more than at the last check.
     unsure: bool,
-    /// Since when its buffer has been empty and the broker had nothing.
+    /// Since when its buffer has been empty and the broker has had nothing.
     since: Duration,
 }
 
@@ -54,14 +54,14 @@ impl TaskIdle {
         }
     }
 
-    /// A buffer has got records.
+    /// Call when a buffer has received records.
     pub fn on_buffered(&mut self, slot: usize) {
         let partition = &mut self.partitions[slot];
         partition.empty = false;
         partition.unsure = true;
     }
 
-    /// A buffer became empty; true if the partition is waited for now.
+    /// Call when a buffer has become empty; true if dispatch now waits for the partition.
     pub fn on_drained(&mut self, slot: usize, now: Duration) -> bool {
         let partition = &mut self.partitions[slot];
         partition.empty = true;
@@ -69,7 +69,7 @@ impl TaskIdle {
         self.is_awaited(slot, now)
     }
 
-    /// Asks the consumer about partitions of which it may know more.
+    /// Asks the consumer about partitions whose state may have changed.
     pub fn refresh(&mut self, now: Duration, caught_up: impl Fn(u32) -> bool) {
         for (at, partition) in (0..).zip(&mut self.partitions) {
             if partition.unsure && partition.counts {
@@ -92,17 +92,17 @@ impl TaskIdle {
         })
     }
 
-    /// Is any partition waited for?
+    /// True if dispatch waits for a partition.
     pub fn is_waiting(&self, now: Duration) -> bool {
         (0..self.partitions.len()).any(|slot| self.is_awaited(slot, now))
     }
 
-    /// Is a partition waited for that has more on the broker, or whose end is unknown?
+    /// True if dispatch waits for a partition that has more on the broker, or whose end is unknown.
     pub fn is_waiting_for_data(&self) -> bool {
         self.idle.is_some() && self.behind().next().is_some()
     }
 
-    /// Has the broker more of any partition, as far as the consumer knows?
+    /// True if the broker has more of some partition, as far as the consumer knows.
     pub fn is_lagging(&self) -> bool {
         self.partitions.iter().any(|p| p.counts && p.behind)
     }
@@ -114,7 +114,7 @@ impl TaskIdle {
             .map(|(at, _)| at)
     }
 
-    /// How long until a partition is no longer waited for; `None` if time alone ends no wait.
+    /// Time until the next wait for a partition ends; `None` if no wait ends by time alone.
     pub fn time_left(&self, now: Duration) -> Option<Duration> {
         let idle = self.idle.filter(|idle| !idle.is_zero())?;
         let ends = self.partitions.iter().filter_map(|p| {
@@ -124,7 +124,7 @@ impl TaskIdle {
         ends.min()
     }
 
-    /// Logs once which partition holds up others for long.
+    /// Logs once which partitions have held up others for long.
     pub fn warn_about_long_wait(&mut self, now: Duration, others_have_some: bool) {
         if !others_have_some || !self.is_waiting_for_data() {
             self.kept = None;

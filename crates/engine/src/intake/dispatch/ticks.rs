@@ -1,9 +1,9 @@
 //! Numbers records in the order of admission, and groups them into ticks.
 //!
-//! Records that go through an exchange wait for the end of their tick, where they are put in order
-//! again. Short ticks keep all lanes busy, but each costs every lane a check. Without an exchange
-//! there are no ticks but the barriers; neither where results come out of order within an epoch
-//! anyway (async calls): there the barrier orders everything.
+//! Records that go through an exchange wait for the end of their tick, where they are sorted again.
+//! Short ticks keep all lanes busy, but each tick costs every lane a check. Without an exchange the only
+//! ticks are barriers. The same holds with async calls, whose results are out of order within an epoch
+//! anyway: there the barrier sorts everything.
 
 use super::Dispatch;
 use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
@@ -14,7 +14,7 @@ use stoatflow_plan::{Op, PhysicalPlan};
 /// A tick ends after this many records per lane, so that each has some.
 const RECORDS_PER_LANE: u64 = 512;
 const LEAST_RECORDS: u64 = 4_096;
-/// Or after this time, if lanes have taken the tick before.
+/// A tick also ends after this time, if lanes have taken the tick before.
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// See the module.
@@ -115,7 +115,7 @@ impl Dispatch {
         }
     }
 
-    /// How long until the tick ends by time.
+    /// Time left until the tick ends by time.
     pub(super) fn until_tick(&self, now: Duration) -> Option<Duration> {
         let ticks = &self.ticks;
         let open = ticks.wanted && ticks.next > ticks.tick_first;

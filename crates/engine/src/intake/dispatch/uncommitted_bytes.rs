@@ -1,6 +1,6 @@
-//! How many bytes stores hold of epochs that are not committed.
+//! How many bytes of uncommitted epochs stores hold.
 //!
-//! Measured only now and then, because each measurement visits every shard of every store.
+//! Measured only at intervals, because each measurement visits every shard of every store.
 
 use crate::admin::status::Status;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use stoatflow_state::KeyValueStore;
 #[derive(Debug)]
 pub(super) struct UncommittedBytes {
     stores: Vec<Arc<KeyValueStore>>,
-    /// At the start of the open epoch.
+    /// Bytes at the start of the open epoch.
     before: u64,
-    /// At the last measurement.
+    /// Bytes at the last measurement.
     bytes: u64,
     /// Admitted bytes at which it is measured again, and the distance between two measurements.
     next_measure: u64,
@@ -36,15 +36,15 @@ impl UncommittedBytes {
         status.staged_bytes.store(self.bytes, Relaxed);
     }
 
-    /// A new epoch. What is still in flight of the one before counts as the new one's; admission
-    /// bounds it.
+    /// Call when an epoch begins. Writes that are still in flight from the previous one count towards
+    /// the new one; admission bounds them.
     pub fn begin(&mut self, status: &Status) {
         self.measure(status);
         self.before = self.bytes;
         self.next_measure = self.every;
     }
 
-    /// How much the epoch has written, of which so much input is admitted.
+    /// How many bytes the open epoch has written; `admitted` is its input so far.
     pub fn written(&mut self, admitted: u64, status: &Status) -> u64 {
         if admitted >= self.next_measure {
             self.next_measure = admitted + self.every;

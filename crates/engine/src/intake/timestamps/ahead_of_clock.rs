@@ -1,7 +1,7 @@
 //! Timestamps that are further ahead of the clock than `max.timestamp.ahead.ms` allows.
 //!
-//! Takes a time and the latest that is allowed now, gives why the time is none; tells the log of such
-//! records at a bounded rate.
+//! Checks a timestamp against the latest one that is allowed now, and logs such records at a bounded
+//! rate.
 
 use crate::runtime::shared::Shared;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 pub struct InvalidTime {
     /// The error.
     pub error: Error,
-    /// Is it too far ahead of the clock?
+    /// True if it is too far ahead of the clock.
     pub ahead: bool,
 }
 
@@ -47,13 +47,13 @@ pub(super) fn in_time(time: i64, latest: i64) -> Result<i64, InvalidTime> {
 /// Rate-limits the log about records too far ahead of the clock.
 #[derive(Debug, Default)]
 pub(super) struct AheadOfClock {
-    /// Since the last line.
+    /// Records since the last log line.
     pub(super) records: u64,
     logged_at: Option<Duration>,
 }
 
 impl AheadOfClock {
-    /// Counts a record, and logs if it is time.
+    /// Logs the records counted so far, if a log line is due.
     pub(super) fn tell(&mut self, shared: &Shared, partition: &TopicPartition) {
         let now = shared.clock.monotonic();
         let due = |then| now.saturating_sub(then) >= TELL_EVERY;

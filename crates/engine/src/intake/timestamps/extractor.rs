@@ -1,7 +1,7 @@
 //! Where a partition's timestamps come from.
 //!
-//! Gives the timestamp of a record where its own one, the partition's highest or the clock says it. Never
-//! calls a function: the assigner asks those, a batch at a time.
+//! Computes the timestamp of a record from its own one, the partition's highest or the clock. Never
+//! calls a function: the assigner calls those, a batch at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub enum Extractor {
 }
 
 impl Extractor {
-    /// Does it give the same timestamps?
+    /// True if both return the same timestamps.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -36,8 +36,8 @@ impl Extractor {
         }
     }
 
-    /// The timestamp of a record with its `own`; `highest` is the partition's. `None`: it has none.
-    /// Not for expressions and functions.
+    /// The timestamp of a record whose own one is `own`; `highest` is the partition's. `None` if the
+    /// record has none. Not for expressions and functions.
     pub(super) fn known(&self, own: i64, highest: i64, now: impl FnOnce() -> i64) -> Option<i64> {
         match self {
             Self::FailOnInvalid => (own >= 0).then_some(own),

@@ -1,4 +1,4 @@
-//! What is kept beside an offset, and what is said twice about a topic.
+//! The metadata of a committed offset, and the watermark rules of sources.
 
 use super::*;
 

@@ -46,7 +46,7 @@ fn a_key_with_many_records_is_found_among_thousands() {
     assert!((hottest.least()..=hottest.most).contains(&3_000));
     assert!(hottest.most - hottest.least() <= 10_000 / 64);
     assert_eq!(recent[0].keys.len(), COUNTERS);
-    // The counters of the others say so.
+    // The counters of rare keys show that they took over earlier counts.
     let rare = recent[0].keys.iter().filter(|k| k.key != "DE");
     assert!(rare.clone().all(|k| k.least() == 1 && k.most > 50));
 }

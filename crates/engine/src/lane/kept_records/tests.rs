@@ -17,7 +17,7 @@ fn records(offsets: std::ops::Range<i64>) -> Vec<ConsumerRecord> {
     offsets.map(record).collect()
 }
 
-/// Room for so many records; those of later epochs stay.
+/// Room for this many records; records of epochs after `committed` stay.
 fn room(records: usize, committed: u64) -> Keep {
     Keep {
         most: records * weight(&record(0)),
@@ -36,7 +36,7 @@ fn the_latest_are_found_and_the_oldest_make_room() {
         kept.keep(Lane(0), Epoch(1), records(offset..offset + 3), room);
     }
     assert!((20..30).all(|at| has(&kept, at)) && !(0..20).any(|at| has(&kept, at)));
-    // Another lane has its share: the first one gives way when it comes again.
+    // Another lane uses its share: the first one drops records with its next batch.
     kept.keep(Lane(1), Epoch(1), records(100..105), room);
     kept.keep(Lane(0), Epoch(1), records(30..31), room);
     assert!((26..31).chain(100..105).all(|at| has(&kept, at)) && !(0..26).any(|at| has(&kept, at)));
@@ -52,7 +52,7 @@ fn records_of_epochs_that_are_not_committed_stay() {
     keep(1, 0..13, 0);
     keep(2, 13..18, 0);
     assert!((0..18).all(|at| has(&kept, at)));
-    // Those of the first make room now, one by one.
+    // Records of the first epoch are dropped now, one by one.
     keep(2, 18..19, 1);
     assert!((9..19).all(|at| has(&kept, at)) && !(0..9).any(|at| has(&kept, at)));
     keep(2, 19..25, 1);

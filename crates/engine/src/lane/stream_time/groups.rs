@@ -1,9 +1,9 @@
 //! Which records move which clock, and the tasks of Kafka Streams.
 //!
-//! For each clock the group of exchanges whose records move it; for each exchange the groups of its
-//! records. A clock has a group if everything its operator gets comes through exchanges: then its
-//! time at each record is known before the first record of a tick is processed. Tasks are counted
-//! as in Kafka Streams: partitions of a sub-topology's sources, or of the repartition topic that an
+//! Computes for each clock the group of exchanges whose records move it, and for each exchange the
+//! groups of its records. A clock has a group if its operator gets all records through exchanges: then
+//! its time at each record is known before the first record of a tick is processed. Tasks are counted as
+//! in Kafka Streams: partitions of a sub-topology's sources, or of the repartition topic that an
 //! exchange stands for.
 
 use crate::intake::source_partitions::{SourcePartition, SourcePartitions};
@@ -15,7 +15,7 @@ use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Source, Stage, StoreKind, Win
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Moves {
-    /// All.
+    /// All records.
     Any,
     /// Records with a key.
     Keyed,
@@ -24,7 +24,7 @@ pub enum Moves {
 }
 
 impl Moves {
-    /// Does this record?
+    /// True if this record moves the clock.
     #[must_use]
     pub const fn does(self, record: &Record) -> bool {
         match self {
@@ -40,11 +40,11 @@ impl Moves {
 pub struct Groups {
     /// By stage: number of groups.
     pub count: Vec<usize>,
-    /// By exchange node: the groups of the next stage that its records are in.
+    /// By exchange node: the groups of the next stage that its records belong to.
     pub fed: Vec<Vec<(u16, Moves)>>,
-    /// By stage and group: does it emit results in the name of the record that made them due?
+    /// By stage and group: true if its results carry the headers of the record that made them due.
     pub named: Vec<Vec<bool>>,
-    /// By clock.
+    /// By clock: its group.
     pub of_clock: Vec<Option<u16>>,
     /// By exchange node: the clocks of processors that its records move.
     pub processors: Vec<Vec<ClockId>>,
@@ -55,7 +55,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Of a plan.
+    /// The groups of a plan.
     #[must_use]
     pub fn new(plan: &PhysicalPlan) -> Self {
         let mut groups = Self {
@@ -169,12 +169,12 @@ impl Groups {
     }
 }
 
-/// Do its records tell how far event time has come? A global table's don't, and answers don't.
+/// True if the records of a source advance event time. Those of global tables and answers don't.
 pub const fn moves_time(source: &Source) -> bool {
     !source.global && !source.answers
 }
 
-/// Nodes that get all of their records through an exchange that stands for a topic. Children have
+/// By node: true if all of its records come through exchanges that stand for a topic. Children have
 /// higher numbers than parents.
 pub(super) fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> {
     let mut found = vec![None; plan.nodes.len()];
@@ -195,7 +195,7 @@ pub(super) fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) ->
     found.into_iter().map(|by| by == Some(true)).collect()
 }
 
-/// Does a window take its records straight from a source? One in the first stage does.
+/// True for the window aggregations that, in the first stage, take their records directly from a source.
 pub const fn is_straight(op: &Op) -> bool {
     match op {
         Op::WindowAggregate { window, .. } => !matches!(window, Window::Count { .. }),
@@ -204,7 +204,7 @@ pub const fn is_straight(op: &Op) -> bool {
     }
 }
 
-/// Does a stage go by the times that dispatch notes at records? Only the first one may.
+/// True if a stage uses the times that dispatch notes at records. Only the first one can.
 #[must_use]
 pub fn goes_by_noted_times(plan: &PhysicalPlan, stage: StageId) -> bool {
     let goes = |node: &Node| {
@@ -221,7 +221,7 @@ pub fn goes_by_noted_times(plan: &PhysicalPlan, stage: StageId) -> bool {
             .any(|node| node.stage == stage && goes(node))
 }
 
-/// Do its results carry the headers of the record that made them due?
+/// True if its results carry the headers of the record that made them due.
 const fn gives_by_name(op: &Op) -> bool {
     match op {
         Op::WindowAggregate { emit, .. }
@@ -254,7 +254,7 @@ fn clocks(plan: &PhysicalPlan, op: &Op) -> Vec<(ClockId, Moves)> {
     found
 }
 
-/// The clock of a versioned store: that of the records it has taken.
+/// The clock of a versioned store, which is moved by the records that the store accepts.
 fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, Moves)> {
     let store = plan.stores.get(usize::from(store.0));
     let kept = store.filter(|store| matches!(store.kind, StoreKind::Versioned { .. }));
@@ -262,8 +262,8 @@ fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, 
     clock.map(|clock| (clock, moves)).into_iter().collect()
 }
 
-/// The exchanges through which records of its sub-topology come into a node's stage. Ticks of
-/// scheduled sources come from no topic.
+/// The exchanges through which records of a node's sub-topology enter its stage. Those with ticks of
+/// scheduled sources don't count, because ticks come from no topic.
 fn into_sub_topology(
     plan: &PhysicalPlan,
     topologies: &[usize],
@@ -280,7 +280,7 @@ fn into_sub_topology(
     exchanges.map(|one| one.id).collect()
 }
 
-/// The exchanges that all records of a node come from; `None` if there is another way.
+/// The exchanges that all records of a node come from; `None` if some come another way.
 fn fed_by(plan: &PhysicalPlan, node: NodeId) -> Option<Vec<NodeId>> {
     let direct = plan.nodes.iter().any(|n| n.children.contains(&node));
     let read = plan.sources.iter().any(|source| source.entry == node);
@@ -291,8 +291,8 @@ fn fed_by(plan: &PhysicalPlan, node: NodeId) -> Option<Vec<NodeId>> {
     })
 }
 
-/// By slot: the task of Kafka Streams that reads it, among all of them. None: a global table's or
-/// answers, which belong to no task.
+/// By slot: the index of the Kafka Streams task that reads it. `None` for global tables and answers,
+/// which belong to no task.
 pub fn source_tasks(plan: &PhysicalPlan, slots: &SourcePartitions) -> Vec<Option<usize>> {
     let topologies = sub_topologies(plan);
     let mut known = BTreeMap::new();
@@ -311,12 +311,12 @@ pub fn source_tasks(plan: &PhysicalPlan, slots: &SourcePartitions) -> Vec<Option
 /// How many tasks each sub-topology has.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
-    /// By node; 0 without a topic that is read.
+    /// By node; 0 if its sub-topology reads no topic.
     count: Vec<u16>,
 }
 
 impl Tasks {
-    /// For sources with these partitions.
+    /// Counts the tasks for sources with these partitions.
     #[must_use]
     pub fn new(plan: &PhysicalPlan, slots: &SourcePartitions) -> Self {
         let mut of_source = vec![0u16; plan.sources.len()];
@@ -334,7 +334,7 @@ impl Tasks {
             *own = (*own).max(of_source[usize::from(source.id.0)]);
         }
         let mut count = sources.clone();
-        // Exchanges lead only to higher stages, so after as many rounds as stages nothing changes.
+        // Exchanges lead only to higher stages, so one round per stage is enough.
         for _ in &plan.stages {
             for node in &plan.nodes {
                 let Op::Exchange { to, ahead, .. } = &node.op else {
@@ -343,8 +343,8 @@ impl Tasks {
                 let from = count[topologies[node.id.0 as usize]];
                 for to in to.iter().filter(|_| !ahead) {
                     let topology = topologies[to.0 as usize];
-                    // A topic read beside a repartition topic determines that one's number of
-                    // partitions.
+                    // If a sub-topology also reads a source topic, that determines the number of
+                    // partitions of its repartition topics.
                     if sources[topology] == 0 {
                         count[topology] = count[topology].max(from);
                     }
@@ -362,7 +362,7 @@ impl Tasks {
         self.count.get(node.0 as usize).copied().unwrap_or(1).max(1)
     }
 
-    /// Does its sub-topology read a topic, or one that an exchange stands for?
+    /// True if its sub-topology reads a source topic, or a topic that an exchange stands for.
     #[must_use]
     pub fn has_sources(&self, node: NodeId) -> bool {
         self.count

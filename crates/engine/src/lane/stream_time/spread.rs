@@ -1,11 +1,11 @@
-//! Times, where there are other tasks than at the last commit: a source has got more partitions, or
-//! a pattern has found a wider topic.
+//! Stream times after the number of tasks has changed since the last commit: a source has more
+//! partitions, or a pattern matches a topic that has more.
 //!
-//! Takes the times that were committed, gives those that the run begins with. Where murmur2 of a
-//! key says its task, keys have moved to other tasks. A task goes on from the highest time of those
-//! whose keys it may have now: so no window that was given is open again, in this run or a later
-//! one. What a key has in a task that was behind is given by the lanes in their first epoch.
-//! Straight behind a source a task is a partition, and goes on by itself.
+//! Converts the committed times into those that the run begins with. Where the murmur2 hash of a key
+//! determines its task, keys have moved to other tasks. A task continues from the highest time of all
+//! tasks whose keys it may have now, so no window that was emitted opens again, in this run or a later
+//! one. If the old task of a key was behind that time, the lanes emit what is now due for the key in
+//! their first epoch. Directly below a source a task is a partition, and keeps its own time.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use stoatflow_operators::{ClockRule, Time, Times};
 use stoatflow_plan::PhysicalPlan;
 
 impl Timing {
-    /// Takes the committed times over into the tasks that there are now.
+    /// Converts the committed times to the current tasks.
     pub(super) fn spread(&mut self, plan: &PhysicalPlan) {
         let Some(rules) = self.rules.first().filter(|_| !self.by_watermark) else {
             return;
@@ -30,7 +30,7 @@ impl Timing {
             let (Some(idle), Some(clock)) = (idle, clock) else {
                 continue;
             };
-            // How long nothing has come is known of the tasks that there were only: the wait begins anew.
+            // Only the old tasks know how long they were idle: the wait starts again.
             let clock = usize::from(clock.0);
             if self.initial[clock] != before[clock] {
                 self.initial[usize::from(idle.seen.0)].clear();
@@ -40,7 +40,7 @@ impl Timing {
     }
 }
 
-/// True if a clock has another number of tasks.
+/// True if the number of tasks of a clock has changed.
 fn spread(times: &mut Times, rules: &[ClockRule]) -> bool {
     let mut changed = false;
     for (times, rule) in times.iter_mut().zip(rules) {
@@ -51,14 +51,14 @@ fn spread(times: &mut Times, rules: &[ClockRule]) -> bool {
         if rule.by_key {
             *times = into_tasks(times, tasks);
         }
-        // A clock of no operator counts as one with one task.
+        // A clock without an operator counts as one with one task.
         changed |= rule.by_key || tasks > 1;
     }
     changed
 }
 
-/// The number of a key, modulo the number of tasks, is its task: so two tasks of the same key are
-/// equal modulo what divides both numbers.
+/// The task of a key is its hash modulo the number of tasks. So the old and the new task of a key are
+/// equal modulo the greatest common divisor of both numbers.
 fn into_tasks(before: &[Time], tasks: usize) -> Vec<Time> {
     let apart = greatest_common_divisor(before.len(), tasks).max(1);
     let of = |task: usize| {

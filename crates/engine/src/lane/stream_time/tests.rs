@@ -19,7 +19,7 @@ fn a_time_survives_its_row() {
         assert_eq!(decode(&encode(&several).value).unwrap(), several);
     }
     assert_eq!(decode(&encode(&[]).value).unwrap(), []);
-    // As rows were before there was a newest record: so they stay, where nobody needs it.
+    // The format from before rows had a newest record; still written if there is none.
     let Datum::Bytes(row) = encode(&[Time::NONE]).value else {
         unreachable!()
     };

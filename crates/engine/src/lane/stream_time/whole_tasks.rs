@@ -1,24 +1,24 @@
-//! Where all keys of a task share a lane.
+//! Where all keys of a task must share a lane.
 //!
-//! Takes the plan, gives the nodes whose result depends on which keys share a lane: Kafka Streams
-//! passes over all rows of a task, or bounds them together. What meets such a node before the next
-//! exchange goes by task too. The price is that a topic with one partition keeps one lane busy
-//! there, so only what the user asks for does so: a bound of a suppress, and the intervals of Kafka
-//! Streams' passes.
+//! Finds the nodes of a plan whose result depends on which keys share a lane: Kafka Streams iterates
+//! over all rows of a task, or applies one bound to all of them. The exchanges that meet above such a
+//! node, and all nodes below them up to the next exchange, are divided by task too. The price is that a
+//! topic with one partition keeps only one lane busy there. So this happens only at the user's request:
+//! with a bound of a suppress, or with the emit intervals of Kafka Streams.
 
 use crate::lane::stream_time::groups::{Tasks, by_key};
 use std::collections::BTreeSet;
 use stoatflow_core::NodeId;
 use stoatflow_plan::{Emit, Op, PhysicalPlan, SerdeSpec};
 
-/// By node: of one whose lanes have whole tasks, and of exchanges to it, how many there are.
-/// `given`: is the interval between passes over windows given, and between those over unmatched
-/// rows of joins?
+/// By node: the number of tasks, for a node whose lanes have whole tasks and for exchanges to it.
+/// `given`: whether the interval between passes over windows is set, and the one between passes over
+/// unmatched rows of joins.
 pub fn whole_tasks(plan: &PhysicalPlan, tasks: &Tasks, given: (bool, bool)) -> Vec<Option<u16>> {
     let mut found = vec![None; plan.nodes.len()];
     let by_key = by_key(plan, &tasks.of_exchanges(plan));
-    // Windows of one key may be in several tasks otherwise, and each task has a mark up to which
-    // they were given.
+    // Otherwise windows of one key may be in several tasks, and each task has its own mark up to which
+    // windows were emitted.
     let fixed = |node: NodeId| tasks.of(node) == 1 || by_key[node.0 as usize];
     for group in plan.stages.iter().flat_map(|stage| &stage.meeting) {
         let below = below(plan, group);
@@ -44,8 +44,8 @@ pub fn whole_tasks(plan: &PhysicalPlan, tasks: &Tasks, given: (bool, bool)) -> V
     found
 }
 
-/// Does it stand for a topic with windowed keys? Windows of a key share a lane, and there they are
-/// in different tasks.
+/// True if it stands for a topic with windowed keys. All windows of a key share a lane, but are in
+/// different tasks of that topic.
 fn divides_windows(plan: &PhysicalPlan, exchange: NodeId) -> bool {
     let windowed = |key: &SerdeSpec| {
         matches!(
@@ -81,8 +81,8 @@ const fn asks(op: &Op, (windows, joins): (bool, bool)) -> bool {
     }
 }
 
-/// What exchanges lead to, and all below it in the same stage. Exchanges out of the stage are no
-/// part of it: where they lead to says how they spread keys.
+/// The targets of exchanges, and all nodes below them in the same stage. Exchanges out of the stage are
+/// not included: their own targets determine how they distribute keys.
 fn below(plan: &PhysicalPlan, exchanges: &[NodeId]) -> BTreeSet<NodeId> {
     let to = |exchange: &NodeId| leads_to(plan, *exchange).to_vec();
     let mut left: Vec<NodeId> = exchanges.iter().flat_map(to).collect();

@@ -1,4 +1,4 @@
-//! Headers of Kafka Streams, of letters of all kinds.
+//! The headers of Kafka Streams for all kinds of dead letters.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the variable may say. That the engine meets every place is tested where whole engines run.
+//! Parsing of the variable. Tests of whole engines check that every place is reached.
 
 use super::*;
 use stoatflow_core::ErrorKind;
@@ -11,7 +11,7 @@ fn every_place_has_a_name_of_its_own() {
     }
     let names: std::collections::BTreeSet<_> = PLACES.iter().map(|(_, name)| name).collect();
     assert_eq!(names.len(), PLACES.len());
-    // The last of the enumeration stands in the table too.
+    // The last variant is in the table too.
     assert_eq!(Failpoint::ObserveEnds as usize + 1, PLACES.len());
 }
 
@@ -30,7 +30,7 @@ fn a_fault_strikes_at_its_meeting_only() {
     assert_eq!(meet(Failpoint::LaneBarrier), Err(ErrorKind::Unavailable));
     assert_eq!(meet(Failpoint::LaneSeal), Ok(()));
     assert_eq!(meet(Failpoint::CommitBeforeFlush), Ok(()));
-    // Copies count together: rooms of one run share what is armed.
+    // Copies count together, because all parts of a run share the armed failpoints.
     assert!(points.clone().reach(Failpoint::LaneSeal).is_err());
     assert_eq!(meet(Failpoint::LaneSeal), Ok(()));
     assert_eq!(meet(Failpoint::LaneBarrier), Ok(()));

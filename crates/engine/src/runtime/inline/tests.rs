@@ -1,4 +1,4 @@
-//! Whole engines on an embedded broker, one room at a time.
+//! Whole engines on an embedded broker, stepped one part at a time.
 
 mod asking;
 mod batches;
@@ -31,7 +31,7 @@ use stoatflow_plan::PhysicalPlan;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// A broker, a clock, and a plan that can be started again and again.
+/// A broker, a clock, and a plan that can be started repeatedly.
 struct Stand {
     broker: Arc<embedded::EmbeddedBroker>,
     clock: Arc<ManualClock>,
@@ -127,7 +127,7 @@ impl Stand {
         self.broker.producer(&mode, SOON).unwrap()
     }
 
-    /// Everything in a topic: value and time, in the order of the times.
+    /// All records of a topic: value and timestamp, ordered by timestamp.
     fn read(&self, topic: &str) -> Vec<(String, i64)> {
         let fetched = self.fetch(topic);
         let text =
@@ -149,7 +149,7 @@ impl Stand {
     }
 }
 
-/// `from` to `out`, as it is.
+/// Copies `from` to `out` unchanged.
 fn copy(from: &str) -> Value {
     json!([
         {"op": "stream", "topics": [from], "key": "string", "value": "string"},

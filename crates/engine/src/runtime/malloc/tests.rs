@@ -1,6 +1,6 @@
 use super::*;
 
-/// Bytes that are mapped block by block.
+/// Bytes of blocks that are mapped one by one.
 fn mapped() -> usize {
     // SAFETY: only reads.
     unsafe { libc::mallinfo2() }.hblkhd

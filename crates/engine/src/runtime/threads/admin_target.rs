@@ -1,4 +1,4 @@
-//! What the admin port asks of an application.
+//! The operations of an application that the admin port calls.
 
 use super::{Engine, Inner};
 use crate::admin::target::AdminTarget;
@@ -11,7 +11,7 @@ use stoatflow_operators::Foreign;
 use stoatflow_plan::Store;
 use stoatflow_state::{DatabaseFigures, StoreSize};
 
-/// Doesn't keep the application.
+/// Doesn't keep the application alive.
 pub(super) struct EngineTarget(pub Weak<Inner>);
 
 impl fmt::Debug for EngineTarget {

@@ -1,4 +1,4 @@
-//! What the threads of intake, commit and lanes do until the run ends.
+//! The loops of the intake, commit and lane threads until the run ends.
 
 use crate::commit::CommitRoom;
 use crate::index::build::{Unbuilt, build_beside};
@@ -10,13 +10,13 @@ use std::time::Duration;
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::Backend;
 
-/// Runs intake until everything admitted is committed after a stop, or until an abort. `enter` is
-/// called with `Stopping` while it drains for a stop that the user has requested, with `Paused` once all
-/// that was read is committed and nothing more is to be read, and with `Running` when that is over.
+/// Runs intake until everything admitted is committed after a stop, or until an abort. `enter` is called
+/// with `Stopping` while it drains for a stop that the user has requested, with `Paused` once reading is
+/// paused and everything read is committed, and with `Running` when reading resumes.
 pub(super) fn run_intake(mut room: Intake, shared: &Shared, enter: impl Fn(Lifecycle)) {
     let mut is_paused = false;
     while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
-        // A failure also requests a stop, after the abort; then it isn't the user who stops it.
+        // A failure also requests a stop, after the abort; then the user hasn't requested it.
         if shared.is_stopping() && !shared.is_aborting() {
             if !shared.has_new_partitions() {
                 enter(Lifecycle::Stopping);
@@ -53,7 +53,7 @@ pub(super) fn run_commit(mut room: CommitRoom, shared: &Shared) {
     }
 }
 
-/// Builds indexes from the rows that were there, one store after the other.
+/// Builds indexes from the rows that stores already have, one store after the other.
 pub(super) fn run_index_builds(unbuilt: Vec<Unbuilt>, backend: &dyn Backend, shared: &Shared) {
     let is_over = || shared.is_stopping() || shared.is_aborting();
     for mut unbuilt in unbuilt {

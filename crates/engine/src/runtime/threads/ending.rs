@@ -1,10 +1,9 @@
-//! Time limits at the end: how long a stop may take, how long nothing may be committed, and how
-//! long to wait for threads that don't return.
+//! Time limits of a run: how long a stop may take, how long nothing may be committed, and how long to
+//! wait for threads that don't return.
 //!
-//! Aborts a run whose time is over, and ends the application if a thread stays in a user function,
-//! which can't be interrupted. Has its own thread, so that no function, broker or disk holds it up.
-//! After it has given up, no run starts again in this process: the abandoned thread still holds its
-//! records.
+//! Aborts a run whose time is over, and ends the application if a thread stays in a user function, which
+//! can't be interrupted. Has its own thread, so that no function, broker or disk delays it. After it has
+//! given up, no run starts again in this process: the abandoned thread still holds its records.
 
 use super::watchdog::Watchdog;
 use super::{Inner, StopRequest};
@@ -21,11 +20,11 @@ use stoatflow_protocol::Lifecycle;
 const GRACE: Duration = Duration::from_millis(1500);
 /// How long brokers and disks may take after a stop has timed out.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Nothing to wait for.
+/// How long to wait without a time limit.
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Inner {
-    /// Runs as long as the run.
+    /// Enforces the time limits until the run ends.
     pub(super) fn enforce_time_limits(&self, shared: &Shared) {
         let mut ending = Ending::default();
         let mut looks = 0;
@@ -56,7 +55,7 @@ impl Inner {
         }
     }
 
-    /// A clean stop has timed out.
+    /// Aborts the run: a clean stop has timed out.
     fn end_stop(&self, shared: &Shared, now: Duration) {
         let unfinished_threads = unfinished_threads(shared, now);
         tracing::warn!(
@@ -67,7 +66,7 @@ impl Inner {
         shared.abort();
     }
 
-    /// Was the run aborted so long ago that waiting is useless?
+    /// True if the run was aborted so long ago that waiting is useless.
     fn is_hopeless(&self, shared: &Shared, ending: Ending, ago: Duration) -> bool {
         let bound = self.spec.settings.shutdown_timeout.max(GRACE);
         if ago >= bound || ending.is_late() && ago >= FAREWELL {
@@ -85,7 +84,7 @@ impl Inner {
         !begins_anew && in_function()
     }
 
-    /// Ends the application without its threads.
+    /// Ends the application without waiting for its threads.
     pub(super) fn give_up(&self, shared: &Shared) {
         // First, so that a thread that returns meanwhile starts no new run.
         self.shared.lock().requested = StopRequest::Abort;
@@ -114,7 +113,7 @@ impl Inner {
             let error = outcome.error.get_or_insert(error);
             self.status.failed(error);
             tracing::error!(application = self.status.application_id, %error, "stopped by an error");
-            // Callers of `wait` continue now: a listener may be what hangs.
+            // Callers of `wait` continue now, because a listener may be what hangs.
             outcome.over = true;
         }
         let now = self.spec.components.clock.now();
@@ -137,7 +136,7 @@ pub(super) fn unfinished_threads(shared: &Shared, now: Duration) -> Vec<ThreadAc
     all
 }
 
-/// Them in one line.
+/// The threads in one line.
 pub(super) fn one_line(threads: &[ThreadActivity]) -> String {
     let all: Vec<String> = threads.iter().map(ToString::to_string).collect();
     all.join("; ")

@@ -1,4 +1,4 @@
-//! Questions about the committed state of a running application.
+//! Queries of the committed state of a running application.
 
 use super::Engine;
 use crate::query::{
@@ -14,32 +14,32 @@ use stoatflow_plan::{Store, StoreKind};
 use stoatflow_protocol::Lifecycle;
 
 impl Engine {
-    /// What an offload has parked, as of the last commit.
+    /// The records that an offload has parked, as of the last commit.
     ///
     /// # Errors
-    /// `Config` if there is no such offload, or nothing runs; what the state fails with.
+    /// `Config` if there is no such offload, or nothing runs; errors of the state.
     pub fn parked(&self, offload: &str) -> Result<Vec<Parked>> {
         let spec = &self.inner.spec;
         let listing = offload::parked(&spec.plan, &spec.foreign, offload)?;
         read_listing(&listing, self.inner.readers.state()?.as_ref())
     }
 
-    /// What a store holds, as of the last commit.
+    /// The rows of a store, as of the last commit.
     ///
     /// # Errors
-    /// `Config` if there is no such store, or nothing runs; what the state fails with.
+    /// `Config` if there is no such store, or nothing runs; errors of the state.
     pub fn store_batches(&self, question: StoreRequest) -> Result<StoreBatches> {
         let spec = &self.inner.spec;
         let (plan, foreign) = (&spec.plan, &spec.foreign);
         self.inner.readers.ask(plan, foreign, question)
     }
 
-    /// One committed epoch of a store, or of all of them; if positions are given, one that has all
-    /// input before them.
+    /// A snapshot of one committed epoch, of a store or of all stores; if positions are given, of an
+    /// epoch that has all input before them.
     ///
     /// # Errors
     /// `Config` if nothing runs, if there is no such store or partition, or if the positions are not
-    /// committed in time; what the state fails with.
+    /// committed in time; errors of the state.
     pub fn snapshot(
         &self,
         store: Option<&str>,
@@ -51,7 +51,8 @@ impl Engine {
         })
     }
 
-    /// Follows a store from a committed epoch on; if positions are given, one that has all input before them.
+    /// Follows a store from a committed epoch on; if positions are given, from one that has all input
+    /// before them.
     ///
     /// # Errors
     /// As [`Self::snapshot`]; `Config` if the store can't be followed, `Serde` for keys that it can't have.
@@ -66,7 +67,7 @@ impl Engine {
         self.behind(at_least, timeout, |_| self.follow_as(store, spec))
     }
 
-    /// The same at once, for a store of the plan whose serdes may be others.
+    /// Likewise, without waiting for positions, for a store of the plan whose serdes may be others.
     ///
     /// # Errors
     /// As [`Self::follow`].
@@ -75,7 +76,7 @@ impl Engine {
         (self.inner.readers).follow(&run.plan, &run.foreign, store, spec)
     }
 
-    /// Asks once these positions are committed.
+    /// Calls `ask` once these positions are committed.
     fn behind<T>(
         &self,
         at_least: &[(TopicPartition, Offset)],
@@ -97,7 +98,8 @@ impl Engine {
         taken().map_err(|error| if restores { restoring() } else { error })
     }
 
-    /// The committed epoch that stores show now; `None` if nothing runs. The broker has it a moment earlier.
+    /// The committed epoch that reads of stores see now; `None` if nothing runs. The broker has it a
+    /// moment earlier.
     #[must_use]
     pub fn shown(&self) -> Option<Arc<CommittedCut>> {
         self.inner.readers.cut()

@@ -1,7 +1,7 @@
-//! One run after another: whether another one follows, and what stands before the first one.
+//! Restarts of an application: whether another run follows, and the wait before the first one.
 //!
-//! Restarts the run if the broker was away, if the user says so, or if there are new partitions. Each begins
-//! from the last commit.
+//! Restarts the run if the broker was unreachable, if the user's handler decides so, or if there are new
+//! partitions. Each run begins from the last commit.
 
 use super::run::End;
 use super::stop_request::StopRequest;
@@ -16,20 +16,20 @@ use stoatflow_core::{Error, ErrorKind, Result};
 use stoatflow_protocol::{Lifecycle, Restarts, fencings, restarts};
 use tokio::runtime::Handle;
 
-/// What the user answers to an error that would end the application.
+/// The decision of the user's handler about an error that would end the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartAnswer {
     /// Another run, in this process, from the last commit.
     Replace,
-    /// It ends.
+    /// The application ends.
     Shutdown,
 }
 
-/// Asks the user.
+/// The user's handler of errors that would end the application.
 pub type Uncaught = Arc<dyn Fn(&Error) -> RestartAnswer + Send + Sync>;
 
 impl Inner {
-    /// Runs until the end: restarts the run if the broker was away or if there are new partitions.
+    /// Runs until the end, with restarts as described in the module.
     pub(super) fn run_with_restarts(
         self: &Arc<Self>,
         mut shared: Arc<Shared>,
@@ -128,8 +128,8 @@ impl Inner {
         pause
     }
 
-    /// An instance that is fenced again and again fights another one that is started again and again: it
-    /// waits before it takes over, longer each time.
+    /// Waits before taking over if this instance was fenced several times, longer each time: another
+    /// instance with the same id is probably restarted again and again too.
     pub(super) fn wait_if_fenced_often(&self, shared: &Shared) {
         let clock = &self.spec.components.clock;
         let fenced = fenced::recent(&self.spec.settings.state_dir, clock.now());
@@ -156,7 +156,7 @@ impl Inner {
         }
     }
 
-    /// Notes that another instance took over.
+    /// Records it if another instance took over.
     pub(super) fn note_fencing(&self, error: &Error) {
         if error.kind() == ErrorKind::Fenced {
             fenced::remember(

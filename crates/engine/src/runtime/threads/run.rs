@@ -1,6 +1,6 @@
 //! One run, from start to end: builds its parts, starts their threads, and joins them.
 //!
-//! Takes the specification, gives how the run ended once all its parts have stopped. Lanes that run
+//! Takes the specification; returns how the run ended, after all its parts have stopped. Lanes that run
 //! only native code are tasks of the runtime; those that call user functions have a thread each.
 
 use super::Inner;
@@ -24,8 +24,8 @@ const LOADERS: usize = 4;
 pub(super) enum End {
     /// A stop was requested.
     Stopped,
-    /// There are new partitions to read. The next run takes over the state: what is only in memory
-    /// and has no changelog would be lost otherwise.
+    /// There are new partitions to read. The next run takes over the state: otherwise state that is only
+    /// in memory and has no changelog would be lost.
     Grown(Arc<dyn Backend>),
 }
 

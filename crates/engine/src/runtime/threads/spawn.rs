@@ -9,7 +9,7 @@ use stoatflow_core::{Error, Result};
 use stoatflow_operators::Runtime;
 use stoatflow_operators::current_call::{CurrentCall, note_at};
 
-#[allow(clippy::disallowed_methods)] // the one place that makes threads
+#[allow(clippy::disallowed_methods)] // the one place that starts threads
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(name.to_owned())

@@ -1,4 +1,4 @@
-//! The line of the log that tells what runs.
+//! The log line that describes what runs.
 
 use super::Inner;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use stoatflow_core::TopicPartition;
 use stoatflow_core::settings::{Guarantee, StoreBackend};
 
 impl Inner {
-    /// One line, when processing begins.
+    /// Logs one line when processing begins.
     pub(super) fn log_start<'a>(&self, partitions: impl Iterator<Item = &'a TopicPartition>) {
         let settings = &self.spec.settings;
         let guarantee = match settings.guarantee {

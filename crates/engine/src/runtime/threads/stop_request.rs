@@ -11,13 +11,13 @@ use stoatflow_core::Error;
 pub(super) struct Current {
     pub run: Option<Arc<Shared>>,
     pub requested: StopRequest,
-    /// Is nothing to be read?
+    /// True if reading is paused.
     pub paused: bool,
     /// When a clean stop must be done (monotonic).
     pub stop_by: Option<Duration>,
 }
 
-/// What the user has requested.
+/// The request of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopRequest {
     #[default]
@@ -30,11 +30,11 @@ pub(super) enum StopRequest {
 pub(super) struct Outcome {
     pub started: bool,
     pub over: bool,
-    /// Is one thread already ending it?
+    /// True if a thread is already ending it.
     pub ending: bool,
-    /// Did it end without its threads?
+    /// True if it ended without waiting for its threads.
     pub left: bool,
-    /// Have all threads ended?
+    /// True if all threads have ended.
     pub all_ended: bool,
     /// Set before the state, so that the end is never seen without it.
     pub error: Option<Arc<Error>>,

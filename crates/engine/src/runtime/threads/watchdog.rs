@@ -25,14 +25,14 @@ const SHOW: Duration = Duration::from_secs(2);
 /// Detects that nothing was committed for too long.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    /// `stall.timeout.ms` plus the time in which nothing need be committed; `None`: off.
+    /// `stall.timeout.ms` plus the commit interval; `None`: off.
     limit: Option<Duration>,
     /// Progress before this doesn't count.
     since: Duration,
 }
 
 impl Watchdog {
-    /// A run begins.
+    /// Starts with a new run.
     pub(super) fn new(settings: &Settings, now: Duration) -> Self {
         let limit = settings.stall_timeout;
         Self {
@@ -41,7 +41,7 @@ impl Watchdog {
         }
     }
 
-    /// When to check again: at zero it is stalled.
+    /// When (monotonic) the run counts as stalled unless it makes progress before; `None`: off.
     pub(super) fn due(&mut self, inner: &Inner, now: Duration) -> Option<Duration> {
         let limit = self.limit?;
         let status = &inner.status;
@@ -58,7 +58,7 @@ impl Watchdog {
 }
 
 impl Inner {
-    /// Nothing was committed for too long: the run fails.
+    /// Fails the run, because nothing was committed for too long.
     pub(super) fn stalled(&self, shared: &Shared) {
         self.status.stalled.store(true, Relaxed);
         let now = shared.clock.monotonic();
@@ -114,7 +114,7 @@ impl Inner {
             )
     }
 
-    /// Where the interpreter's threads are.
+    /// The stacks of the interpreter's threads.
     fn stacks(&self, threads: &[ThreadActivity]) -> Option<String> {
         let runtime = self.spec.foreign.runtime.clone()?;
         let named: Vec<(u64, String)> = threads

@@ -1,4 +1,4 @@
-//! A clock and a few barriers.
+//! When a stalled watermark is reported.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! When records are asked for: at the end of an epoch where nothing of it shows before, and the
-//! barrier follows them.
+//! When records are fetched: at the end of an epoch if none of it is visible before, with the barrier
+//! right after them.
 
 use super::schedule::{commits, many};
 use super::*;
@@ -20,7 +20,7 @@ fn record(offset: i64) -> ConsumerRecord {
     }
 }
 
-/// How long records need not come, of a fresh epoch in which lanes have worked for so long in the one before.
+/// The fetch delay in a new epoch, if lanes have worked this long in the one before.
 fn fetch_delay(stand: &Stand, worked: Duration) -> Option<Duration> {
     let mut engine = stand.start();
     engine.run_and_commit().unwrap();
@@ -78,7 +78,7 @@ fn who_has_more_to_read_asks_for_it() {
     assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
     engine.run_until_idle().unwrap();
     assert!(engine.parts().intake.dispatch().fetch_delay().is_some());
-    // A commit takes longer than the next epoch was to: nobody knows when that one ends.
+    // A commit takes longer than the next epoch should, so the end of that one is unknown.
     stand.send("in", &[("a", "1", 1)]);
     stand.clock.advance(Duration::from_millis(20));
     engine.take(Turn::Intake).unwrap();
@@ -88,8 +88,8 @@ fn who_has_more_to_read_asks_for_it() {
     assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
 }
 
-/// Each reason alone: the reader knows that there is more; a record waits for credit or for another
-/// partition; a fetch is pending.
+/// Each reason by itself: the consumer knows that there is more; a record waits for credit or for
+/// another partition; a fetch is pending.
 #[test]
 fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
     let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
@@ -143,7 +143,7 @@ fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
     assert!(defers(&mut engine));
 }
 
-/// A reader that has to ask, with what it was told.
+/// The state of a consumer that has to fetch, and the delays that it was given.
 #[derive(Default)]
 struct Known {
     deferred: Vec<Option<Duration>>,
@@ -203,7 +203,8 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
     engine.run_and_commit().unwrap();
     let interval = stand.spec.settings.commit_min_interval;
     stand.clock.advance(interval);
-    // A record comes when so much of the interval is over; has the barrier gone in then?
+    // Sends a record when `at` of the interval has passed; returns whether a barrier was inserted by
+    // then, and the delay of the fetch.
     let mut comes = |at: Duration, asked: bool| {
         stand.send("in", &[("a", "1", 1)]);
         engine.run_and_commit().unwrap();
@@ -213,7 +214,7 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
             usual: USUAL,
             ..Known::default()
         };
-        // What it takes is known with the first look.
+        // The first step learns how long a fetch usually takes.
         engine.take(Turn::Intake).unwrap();
         stand.clock.advance(at);
         stand.send("in", &[("a", "2", 2)]);
@@ -237,7 +238,7 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
     assert!(comes(interval + USUAL / 2, true).0, "but not for long");
 }
 
-/// What was known of the epoch before says nothing of the next.
+/// The fetch state of one epoch doesn't apply to the next.
 #[test]
 fn a_barrier_begins_anew_with_what_was_asked_for() {
     const USUAL: Duration = Duration::from_millis(2);

@@ -1,8 +1,8 @@
-//! What an operator has collected for a batch does not wait for a commit that is far away.
+//! Records that an operator has collected for a batch don't wait for a distant commit.
 
 use super::*;
 
-/// It can't take columns, and that shows when it is called.
+/// A function that can't take columns; calling it fails.
 #[derive(Debug)]
 struct Never;
 
@@ -33,7 +33,7 @@ fn what_waits_for_its_batch_brings_the_commit_forward() {
         let mut engine = stand.start();
         engine.run_and_commit().unwrap();
         let shared = Arc::clone(&engine.parts().shared);
-        // Commits are slow: the next one would come after the whole of commit.interval.ms, 100 ms.
+        // Commits are slow: the next one would follow only after all of commit.interval.ms, 100 ms.
         shared
             .last_commit_us
             .store(1_000_000, std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Async calls that outlive their epoch, where nothing holds what is sent together.
+//! Async calls that outlive their epoch, without a transaction that keeps records together.
 
 use super::*;
 use parking_lot::Mutex;
@@ -7,7 +7,7 @@ use stoatflow_log::CommitOutcome;
 use stoatflow_operators::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight};
 use stoatflow_plan::ClockSpec;
 
-/// A function whose calls end when the test says so.
+/// A function whose calls end when the test answers them.
 #[derive(Debug, Default)]
 struct Asked {
     load: Arc<CallsInFlight>,
@@ -15,7 +15,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Answers all calls; gives how many there were.
+    /// Answers all calls; returns how many there were.
     fn answer(&self) -> usize {
         let calls = std::mem::take(&mut *self.calls.lock());
         let count = calls.len();
@@ -27,7 +27,7 @@ impl Asked {
     }
 }
 
-/// Never called by itself.
+/// Never called directly.
 #[derive(Debug)]
 pub(super) struct Never;
 
@@ -54,7 +54,7 @@ impl AsyncUdf for Asked {
     fn cancel(&self, _queue: &CallQueue) {}
 }
 
-/// A broker that holds back the records of one topic, as a partition without a leader does. `flush`
+/// A producer that holds back the records of one topic, as for a partition without a leader. `flush`
 /// delivers them; a crash before it loses them.
 struct Slow {
     inner: Box<dyn Producer>,
@@ -100,7 +100,7 @@ impl Producer for Slow {
     }
 }
 
-/// From now on records of a topic wait.
+/// Holds back the records of a topic from now on.
 pub(super) fn slow_down(engine: &mut Inline, stand: &Stand, topic: &'static str) {
     let producer = engine.parts().commit.producer();
     let inner = std::mem::replace(producer, stand.producer("nobody"));
@@ -111,7 +111,7 @@ pub(super) fn slow_down(engine: &mut Inline, stand: &Stand, topic: &'static str)
     });
 }
 
-/// One async function between `in` and `out`, at least once; `timed`: beside something that has a clock.
+/// One async function between `in` and `out`, under at-least-once; `timed`: the plan also has a clock.
 fn asking(asked: &Arc<Asked>, concurrency: u32, timed: bool) -> Stand {
     let awaiting = json!({"udf": 0, "concurrency": concurrency, "park_after_ms": 0});
     let plan = json!({
@@ -152,7 +152,7 @@ fn a_parked_record_is_kept_until_its_result_has_arrived() {
         let mut engine = Inline::start_with(&stand.spec, failpoints).unwrap();
         stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
         engine.run_and_commit().unwrap();
-        // Committed as read: nothing but its row brings the record again.
+        // Its offset is committed: only its row brings the record back.
         assert!(engine.parts().intake.is_settled());
         slow_down(&mut engine, &stand, "out");
         assert_eq!(asked.answer(), 2);
@@ -202,7 +202,7 @@ fn calls_that_find_no_room_neither_keep_a_commit_waiting_nor_grow() {
     assert!(!shared.run.is_hurried(), "all lanes are through");
     assert_eq!(shared.committed().0, 1);
     assert_eq!(asked.load.count(), 8);
-    // Nothing more is read until no more are under way than may be.
+    // Nothing more is read until the calls in flight are within their limit.
     stand.send("in", &keys.map(|key| (key, "y", 2)));
     engine.run_until_idle().unwrap();
     assert_eq!(read(), 8);

@@ -1,10 +1,10 @@
-//! Time across lanes and restarts.
+//! Stream time across lanes and restarts.
 
 use super::*;
 use stoatflow_core::ClockId;
 use stoatflow_plan::ClockSpec;
 
-/// A copy whose plan has the application's clock, as a plan with processors has it.
+/// A copying plan with the application's clock, as plans with processors have it.
 fn timed(lanes: u32) -> Stand {
     let mut plan = compile(copy("in"));
     plan.clocks.push(ClockSpec {
@@ -39,7 +39,7 @@ fn what_any_lane_has_seen_is_committed_and_comes_back() {
         assert_eq!(kept(&mut engine), None, "nothing is kept before the commit");
         engine.run_and_commit().unwrap();
         assert_eq!(kept(&mut engine), Some(70), "{lanes} lanes");
-        // A crash, other lanes, an empty disk: the changelog has it.
+        // After a crash, with another number of lanes and an empty disk: the changelog has the time.
         drop(engine);
         let mut settings = (*stand.spec.settings).clone();
         settings.lanes = 4 - lanes;
@@ -73,14 +73,14 @@ fn a_lane_waits_at_the_barrier_and_holds_what_comes_after_it() {
     engine.parts().intake.dispatch().barrier();
     stand.send("in", &[(of(1), "3", 200)]);
     while engine.take(Turn::Intake).unwrap() {}
-    // Lane 1 comes to the barrier and has the next epoch in its queue, lane 0 has done nothing yet.
+    // Lane 1 reaches the barrier and has the next epoch in its queue, lane 0 has done nothing yet.
     for _ in 0..10 {
         engine.take(Turn::Lane(1)).unwrap();
         engine.take(Turn::Commit).unwrap();
     }
     assert_eq!(stand.read("out"), []);
     assert_eq!(kept(&mut engine), None);
-    // Once lane 0 has come, epoch 1 is committed, with its time and not the next epoch's.
+    // Once lane 0 has arrived, epoch 1 is committed, with its own time and not that of the next epoch.
     for _ in 0..10 {
         engine.take(Turn::Lane(0)).unwrap();
         engine.take(Turn::Lane(1)).unwrap();

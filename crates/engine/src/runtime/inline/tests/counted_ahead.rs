@@ -1,4 +1,4 @@
-//! What an exchange counts is held back while its lane has more to do, and no longer.
+//! An exchange holds counts back while its lane has more to do, and no longer.
 
 use super::*;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! Every failpoint is met by a run, and a run that ends there loses and doubles nothing.
+//! Every failpoint is reached by a run, and a run that ends there loses and duplicates nothing.
 
 use super::*;
 use crate::runtime::failpoint::{Failpoint, Failpoints, PLACES};
@@ -14,12 +14,12 @@ fn counting() -> Stand {
     ]));
     let mut stand = Stand::new(&["in", "out"], 2, plan);
     let mut settings = (*stand.spec.settings).clone();
-    settings.cache_max_bytes = 0; // every update is given
+    settings.cache_max_bytes = 0; // every update is forwarded
     stand.spec.settings = Arc::new(settings);
     stand
 }
 
-/// What a committed reader sees: the counts of a key, in order.
+/// The counts of a key that a consumer of committed records sees, in order.
 fn counts(stand: &Stand, key: &str) -> Vec<i64> {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
@@ -36,7 +36,7 @@ fn counts(stand: &Stand, key: &str) -> Vec<i64> {
     of_key.map(number).collect()
 }
 
-/// One life: it reads what there is, is asked to stop, and ends.
+/// One run: it reads all records, is asked to stop, and ends.
 fn live(stand: &Stand, failpoints: Failpoints) -> Result<()> {
     let mut engine = Inline::start_with(&stand.spec, failpoints)?;
     engine.run_until_idle()?;
@@ -46,7 +46,7 @@ fn live(stand: &Stand, failpoints: Failpoints) -> Result<()> {
 
 #[test]
 fn every_place_is_met_and_nothing_is_lost_or_doubled_there() {
-    // Nobody observes here: that place is met in `tests/python/test_failpoints.py`.
+    // Nothing requests end offsets here: `tests/python/test_failpoints.py` reaches that place.
     let met = PLACES
         .iter()
         .filter(|(place, _)| *place != Failpoint::ObserveEnds);

@@ -1,11 +1,11 @@
-//! Records that are older than the watermark, at every kind of policy.
+//! Records that are older than the watermark, with every kind of policy.
 
 use super::*;
 use stoatflow_core::{Calling, Datum, Error, Header, Late, Record};
 use stoatflow_operators::{Failed, dropped};
 use stoatflow_plan::TimestampExtractor;
 
-/// All records of both partitions before 100 are late.
+/// Records before this are late, in both partitions.
 const WATERMARK: i64 = 100;
 
 fn reading(late: &Late) -> PhysicalPlan {
@@ -14,7 +14,7 @@ fn reading(late: &Late) -> PhysicalPlan {
     plan
 }
 
-/// An engine that has come to the watermark, before there is any record.
+/// An engine that has reached the watermark before there is any record.
 fn started(stand: &Stand) -> Inline {
     let mut engine = stand.start();
     engine.parts().shared.request_watermark(WATERMARK);
@@ -42,7 +42,7 @@ fn of(topic: &str, policy: &'static str, count: u64) -> (String, &'static str, u
     (topic.to_owned(), policy, count)
 }
 
-/// Late ones and others, of several keys, mixed.
+/// Late records and others, of several keys, mixed.
 const MIXED: &[(&str, &str, i64)] = &[
     ("a", "1", 99),
     ("b", "2", 100),
@@ -101,7 +101,7 @@ fn drop_leaves_out_what_is_older_and_commits_it_as_read() {
         assert_eq!(values(&stand), ["2", "6", "4"]);
         assert_eq!(late(&mut engine), [of("in", "drop", 3)]);
         assert_eq!(dropped_at_source(&mut engine), [(dropped::LATE, 3)]);
-        // The watermark is there again after a restart, and nothing comes a second time.
+        // The watermark survives a restart, and nothing is sent a second time.
         drop(engine);
         let mut engine = stand.start();
         stand.send("in", &[("a", "7", 1), ("a", "8", 100)]);
@@ -208,7 +208,7 @@ fn a_letter_keeps_the_headers_of_its_record() {
     assert_eq!(told(&all[0], "offset").as_deref(), Some("0"));
 }
 
-/// Does what the value of a record says, and remembers which it was asked about.
+/// Decides by the value of each record, and keeps the batches that it was called with.
 #[derive(Debug, Default)]
 struct ByValue(parking_lot::Mutex<Vec<Vec<String>>>);
 
@@ -323,7 +323,7 @@ fn what_can_not_be_decoded_is_late_all_the_same() {
     engine.run_and_commit().unwrap();
     assert_eq!(late(&mut engine), [of("in", "drop", 1)]);
 
-    // A callable would have to see it: it goes on, to whoever decides about what can't be decoded.
+    // A callable would have to see it, so it is left to the handler of records that can't be decoded.
     let udf: Arc<dyn Udf> = Arc::new(ByValue::default());
     let call = Late::Call(Calling {
         udf: 0,

@@ -24,7 +24,7 @@ fn offloading(guarantee: Guarantee, max_parked: u32, timeout_ms: Option<i64>) ->
     stand
 }
 
-/// Answers requests from one number on with their values; gives how many there are now.
+/// Answers requests from number `from` on with their values; returns how many there are now.
 fn answer(stand: &Stand, from: usize) -> usize {
     let mut requests = stand.fetch("asked");
     requests.sort_by_key(|request| request.timestamp);
@@ -99,19 +99,19 @@ fn what_was_answered_while_nothing_ran_has_not_timed_out() {
     let mut engine = stand.start();
     engine.run_and_commit().unwrap();
     drop(engine);
-    // More answers than one fetch brings: the one that counts is the last.
+    // More answers than one fetch returns; only the last one counts.
     let strange = ("a", "of nobody", 1);
     stand.send("answered", &vec![strange; 5_000]);
     assert_eq!(answer(&stand, 0), 1);
     stand.clock.advance(Duration::from_secs(10));
     let mut engine = stand.start();
-    // A barrier comes before the second one.
+    // A barrier is inserted before the second fetch.
     assert!(engine.take(Turn::Intake).unwrap());
     engine.parts().intake.dispatch().barrier();
     engine.run_and_commit().unwrap();
     assert_eq!(stand.read("out"), [("1".to_owned(), 1)]);
 
-    // From then on time goes on.
+    // From then on calls time out.
     stand.send("in", &[("a", "2", 2)]);
     engine.run_and_commit().unwrap();
     stand.clock.advance(Duration::from_secs(10));

@@ -1,16 +1,16 @@
-//! The same answer with any number of lanes, however their turns fall and wherever ticks and epochs
+//! The same results with any number of lanes, in whatever order they run, and wherever ticks and epochs
 //! end.
 //!
-//! Partitions whose times differ, out of order within; windows, suppression, a join and an
-//! aggregation that shows the order, all behind new keys. One lane that takes its turns in order
-//! says what is right.
+//! Partitions have different times and are out of order; windows, suppression, a join and an aggregation
+//! that reveals the order follow an exchange. The expected results are those of one lane that runs in
+//! order.
 
 use super::*;
 use std::collections::BTreeMap;
 use stoatflow_core::Partition;
 use stoatflow_operators::FaultInjection;
 
-/// Numbers that a seed gives (splitmix64).
+/// Random numbers from a seed (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -50,7 +50,7 @@ fn plan() -> PhysicalPlan {
     ]))
 }
 
-/// What a key was given in a topic, in order: value and time.
+/// The results of a key in a topic, in order: value and timestamp.
 type Found = BTreeMap<(usize, Vec<u8>), Vec<(Vec<u8>, i64)>>;
 
 fn inputs(rng: &mut Numbers) -> Vec<ProducerRecord> {
@@ -88,7 +88,7 @@ fn run(seed: u64, lanes: u32, fault: FaultInjection) -> Found {
         let at = rng.below(turns.len() as u64);
         engine.take(turns[usize::try_from(at).unwrap()]).unwrap();
         if rng.below(20) == 0 {
-            // A tick may end.
+            // Long enough for a tick to end.
             stand.clock.advance(Duration::from_millis(3));
         }
     }

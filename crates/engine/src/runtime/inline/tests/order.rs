@@ -1,10 +1,10 @@
-//! Whose record comes first: who is waited for, and who is not.
+//! Which record is admitted first, and for which partitions dispatch waits.
 
 use super::*;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::TopicPartition;
 
-/// An engine over a topic of two partitions, and nothing in it.
+/// An engine over an empty topic with two partitions.
 fn stand(idle: Option<Duration>) -> (Stand, Inline) {
     let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
     let mut settings = (*stand.spec.settings).clone();
@@ -137,7 +137,7 @@ fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
     );
 }
 
-/// Admitted one by one, while the lane had to wait.
+/// The records are admitted one by one, while the lane has to wait.
 #[test]
 fn what_waits_in_front_of_a_lane_is_one_batch_up_to_the_barrier() {
     let (_stand, mut engine) = stand(None);

@@ -21,7 +21,7 @@ fn counting() -> Stand {
     stand
 }
 
-/// Records with keys of which every `keys` are different.
+/// Records with `keys` different keys.
 fn fill(stand: &Stand, records: usize, keys: usize) {
     let record = |number: usize| ProducerRecord {
         topic: "in".into(),
@@ -34,7 +34,7 @@ fn fill(stand: &Stand, records: usize, keys: usize) {
     stand.write((0..records).map(record).collect());
 }
 
-/// How many records are admitted while a commit never ends.
+/// How many records are admitted during a commit that never ends, and the bytes that stores hold then.
 fn admitted_beside_a_commit(records: usize, keys: usize) -> (i64, u64) {
     let stand = counting();
     fill(&stand, records, keys);
@@ -59,7 +59,7 @@ fn admitted_beside_a_commit(records: usize, keys: usize) -> (i64, u64) {
 fn what_stores_hold_of_an_epoch_bounds_it() {
     let (many, staged) = admitted_beside_a_commit(30_000, 30_000);
     let (few, little) = admitted_beside_a_commit(30_000, 10);
-    // A record weighs 135, and twice the budget is the bound.
+    // A record weighs 135 bytes, and the limit is twice the budget.
     assert!((15_000..16_000).contains(&few), "{few}");
     // A key that is written weighs more than the record that wrote it.
     assert!((4_000..8_000).contains(&many), "{many}");

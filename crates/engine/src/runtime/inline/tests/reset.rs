@@ -1,4 +1,4 @@
-//! Resets of whole engines: what they change, and what is left of them wherever they die.
+//! Resets of whole engines: what they change, and what a reset leaves behind wherever it dies.
 
 use super::*;
 use crate::commit::guard::InstanceGuard;
@@ -9,7 +9,7 @@ use stoatflow_plan::ClockSpec;
 use stoatflow_protocol::Lease;
 use stoatflow_protocol::reset::{Move, Request, Target};
 
-/// Counts the keys of `in`, and keeps clocks.
+/// Counts the keys of topics, and has a clock.
 fn counting(topics: &[&str]) -> Stand {
     let mut plan = compile(json!([
         {"op": "stream", "topics": topics, "key": "string", "value": "string"},
@@ -34,7 +34,7 @@ const INPUT: [(&str, &str, i64); 4] = [
 ];
 const CHANGELOGS: [&str; 2] = ["stand-counts-changelog", "stand-clocks-changelog"];
 
-/// Runs until all is counted and committed, and ends.
+/// Runs an engine until everything is counted and committed.
 fn run(stand: &Stand) {
     let mut engine = stand.start();
     engine.run_and_commit().unwrap();
@@ -45,7 +45,7 @@ fn counts(engine: &mut Inline) -> [Option<i64>; 2] {
     ["a", "b"].map(|key| {
         let backend = &engine.parts().backend;
         let row = backend.get(StoreId(0), key.as_bytes()).unwrap()?;
-        // The row's own timestamp stands before the count.
+        // The row's timestamp precedes the count.
         Some(i64::from_be_bytes(row[8..].try_into().unwrap()))
     })
 }
@@ -55,7 +55,7 @@ fn committed(stand: &Stand, topic: &str) -> Vec<Option<Committed>> {
     stand.broker.committed("stand", &parts, SOON).unwrap()
 }
 
-/// Sums of offsets: how many records are read, and how many there are.
+/// Sums of offsets over the partitions: the committed ones and the ends.
 fn read_of(stand: &Stand, topic: &str) -> (i64, i64) {
     let parts: Vec<_> = (0..2).map(|p| TopicPartition::new(topic, p)).collect();
     let ends = stand.broker.ranges(&parts, SOON).unwrap();
@@ -116,7 +116,7 @@ fn everything_is_counted_anew_exactly_once() {
         2 * outputs,
         "results are written again"
     );
-    // A later start goes on as ever.
+    // A later start continues as usual.
     drop(engine);
     stand.send("in", &[("b", "x", 50)]);
     let mut engine = stand.start();
@@ -124,7 +124,7 @@ fn everything_is_counted_anew_exactly_once() {
     assert_eq!(counts(&mut engine), [Some(3), Some(2)]);
 }
 
-/// Takes so many steps and dies.
+/// Takes this many steps of a reset and dies.
 fn die_after(stand: &Stand, steps: usize) {
     let mut reset = Reset::open(&stand.spec, &all(Target::Earliest)).unwrap();
     let taken = [Reset::begin, Reset::wipe_state, Reset::delete_changelogs];
@@ -139,13 +139,13 @@ fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
         let stand = counting(&["in"]);
         stand.send("in", &INPUT);
         run(&stand);
-        // Once more in the middle: one of two changelogs is gone.
+        // Also in the middle of a step: one of two changelogs is deleted.
         die_after(&stand, steps.min(3));
         if steps == 3 {
             stand.broker.delete_topics(&CHANGELOGS[..1], SOON).unwrap();
         }
         if steps == 0 {
-            // It had only fenced whoever ran: nothing has changed.
+            // It has only fenced the running instance: nothing has changed.
             let mut engine = stand.start();
             engine.run_and_commit().unwrap();
             assert_eq!(counts(&mut engine), [Some(3), Some(1)]);

@@ -1,4 +1,4 @@
-//! What a start does with state that is missing, behind or damaged.
+//! How a start handles state that is missing, behind or damaged.
 
 use super::*;
 use stoatflow_core::{Error, ErrorKind, Result};
@@ -27,7 +27,7 @@ fn counted(engine: &mut Inline, key: &str) -> Option<i64> {
     Some(i64::from_be_bytes(row[8..16].try_into().unwrap()))
 }
 
-/// Counts, committed, and the engine gone.
+/// Counts and commits a few records, then drops the engine.
 fn counted_before(stand: &Stand) {
     let mut engine = stand.start();
     stand.send("in", &[("a", "x", 1), ("a", "x", 2), ("b", "x", 3)]);
@@ -45,13 +45,13 @@ fn set(stand: &mut Stand, change: impl FnOnce(&mut Settings)) {
     stand.spec.settings = Arc::new(settings);
 }
 
-/// A broker on which input may be assigned only when the stores stand at the ends of their changelogs.
+/// A broker that refuses to assign input before the stores have reached the ends of their changelogs.
 #[derive(Debug)]
 struct Strict {
     broker: Arc<embedded::EmbeddedBroker>,
     backend: MemoryBackend,
     changelog: &'static str,
-    /// Assignments of input that were seen.
+    /// The number of assignments of input.
     seen: Arc<std::sync::atomic::AtomicU32>,
 }
 
@@ -162,7 +162,7 @@ fn input_is_read_only_when_every_store_has_caught_up() {
         changelog: "stand-counts-changelog",
         seen: Arc::clone(&seen),
     });
-    // What comes now must be counted on top of what was counted before.
+    // New records must be counted on top of the earlier ones.
     stand.send("in", &[("a", "x", 4)]);
     let mut engine = stand.start();
     engine.run_and_commit().unwrap();
@@ -202,7 +202,7 @@ fn what_no_changelog_has_is_not_thrown_away() {
     let refused = Inline::start(&stand.spec).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
     assert!(refused.to_string().contains("counts"), "{refused}");
-    // Nothing was removed: the file brought back, everything is there.
+    // Nothing was removed: with the file back, everything is there.
     std::fs::write(&current, whole).unwrap();
     let mut engine = stand.start();
     assert_eq!(counted(&mut engine, "a"), Some(2));

@@ -1,4 +1,4 @@
-//! When an epoch ends: soon where all has been read, seldom where much waits.
+//! When an epoch ends: soon if everything has been read, rarely if much is waiting.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn who_has_read_all_there_is_commits_after_the_shortest_interval() {
     assert_eq!(commits(&mut engine)[before..], [1]);
 }
 
-/// One turn of every room, the reader first: how many commits there are then.
+/// One step of every part, intake first; returns the number of commits so far.
 fn round(engine: &mut Inline) -> usize {
     engine.take(Turn::Intake).unwrap();
     while (0..2).any(|lane| engine.take(Turn::Lane(lane)).unwrap()) {}
@@ -50,7 +50,7 @@ fn who_is_behind_commits_once_per_interval() {
     engine.run_and_commit().unwrap();
     let before = commits(&mut engine).len();
     stand.write(many(9000));
-    // What comes first after a silence goes at once, and shows that there is more.
+    // The first records after a pause are committed at once, and show that there are more.
     stand.clock.advance(Duration::from_millis(20));
     assert_eq!(round(&mut engine), before + 1);
     stand.clock.advance(Duration::from_millis(99));
@@ -63,7 +63,7 @@ fn who_is_behind_commits_once_per_interval() {
     assert_eq!(round(&mut engine), before + 2, "the longest is over");
     engine.run_until_idle().unwrap();
     assert!(commits(&mut engine).iter().sum::<u64>() < 9000);
-    // All is read now.
+    // Everything is read now.
     stand.clock.advance(Duration::from_millis(20));
     engine.run_until_idle().unwrap();
     assert_eq!(commits(&mut engine).iter().sum::<u64>(), 9000);
@@ -78,7 +78,7 @@ fn what_the_producer_keeps_back_takes_room_until_it_goes() {
         let shared = &engine.parts().shared;
         shared.in_flight.load(std::sync::atomic::Ordering::Relaxed)
     };
-    // Nothing is kept back: what was handed over takes no room.
+    // Nothing is held back: records that the producer has sent take no room.
     stand.send("in", &[("a", "1", 1)]);
     engine.run_until_idle().unwrap();
     assert_eq!(in_flight(&mut engine), 0);

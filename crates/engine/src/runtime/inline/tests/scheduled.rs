@@ -1,4 +1,4 @@
-//! Scheduled sources in an engine that reads nothing, and dies anywhere.
+//! Scheduled sources in an engine that reads no topic, and crashes at any step.
 
 use super::*;
 use stoatflow_operators::key_hash;
@@ -15,7 +15,7 @@ fn ticking() -> PhysicalPlan {
 
 fn counted(engine: &mut Inline) -> i64 {
     let row = engine.parts().backend.get(StoreId(0), b"tick").unwrap();
-    // The row's own timestamp stands before the count.
+    // The row's timestamp precedes the count.
     row.map_or(0, |row| {
         i64::from_be_bytes(row[8..16].try_into().expect("eight bytes"))
     })

@@ -1,4 +1,4 @@
-//! Where records come from, and when they happened.
+//! The sources of records, and their timestamps.
 
 use super::*;
 use stoatflow_core::{Datum, Error, Handler, Record};
@@ -14,7 +14,7 @@ fn global_tables_stand_before_anything_else_is_read() {
     ]));
     plan.sources[0].global = true;
     let stand = Stand::new(&["in", "out", "rates"], 3, plan);
-    // The stream's records are older: by time alone they would come first.
+    // The stream's records are older: by time alone they would be processed first.
     stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
     stand.send("rates", &[("eur", "1.1", 100), ("usd", "1.0", 101)]);
     let mut engine = stand.start();
@@ -38,7 +38,7 @@ fn global_tables_stand_before_anything_else_is_read() {
         (2, 2)
     );
     assert_eq!(stand.read("out").len(), 2);
-    // From then on it is a table like others.
+    // From then on it is a table like any other.
     stand.send("rates", &[("eur", "1.2", 300)]);
     stand.send("in", &[("a", "3", 3)]);
     engine.run_until_idle().unwrap();
@@ -125,7 +125,7 @@ fn a_pattern_must_leave_out_what_another_source_reads() {
     );
 }
 
-/// Reads the time from the value; `p` is the partition's.
+/// Reads the time from the value; `p` stands for the partition's time.
 #[derive(Debug)]
 struct FromValue;
 
@@ -234,7 +234,7 @@ fn what_a_function_fails_for_is_a_matter_of_its_source() {
     assert_eq!(times(&stand), [20, 50, 50], "the others have theirs");
     let drops = engine.parts().shared.status.drops();
     assert_eq!((drops[0].1, drops[0].2), ("deserialization_error", 2));
-    // Nor has it moved the time that is committed.
+    // It hasn't moved the committed time either.
     drop(engine);
     let mut engine = stand.start();
     stand.send("in", &[("k", "p", 7)]);
@@ -315,7 +315,7 @@ fn one_topic_has_one_kind_of_time() {
     );
 }
 
-/// What is read at the first start, and with the position committed after it.
+/// A topic with three records, and an engine that is started for the first time with this reset policy.
 fn started(reset: Value) -> (Stand, Result<Inline, Error>) {
     let plan = compile(json!([
         {"op": "stream", "topics": ["in"], "key": "string", "value": "string", "reset": reset},
@@ -336,7 +336,7 @@ fn started(reset: Value) -> (Stand, Result<Inline, Error>) {
 
 #[test]
 fn a_source_starts_where_its_reset_says() {
-    // The clock says 1 000 000.
+    // The clock is at 1 000 000.
     for (reset, first) in [
         (json!("earliest"), vec!["1", "3", "2"]),
         (json!("latest"), vec![]),
@@ -348,7 +348,7 @@ fn a_source_starts_where_its_reset_says() {
         let (stand, engine) = started(reset.clone());
         let mut engine = engine.unwrap();
         engine.run_and_commit().unwrap();
-        // With a committed position it goes on there, however old the records are.
+        // With a committed position it continues there, however old the records are.
         stand.send("in", &[("a", "4", 1_000_001)]);
         engine.run_and_commit().unwrap();
         drop(engine);
@@ -371,7 +371,7 @@ fn starting_nowhere_needs_a_committed_position() {
     for part in ["topic 'in'", "0, 1", "group 'stand'", "reset=\"earliest\""] {
         assert!(said.contains(part), "{said}");
     }
-    // Another run of the same application commits a position: then it starts.
+    // Another run of the same application commits a position; after that it starts.
     let none = Arc::clone(&stand.spec.plan);
     let mut plan = (*none).clone();
     plan.sources[0].reset = None;

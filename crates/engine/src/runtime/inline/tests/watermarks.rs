@@ -1,10 +1,10 @@
-//! Watermarks of whole engines: at the barrier, beside the offset, and who waits for whom.
+//! Watermarks in whole engines: at barriers, beside committed offsets, and in alignment groups.
 
 use super::*;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_protocol::Strategy;
 
-/// `a` and `b` to `out`, with what is said about the event time of each.
+/// Copies `a` and `b` to `out`, each with its own watermark strategy.
 fn two(a: &Value, b: &Value) -> PhysicalPlan {
     compile(json!([
         {"op": "stream", "topics": ["a"], "key": "string", "value": "string", "watermark": a},
@@ -15,7 +15,7 @@ fn two(a: &Value, b: &Value) -> PhysicalPlan {
 }
 
 fn stand(plan: PhysicalPlan) -> Stand {
-    // Both keys of a topic have records, so both partitions.
+    // Both keys of a topic have records, so both of its partitions do.
     Stand::new(&["a", "b", "out"], 2, plan)
 }
 
@@ -30,7 +30,7 @@ fn application(engine: &mut Inline) -> i64 {
     engine.parts().shared.status.watermark.load(Relaxed)
 }
 
-/// The metadata of all partitions.
+/// The committed metadata of all partitions.
 fn committed(stand: &Stand) -> Vec<String> {
     let partitions: Vec<_> = ["a", "b"]
         .iter()
@@ -76,7 +76,7 @@ fn the_least_of_all_partitions_is_committed_and_restored() {
     ];
     assert_eq!(committed(&stand), expected);
     drop(engine);
-    // Another strategy after the restart: what was said stays said.
+    // With another strategy after the restart, the watermark doesn't go back.
     let later = json!({"strategy": {"bounded": 250}});
     stand.spec.plan = Arc::new(two(&json!({"strategy": "monotonic"}), &later));
     let mut engine = stand.start();
@@ -138,7 +138,7 @@ fn a_silent_partition_is_idle_after_its_time_and_a_barrier_says_so() {
     let mut engine = stand.start();
     stand.send("a", &both(500));
     engine.run_and_commit().unwrap();
-    // A broker that is away keeps back what there may be.
+    // While the broker is unreachable, no partition becomes idle: it may have records.
     let status = Arc::clone(&engine.parts.shared.status);
     status.broker_is_silent(Duration::ZERO);
     engine.run_and_commit().unwrap();
@@ -150,12 +150,12 @@ fn a_silent_partition_is_idle_after_its_time_and_a_barrier_says_so() {
     stand.clock.advance(Duration::from_millis(59_999));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1);
-    // Nobody reads anything: the barrier comes because of the time.
+    // Nothing is read: time alone causes the barrier.
     stand.clock.advance(Duration::from_millis(1));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 500);
     assert!(committed(&stand)[0].ends_with(";aw=500"));
-    // Back, and behind.
+    // The partition is active again, and behind.
     stand.send("b", &[("x", "v", 20)]);
     stand.send("a", &both(800));
     engine.run_and_commit().unwrap();
@@ -188,7 +188,7 @@ fn it_can_be_raised() {
     assert_eq!(application(&mut stand.start()), 700);
 }
 
-/// What of `a` has come out.
+/// How many values in `out` begin with this prefix.
 fn of(stand: &Stand, prefix: &str) -> usize {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
@@ -218,7 +218,7 @@ fn who_runs_ahead_waits_and_is_not_fetched_for_ever() {
     stand.send("a", &both(0));
     stand.send("b", &both(0));
     engine.run_and_commit().unwrap();
-    // More than all buffers hold, and all of it ahead of the other topic.
+    // More than all buffers hold, all of it ahead of the other topic.
     let run: Vec<_> = (0..3_000)
         .map(|n| {
             (
@@ -234,7 +234,7 @@ fn who_runs_ahead_waits_and_is_not_fetched_for_ever() {
     }
     let ahead = of(&stand, "a-record");
     assert_eq!(ahead, 2, "one of each partition, and then it was ahead");
-    // The others come through all the same, and the group goes on with them.
+    // The other topic is processed all the same, and the group advances with it.
     for time in (100..=4_000).step_by(100) {
         stand.send("b", &both(time));
         engine.run_and_commit().unwrap();
