@@ -301,7 +301,7 @@ impl Properties {
             };
             tracing::info!(target: "stoatflow::kafka", "the client of this application is {name}: {why}");
             if matches!(chosen, Chosen::Native(_)) {
-                // librdkafka may still be used for old brokers and background writing; it doesn't know
+                // librdkafka may still be used for old brokers and offload workers; it doesn't know
                 // every Java property.
                 user.retain(|(_, name, value)| is_librdkafkas(name, value).is_ok());
             }
