@@ -232,7 +232,7 @@ fn a_refused_transactional_id_is_a_permission(way: Way) {
         &[Native::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
     );
     let address = cluster.bootstrap_servers();
-    // A property that only librdkafka knows selects librdkafka.
+    // `linger.ms` was meant to select librdkafka, but the native client accepts it now and serves all ways.
     let properties = match way {
         Way::Wire | Way::Plain => vec![],
         Way::Librdkafka => vec![(ClientRole::Producer, "linger.ms".to_owned(), "5".to_owned())],
