@@ -47,11 +47,7 @@ unsafe extern "C" {
 /// Allocates the rows of a topic's partitions, then initialises each of them as "no partition".
 ///
 /// # Safety
-///
 /// Must be called by librdkafka only, with valid arguments of the wrapped function.
-///
-/// # Safety
-/// Called by librdkafka alone, with what the function that it stands for takes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_topic(
     room: *mut c_void,

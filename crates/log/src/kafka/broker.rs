@@ -32,10 +32,6 @@ pub struct KafkaBroker {
 /// Prepares the clients of a cluster; they connect with the first request.
 ///
 /// # Errors
-///
-/// `Config` with every property that is wrong or that the engine owns.
-///
-/// # Errors
 /// `Config` with every property that is wrong or that the engine owns.
 pub fn connect(
     bootstrap: &str,
@@ -45,10 +41,6 @@ pub fn connect(
 }
 
 /// Like [`connect`], with the tokens of SASL/OAUTHBEARER from this provider.
-///
-/// # Errors
-///
-/// As [`connect`].
 ///
 /// # Errors
 /// As [`connect`].
@@ -66,10 +58,6 @@ pub fn connect_with_tokens(
 }
 
 /// Checks the properties as [`connect_with_tokens`] does, and creates nothing.
-///
-/// # Errors
-///
-/// As [`connect`].
 ///
 /// # Errors
 /// As [`connect`].

@@ -233,11 +233,7 @@ fn of_role(
 /// `file:PATH`.
 ///
 /// # Errors
-///
 /// The file can't be read: the problem to report.
-///
-/// # Errors
-/// The file can't be read: a problem to tell.
 pub(super) fn secret_in_file(
     name: &str,
     value: &str,

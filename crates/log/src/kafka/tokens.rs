@@ -38,10 +38,6 @@ impl OauthToken {
     /// Checks the token and its attributes.
     ///
     /// # Errors
-    ///
-    /// `Config`, with what the function should return instead.
-    ///
-    /// # Errors
     /// `Config`, with what the function should return instead.
     pub fn checked(
         text: String,
@@ -96,10 +92,6 @@ pub trait TokenProvider: Debug + Send + Sync {
     /// Returns a new token, within this time.
     ///
     /// # Errors
-    ///
     /// `Unavailable` is retried; every other error ends the application.
-    ///
-    /// # Errors
-    /// `Unavailable` may go away by itself, and is tried again; everything else ends the application.
     fn fetch(&self, within: Duration) -> Result<OauthToken>;
 }

@@ -369,10 +369,6 @@ impl AdminClient for Admin {
 /// A topic's id in base64; a broker that has no topic ids returns zeros.
 ///
 /// # Safety
-///
-/// `id` is null or alive.
-///
-/// # Safety
 /// `id` is null or alive.
 unsafe fn topic_id(id: *const sys::rd_kafka_Uuid_t) -> Option<Arc<str>> {
     if id.is_null() {

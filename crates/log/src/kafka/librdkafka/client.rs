@@ -312,10 +312,6 @@ impl Fault {
     /// Takes ownership of the object; null means success.
     ///
     /// # Safety
-    ///
-    /// `error` is null or an error object that nobody else will free.
-    ///
-    /// # Safety
     /// `error` is null or an error object that nobody else will free.
     pub(in crate::kafka) unsafe fn take(error: *mut sys::rd_kafka_error_t) -> Option<Self> {
         if error.is_null() {
@@ -330,10 +326,6 @@ impl Fault {
     }
 
     /// Reads an object that stays with its owner.
-    ///
-    /// # Safety
-    ///
-    /// `error` is a live error object.
     ///
     /// # Safety
     /// `error` is a live error object.
@@ -352,10 +344,6 @@ impl Fault {
 }
 
 /// Copies a C string.
-///
-/// # Safety
-///
-/// `from` is null or a text that ends with a zero.
 ///
 /// # Safety
 /// `from` is null or a text that ends with a zero.
@@ -402,10 +390,6 @@ pub(in crate::kafka) fn list<'a>(
 }
 
 /// The rows of a list from librdkafka.
-///
-/// # Safety
-///
-/// `list` is a live list that outlives the slice.
 ///
 /// # Safety
 /// `list` is a live list that outlives the slice.

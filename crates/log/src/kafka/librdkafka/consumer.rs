@@ -408,10 +408,6 @@ impl Consumer for KafkaConsumer {
 /// The headers, if there are any.
 ///
 /// # Safety
-///
-/// The message is alive.
-///
-/// # Safety
 /// The message is alive.
 unsafe fn headers(message: &sys::rd_kafka_message_t) -> Headers {
     let mut native = ptr::null_mut();
@@ -448,10 +444,6 @@ fn time_of(message: &sys::rd_kafka_message_t) -> Timestamp {
 /// The bytes at a pointer of librdkafka.
 ///
 /// # Safety
-///
-/// `from` is null or holds `len` bytes for as long as the result is used.
-///
-/// # Safety
 /// `from` is null or holds `len` bytes for as long as the result is used.
 unsafe fn bytes_of<'a>(from: *mut std::ffi::c_void, len: usize) -> Option<&'a [u8]> {
     // SAFETY: the caller's promise.
@@ -459,10 +451,6 @@ unsafe fn bytes_of<'a>(from: *mut std::ffi::c_void, len: usize) -> Option<&'a [u
 }
 
 /// Key and value.
-///
-/// # Safety
-///
-/// The message is alive for as long as they are used.
 ///
 /// # Safety
 /// The message is alive for as long as they are used.
@@ -477,10 +465,6 @@ unsafe fn parts_of(message: &sys::rd_kafka_message_t) -> (Option<&[u8]>, Option<
 }
 
 /// Copies the bytes at a pointer.
-///
-/// # Safety
-///
-/// `from` is null or holds `len` bytes.
 ///
 /// # Safety
 /// `from` is null or holds `len` bytes.

@@ -64,11 +64,7 @@ pub(in crate::kafka) fn headers(record: &ProducerRecord) -> Result<*mut sys::rd_
 /// Passes one record to the client.
 ///
 /// # Safety
-///
 /// Client and topic are alive; `headers` is null or ours to pass on.
-///
-/// # Safety
-/// Client and topic are alive; `headers` is null or ours to give away.
 pub(in crate::kafka) unsafe fn produce(
     rk: *mut sys::rd_kafka_t,
     topic: *mut sys::rd_kafka_topic_t,

@@ -149,18 +149,10 @@ impl Queues {
     /// earlier would be in the common queue.
     ///
     /// # Safety
-    ///
     /// The consumer is alive, and outlives the queues.
     ///
     /// # Errors
-    ///
     /// `Internal` if a name can't be a topic's.
-    ///
-    /// # Safety
-    /// The consumer is alive, and outlives the queues.
-    ///
-    /// # Errors
-    /// `Internal` if a name cannot be one of a topic.
     pub unsafe fn divide<'a>(
         &mut self,
         client: *mut sys::rd_kafka_t,

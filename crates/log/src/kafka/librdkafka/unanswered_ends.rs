@@ -25,12 +25,8 @@ impl UnansweredEnds {
     /// Records those of the client that will be created from this configuration.
     ///
     /// # Safety
-    ///
     /// `config` is a live configuration; this value outlives the client created from it, and doesn't
     /// move.
-    ///
-    /// # Safety
-    /// `config` is a live configuration; this value outlives the client that is made from it, in its place.
     pub(in crate::kafka) unsafe fn watch(&self, config: *mut sys::rd_kafka_conf_t) {
         let own = std::ptr::from_ref(self).cast_mut().cast();
         // SAFETY: the caller's promise.

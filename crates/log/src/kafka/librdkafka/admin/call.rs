@@ -39,10 +39,6 @@ impl Drop for Answer {
 /// The result for each topic of a request: code, name, error text.
 ///
 /// # Safety
-///
-/// There are `count` results, and they are alive.
-///
-/// # Safety
 /// There are `count` results, and they are alive.
 pub(super) unsafe fn outcomes(
     results: *mut *const sys::rd_kafka_topic_result_t,
