@@ -1,6 +1,6 @@
 //! The types of the port: what a broker must be able to do for the engine.
 //!
-//! All calls are synchronous and run on the engine's own threads (ingest and commit); none may
+//! All calls are synchronous and run on the engine's own threads (intake and commit); none may
 //! block longer than the time it is given. Every implementation passes [`crate::contract`].
 
 mod consumer;

@@ -200,7 +200,7 @@ impl KafkaProducer {
                     // "Not allowed in this state": an earlier failure is the cause.
                     self.client.serve(Duration::ZERO);
                     self.delivered()?;
-                    // librdkafka has aborted the transaction without reporting the cause, for example a
+                    // librdkafka allows only an abort now and hasn't reported the cause, for example a
                     // broker that was away for longer than the transaction timeout.
                     if fault.code == Code::State && fault.said.contains(GIVEN_UP) {
                         return Err(Error::unavailable(format!(

@@ -169,8 +169,8 @@ impl KafkaProducer {
         }
     }
 
-    /// librdkafka has aborted the transaction, after a record that the broker refused or a broker that
-    /// didn't answer, and returns "erroneous state" from every call since. The error has the cause if a
+    /// librdkafka allows only an abort now, after a record that the broker refused or a broker that
+    /// didn't answer, and returns "erroneous state" from every other call. The error has the cause if a
     /// delivery report names it.
     fn given_up(&self, fault: &Fault, what: &str) -> Error {
         self.guard().serve(Duration::ZERO);

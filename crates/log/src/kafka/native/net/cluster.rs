@@ -117,7 +117,7 @@ impl Cluster {
         self.data.get(&node).is_some_and(BrokerLink::is_connecting)
     }
 
-    /// For how long a quota of this broker forbids to send or fetch records.
+    /// For how long a quota of this broker forbids sending and fetching records.
     pub(in crate::kafka::native) fn throttled_for(&self, node: Node) -> Duration {
         let link = self.data.get(&node).and_then(BrokerLink::link);
         link.map_or(Duration::ZERO, Connection::throttled_for)

@@ -503,7 +503,7 @@ impl Kept {
                 .with_producer_epoch(id.epoch)
         };
         if own != now {
-            // With KIP-890, the end that is repeated, or arrives late, has the previous epoch.
+            // With KIP-890, a repeated or late end has the previous epoch.
             let late = transactions_v2 && before == Some(own);
             return match (late, again) {
                 (true, true) => says(now),

@@ -37,8 +37,8 @@ impl TransactionalProducer {
                 if error.kind() == ErrorKind::Fenced {
                     self.stop();
                 } else {
-                    // The broker has ended it, so there is nothing left to end. Whether our new epoch
-                    // was assigned is found out before the next transaction.
+                    // The broker has ended it, so there is nothing left to end. The next transaction
+                    // requests an epoch again, because the answer with the new one may have been lost.
                     self.drop_all();
                     self.coordination.touched = false;
                     self.give_up();
