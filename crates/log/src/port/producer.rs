@@ -28,8 +28,8 @@ pub enum ProducerMode {
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,
     },
-    /// Like `Plain`, for a caller that doesn't call `pursue`: records are sent in the background, and a
-    /// record that is too large is refused at once, without failing others.
+    /// Like `Plain`, for a caller that doesn't call `pursue`: records are sent without it, and a record
+    /// that is too large is refused at once, without failing others.
     Background {
         /// As in `Plain`.
         id: String,
