@@ -1,22 +1,23 @@
-//! A guard around one function of librdkafka, which would end the process otherwise.
+//! A guard around one function of librdkafka that could otherwise crash the process.
 //!
-//! A broker that has just come back tells with an answer to a fetch which partitions have another leader, and
-//! of some that there is none yet. librdkafka 2.12 makes room for all of them, fills in those that have one,
-//! and then reads all: what lies behind is whatever the memory held, a partition's number among it, and a
-//! negative one is read far outside of its array (confluentinc/librdkafka#5280, open). Here each row is that
-//! of no partition until it is filled in.
+//! After a restart, a broker lists in its fetch responses the partitions whose leader has changed, and
+//! some of them have no leader yet. librdkafka 2.12 allocates a metadata row for each of these
+//! partitions, fills in only those that have a leader, and then reads all of them. The other rows hold
+//! uninitialised memory: their partition number is arbitrary, and with a negative one librdkafka reads
+//! far outside its array (confluentinc/librdkafka#5280, open). This guard initialises every row with the
+//! number of a partition that doesn't exist.
 //!
-//! The linker has the fetcher call `__wrap_…` instead of the function, and gives us the function as
-//! `__real_…`: so it works where the link is told to (`crates/python/build.rs`, on Linux), and
-//! nothing else may use this crate. To be taken out with the first version that has the mend: with
-//! any other version than this one it does not compile.
+//! The linker redirects the call to `__wrap_…` and makes the original function available as `__real_…`.
+//! This works only where the linker is told to (`crates/python/build.rs`, on Linux), so nothing else may
+//! use this crate. Remove it with the first version of librdkafka that fixes the bug; it doesn't compile
+//! against any other version than the one below.
 
 #![cfg(target_os = "linux")]
 
 use rdkafka_sys as sys;
 use std::ffi::{c_char, c_int, c_void};
 
-/// The version that the signature below is of.
+/// The librdkafka version that has the signature below.
 pub const VERSION: c_int = 0x020c_01ff;
 
 const _: () = assert!(
@@ -43,10 +44,10 @@ unsafe extern "C" {
     );
 }
 
-/// Makes room for a topic's partitions, none of which is any yet.
+/// Allocates the rows of a topic's partitions, then initialises each of them as "no partition".
 ///
 /// # Safety
-/// Called by librdkafka alone, with what the function that it stands for takes.
+/// Must be called by librdkafka only, with valid arguments of the wrapped function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_topic(
     room: *mut c_void,
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_topic(
     partitions: c_int,
 ) {
     let none = sys::rd_kafka_metadata_partition_t {
-        // Beyond any: who reads it says that there is no such partition, and goes on.
+        // Larger than any partition number: librdkafka finds no such partition and skips the row.
         id: c_int::MAX,
         err: sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR,
         leader: -1,
@@ -66,9 +67,9 @@ pub unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_topic(
         isr_cnt: 0,
         isrs: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are handed on as they came. librdkafka has then allocated `partitions`
-    // rows for topic `at`, and no other thread has a pointer to them yet. The public metadata is the
-    // first field of the internal one.
+    // SAFETY: the arguments are passed on unchanged. librdkafka has then allocated `partitions` rows for
+    // topic `at`, and no other thread has a pointer to them yet. The public metadata is the first field
+    // of the internal one.
     unsafe {
         __real_rd_kafkap_leader_discovery_set_topic(room, metadata, at, id, name, partitions);
         let (Ok(at), Ok(count)) = (usize::try_from(at), usize::try_from(partitions)) else {

@@ -1,10 +1,11 @@
-//! The floor: what reading 1 KB, writing four of five, and a commit every 100 ms cost without an engine.
+//! The floor: the cost of reading 1 KB records, writing four of five, and committing every 100 ms,
+//! without an engine.
 //!
-//! `make bench-floor` starts a broker and runs it; by hand,
-//! `STOATFLOW_TEST_BOOTSTRAP=host:port scripts/cargo.sh run --release -p stoatflow-log --example forward [records] [rounds]`.
-//! Each way forwards the same records into a topic of its own, all ways in turn in each round; how
-//! many have arrived is counted before a figure is printed. CPU is that of this process, all
-//! threads. Bounded: the records are there before, and a loop ends with the last of them.
+//! `make bench-floor` starts a broker and runs it; by hand, `STOATFLOW_TEST_BOOTSTRAP=host:port
+//! scripts/cargo.sh run --release -p stoatflow-log --example forward [records] [rounds]`. Each way
+//! forwards the same records into a topic of its own; in each round all ways take turns. The records
+//! that arrived are counted before a figure is printed. CPU is that of this process, all threads.
+//! Bounded: the records are written before, and a loop ends with the last of them.
 
 use bytes::Bytes;
 use rdkafka::config::ClientConfig;
@@ -34,11 +35,12 @@ const SIZE: usize = 1024;
 enum Way {
     /// librdkafka as its Rust crate and its examples use it: a call per record, everything at its default.
     Plainly,
-    /// The same with settings that trade latency for fewer and larger requests and fewer reports.
+    /// The same with settings that trade latency for fewer and larger requests and fewer delivery
+    /// reports.
     Tuned,
-    /// librdkafka as this product uses it where it must: in batches, sent in bursts.
+    /// librdkafka as StoatFlow uses it where it must: in batches, sent in bursts.
     Batches,
-    /// Without librdkafka, as this product does by default.
+    /// Without librdkafka, as StoatFlow does by default.
     Own,
 }
 
@@ -49,7 +51,7 @@ const WAYS: [(Way, &str); 4] = [
     (Way::Own, "without librdkafka"),
 ];
 
-/// What is taken with settings alone.
+/// The settings of `Way::Tuned`.
 const TUNED: [(&str, &str); 6] = [
     ("linger.ms", "50"),
     ("batch.size", "1000000"),
@@ -71,12 +73,12 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks.filter_map(|t| t.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
-/// Four of five.
+/// Whether a record is forwarded: four of five.
 fn goes_on(offset: i64) -> bool {
     offset % 5 != 4
 }
 
-/// One loop, once.
+/// One run of one way.
 struct Job<'a> {
     bootstrap: &'a str,
     from: &'a str,
@@ -95,7 +97,7 @@ impl Job<'_> {
         }
     }
 
-    /// Through the port, whoever is behind it.
+    /// Through the port, with either client.
     fn by_port(&self, broker: &dyn Broker) -> Result<()> {
         let clock = SystemClock::new();
         let from: Arc<str> = self.from.into();
@@ -149,7 +151,7 @@ impl Job<'_> {
         producer.abort(WAIT)
     }
 
-    /// librdkafka by its crate.
+    /// With librdkafka's Rust crate.
     fn by_crate(&self, settings: &[(&str, &str)]) -> std::result::Result<(), KafkaError> {
         let clock = SystemClock::new();
         let config = |own: &[(&str, &str)]| {
@@ -158,7 +160,7 @@ impl Job<'_> {
             for (name, value) in own.iter().chain(settings) {
                 config.set(*name, *value);
             }
-            // A property of the other role is a warning: nobody wants to see it.
+            // Hides the warnings about properties of the other role.
             config.set_log_level(rdkafka::config::RDKafkaLogLevel::Error);
             config
         };
@@ -237,7 +239,6 @@ impl Job<'_> {
         match way {
             Way::Plainly => self.by_crate(&[]).map_err(failed),
             Way::Tuned => self.by_crate(&TUNED).map_err(failed),
-            // Whoever sets a property that only librdkafka knows is served by librdkafka.
             Way::Batches => {
                 let only = (ClientRole::All, "kafka.client".into(), "librdkafka".into());
                 self.by_port(kafka::connect(self.bootstrap, &[only])?.as_ref())
@@ -305,7 +306,7 @@ fn count(broker: &dyn Broker, name: &str, wanted: usize) -> Result<usize> {
     let mut consumer = broker.consumer("counting", places.len())?;
     consumer.assign(&places)?;
     let (mut seen, mut idle) = (0, 0);
-    // A second without a record behind the last that is wanted shows that there are no more.
+    // After the last expected record, a second without records shows that there are no more.
     while idle < if seen < wanted { 300 } else { 10 } {
         let mut fetched = Vec::new();
         consumer.poll(4096, INTERVAL, &mut fetched)?;

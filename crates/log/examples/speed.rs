@@ -1,8 +1,8 @@
-//! What a record costs: produce with commit, and consume, at 100 B.
+//! The cost of a record: produce with commit, and consume, at 100 B.
 //!
-//! `cargo run --release -p stoatflow-log --example speed` measures the embedded broker, and a real
-//! one too if `STOATFLOW_TEST_BOOTSTRAP` names it. Prints nanoseconds of wall time and of this
-//! process's CPU time per record. Bounded: 100 to 400 thousand records a line.
+//! `cargo run --release -p stoatflow-log --example speed` measures the embedded broker, and a real one
+//! too if `STOATFLOW_TEST_BOOTSTRAP` names it. Prints nanoseconds of wall time and of this process's CPU
+//! time per record. Bounded: 100 to 400 thousand records a line.
 
 use bytes::Bytes;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! The broker port: partitioned logs with transactions, whoever keeps them.
+//! The broker port: partitioned logs with transactions.
 //!
-//! Takes records and cuts from the engine, gives records back. [`kafka`] speaks to a real broker
-//! through rdkafka, [`embedded`] keeps topics in RocksDB, the simulator brings its own. One suite
-//! ([`contract`]) holds all of them to the same promises. Never knows what a topology is.
+//! Takes records and cuts from the engine, returns records. [`kafka`] talks to a real broker with the
+//! native client or librdkafka, [`embedded`] keeps topics in RocksDB, the simulator has its own
+//! implementation. One suite ([`contract`]) tests all of them. Never knows what a topology is.
 
-/// Fuzzing looks at what is asked of it.
+/// Lets fuzz tests measure how much memory is allocated at once.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;

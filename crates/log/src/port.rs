@@ -1,6 +1,6 @@
-//! The words of the port: what a broker must be able to do for the engine.
+//! The types of the port: what a broker must be able to do for the engine.
 //!
-//! All calls are synchronous and run on the engine's own threads (ingest and commit); none may
+//! All calls are synchronous and run on the engine's own threads (intake and commit); none may
 //! block longer than the time it is given. Every implementation passes [`crate::contract`].
 
 mod consumer;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Headers, Offset, Partition, Result, Timestamp, TopicPartition};
 
-/// A record as the broker hands it over.
+/// A record as read from the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerRecord {
-    /// Index into the list that was given to [`Consumer::assign`].
+    /// Index into the list passed to [`Consumer::assign`].
     pub slot: u32,
-    /// Its position.
+    /// Its offset.
     pub offset: Offset,
     /// Its timestamp.
     pub timestamp: Timestamp,
@@ -29,16 +29,16 @@ pub struct ConsumerRecord {
     pub value: Option<Bytes>,
     /// Its headers.
     pub headers: Headers,
-    /// Its number in the order of admission; 0 until it is admitted.
+    /// Its order number; 0 until it is admitted.
     pub number: u64,
 }
 
-/// A record that is still the client's, for as long as it is looked at.
+/// A record whose key and value are borrowed from the client's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordRef<'a> {
     /// As in [`ConsumerRecord`].
     pub slot: u32,
-    /// Its position.
+    /// Its offset.
     pub offset: Offset,
     /// Its timestamp.
     pub timestamp: Timestamp,
@@ -53,7 +53,7 @@ pub struct RecordRef<'a> {
 pub struct ProducerRecord {
     /// The topic.
     pub topic: Arc<str>,
-    /// The partition; `None` lets the key decide (murmur2 as in Java; null keys are spread).
+    /// The partition; `None` chooses it by the key (murmur2 as in Java; null keys are spread).
     pub partition: Option<Partition>,
     /// The key.
     pub key: Option<Bytes>,
@@ -65,29 +65,29 @@ pub struct ProducerRecord {
     pub headers: Headers,
 }
 
-/// What is known of a topic.
+/// A topic as the broker describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicInfo {
     /// Its name.
     pub name: Arc<str>,
     /// How many partitions it has.
     pub partitions: i32,
-    /// The id that the cluster gave it (KIP-516): a topic that was deleted and made anew has
-    /// another one. `None` where topics have none.
+    /// The id that the cluster assigned (KIP-516): a topic that was deleted and created again has
+    /// another one. `None` where topics have no ids.
     pub id: Option<Arc<str>>,
 }
 
-/// What a cluster forgets by itself.
+/// What a cluster deletes after a while by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgetting {
-    /// Nothing: committed offsets and deletions in a topic stay.
+    /// Nothing: committed offsets and tombstones stay.
     Nothing,
     /// As Kafka: offsets of a group without members expire (`offsets.retention.minutes`), and
     /// compaction removes tombstones (`delete.retention.ms`).
     Expires,
 }
 
-/// A topic to be made.
+/// A topic to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTopic {
     /// Its name.
@@ -105,43 +105,43 @@ pub struct NewTopic {
 pub struct Committed {
     /// The next offset to read.
     pub offset: Offset,
-    /// What was written beside it (the watermark).
+    /// The metadata committed with it (the watermark).
     pub metadata: String,
 }
 
-/// A group that others take part in.
+/// A group that has members, or whose coordinator reports that it is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupInUse {
-    /// The state that the coordinator tells (`Stable`, `PreparingRebalance`, ...).
+    /// The state that the coordinator reports (`Stable`, `PreparingRebalance`, ...).
     pub state: String,
-    /// Who is in it. Empty where only the state is told.
+    /// Its members. Empty if only the state is known.
     pub members: Vec<GroupMember>,
 }
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMember {
-    /// What it calls itself.
+    /// Its client id.
     pub client_id: String,
-    /// From where it is connected.
+    /// The host it is connected from.
     pub host: String,
 }
 
-/// One part of a cut: where a partition goes on, and what is written beside it.
+/// One entry of a cut: the next offset of a partition, and its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutEntry {
     /// The partition.
     pub partition: TopicPartition,
     /// The next offset to read.
     pub offset: Offset,
-    /// What is written beside it (the watermark).
+    /// The metadata committed with it (the watermark).
     pub metadata: String,
 }
 
 /// The readable range of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The first offset there is.
+    /// The first offset that exists.
     pub begin: Offset,
     /// One past the last offset that a `read_committed` reader may see (the last stable offset).
     pub stable_end: Offset,
@@ -160,39 +160,39 @@ pub struct OpenTransaction {
     pub last: Timestamp,
 }
 
-/// What speaks to a broker.
+/// The client that talks to a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientInUse {
     /// `native`, `librdkafka` or `none`.
     pub name: &'static str,
-    /// Why that one.
+    /// Why this client was chosen.
     pub why: String,
 }
 
-/// The way to a broker. Cheap to share; opens everything else.
+/// Access to a broker. Cheap to share; opens consumers and producers.
 pub trait Broker: Send + Sync + Debug {
-    /// Says where this is, for messages (`localhost:9092`, `embedded:/data`).
+    /// Returns the address, for messages (`localhost:9092`, `embedded:/data`).
     fn address(&self) -> String;
-    /// What is known of these topics; a missing one is `None`. Waits at most `timeout`.
+    /// Describes these topics; a missing one is `None`. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
-    /// What speaks to it, and why that.
+    /// The client in use, and why it was chosen.
     fn client(&self) -> ClientInUse {
         ClientInUse {
             name: "none",
             why: "topics are kept in this process".to_owned(),
         }
     }
-    /// For how long in all it has slowed this application down, by a quota.
+    /// Total time for which a quota of the broker has throttled this application.
     fn throttled(&self) -> Duration {
         Duration::ZERO
     }
-    /// Does it forget committed offsets and deletions after a while?
+    /// Whether committed offsets and tombstones expire.
     fn forgetting(&self) -> Forgetting;
     /// How long each topic keeps a tombstone once compaction has passed it (`delete.retention.ms`);
-    /// `None` for a topic that is not compacted. In the order asked. Waits at most `timeout`.
+    /// `None` for a topic that is not compacted. In the order of `topics`. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`, `Unauthorized`.
@@ -204,14 +204,14 @@ pub trait Broker: Send + Sync + Debug {
         let _ = timeout;
         Ok(vec![None; topics.len()])
     }
-    /// The names of all topics, in order. Waits at most `timeout`.
+    /// The names of all topics, sorted. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
     /// Asks every reachable broker for the leaders of these topics. Afterwards stale metadata is
-    /// refused: a broker that was paused, or is cut off from the controllers, reports ends of logs
-    /// that newer records follow. Waits at most `timeout`.
+    /// refused: a broker that was paused, or is cut off from the controllers, would report log ends that
+    /// newer records follow. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
@@ -219,19 +219,20 @@ pub trait Broker: Send + Sync + Debug {
         let _ = (topics, timeout);
         Ok(())
     }
-    /// Makes topics; one that exists already is left as it is.
+    /// Creates topics; leaves those that exist already as they are.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config` (a setting the broker refuses).
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()>;
-    /// Deletes topics, and waits until nobody is told of them any more; one that does not exist is fine.
-    /// What groups had committed for them is forgotten (a cluster may take a moment for that).
+    /// Deletes topics, and waits until no broker reports them any more; a topic that doesn't exist is no
+    /// error. Offsets that groups have committed for them are removed (on a cluster possibly a moment
+    /// later).
     ///
     /// # Errors
     /// `Unavailable` (also if they are still there after `timeout`), `Unauthorized`, `Config` (the broker
     /// deletes no topics).
     fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()>;
-    /// The committed positions of a group, in the order asked.
+    /// The committed positions of a group, in the order of `partitions`.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
@@ -241,7 +242,8 @@ pub trait Broker: Send + Sync + Debug {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>>;
-    /// Who takes part in this group; `None` if nobody does, and where there are no groups or nobody can tell.
+    /// The members of this group; `None` if it has none, and where there are no groups or this can't be
+    /// found out.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
@@ -249,14 +251,14 @@ pub trait Broker: Send + Sync + Debug {
         let _ = (group, timeout);
         Ok(None)
     }
-    /// The readable ranges, in the order asked.
+    /// The readable ranges, in the order of `partitions`.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
-    /// One past the last record of each partition, in a transaction that is open too (the high
-    /// watermark), in the order asked. Behind [`Range::stable_end`] stands what no `read_committed`
-    /// reader sees yet.
+    /// One past the last record of each partition, including records of open transactions (the high
+    /// watermark), in the order of `partitions`. No `read_committed` reader sees the records from
+    /// [`Range::stable_end`] on yet.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
@@ -268,8 +270,8 @@ pub trait Broker: Send + Sync + Debug {
         let ranges = self.ranges(partitions, timeout)?;
         Ok(ranges.into_iter().map(|range| range.stable_end).collect())
     }
-    /// The transaction that holds each partition's stable end back, in the order asked; `None`
-    /// where none is open or the broker doesn't tell.
+    /// The transaction that holds each partition's stable end back, in the order of `partitions`; `None`
+    /// where none is open or the broker doesn't report it.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -282,8 +284,8 @@ pub trait Broker: Send + Sync + Debug {
         Ok(vec![None; partitions.len()])
     }
     /// The first offset of each partition whose record is not older than `since` (milliseconds since
-    /// 1970), in the order asked; where there is no such record below the stable end: `None`, or an offset
-    /// past all records. Records behind it may be older.
+    /// 1970), in the order of `partitions`. If there is no such record below the stable end: `None`, or
+    /// an offset past all records. Later records may be older.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
@@ -294,8 +296,8 @@ pub trait Broker: Send + Sync + Debug {
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>>;
     /// Where the records end that were written under this leader epoch or an earlier one (KIP-320),
-    /// by what each partition's leader has, in the order asked. A position that is behind it stands
-    /// on records that are gone. `None` where nothing is known of epochs. Waits at most `timeout`.
+    /// according to each partition's leader, in the order of `asked`. A position past that end points at
+    /// records that are gone. `None` where leader epochs are unknown. Waits at most `timeout`.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`, `Unauthorized`.
@@ -307,13 +309,13 @@ pub trait Broker: Send + Sync + Debug {
         let _ = timeout;
         Ok(vec![None; asked.len()])
     }
-    /// Opens a reader that sees committed records only. `group` names it for lag tools; it never
-    /// joins. What it fetches ahead is divided among about so many partitions.
+    /// Opens a reader that sees committed records only. `group` names it for lag tools; it never joins
+    /// the group. Its fetch buffer is divided among about `partitions` partitions.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config`.
     fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>>;
-    /// As `consumer`, for reading much at once and nothing beside it: it may fetch further ahead,
+    /// Like `consumer`, for reading a lot at once (a restore, for example): it may fetch further ahead,
     /// and need not be able to pause.
     ///
     /// # Errors
@@ -321,7 +323,7 @@ pub trait Broker: Send + Sync + Debug {
     fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
         self.consumer(group, 1)
     }
-    /// Opens a writer; see [`ProducerMode`] for what opening does to older ones.
+    /// Opens a writer; [`ProducerMode`] says what that does to older ones.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config`.

@@ -1,4 +1,4 @@
-//! The contract suite on the embedded broker: on disk, and in its temporary place.
+//! The contract suite on the embedded broker: on disk, and in its temporary directory.
 
 use stoatflow_log::{contract, embedded};
 

@@ -1,8 +1,8 @@
-//! The contract suite on a real broker, and what only a real one shows.
+//! The contract suite on a real broker, and tests that need one.
 //!
 //! Needs `STOATFLOW_TEST_BOOTSTRAP=host:port` of a Kafka 4 broker that this user may do anything on
-//! (`tests/integration/broker/kafka_broker.py --print-bootstrap` starts one). Runs
-//! with `--test kafka` only, and without the variable every test fails: nothing passes unseen.
+//! (`tests/integration/broker/kafka_broker.py --print-bootstrap` starts one). Runs with `--test kafka`
+//! only, and without the variable every test fails, so that none is skipped unnoticed.
 //! `STOATFLOW_TEST_CLIENT` may hold client properties, a JSON object, for a cluster with TLS or SASL.
 
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ fn a_commit_does_not_wait_in_steps_of_100_ms() {
     let broker = broker();
     let topic = topic(&broker, "fast", &[]);
     let mut producer = transactional(&broker);
-    // The other tests and the broker share the machine: once it is free for a while, that is seen.
+    // The other tests and the broker share the machine: some of the runs find it free.
     let quick = Duration::from_millis(60);
     let is_quick = (0..10).any(|_| lower_quartile(producer.as_mut(), &topic) < quick);
     assert!(
@@ -124,7 +124,7 @@ fn a_commit_does_not_wait_in_steps_of_100_ms() {
     );
 }
 
-/// Of the time that a transaction takes.
+/// The lower quartile of the duration of a transaction.
 fn lower_quartile(producer: &mut dyn Producer, topic: &Arc<str>) -> Duration {
     let mut times = Vec::new();
     for n in 0..30 {
@@ -164,7 +164,7 @@ fn a_record_that_is_too_large_names_its_topic() {
     assert_eq!(refused.kind(), ErrorKind::Serde, "{refused}");
     assert!(refused.to_string().contains(&*topic), "{refused}");
     producer.abort(WAIT).unwrap();
-    // The client takes a new epoch first, and may have to drop one more transaction for it.
+    // The client gets a new producer epoch first, and may have to abort one more transaction for it.
     let next = (0..5).find(|_| {
         producer.begin().unwrap();
         let sent = producer
@@ -182,7 +182,7 @@ fn a_record_that_is_too_large_names_its_topic() {
     );
 }
 
-/// What the writer puts together must not be what makes them too large.
+/// Batching must not make a request too large.
 #[test]
 fn records_that_are_small_enough_are_taken_however_many() {
     let broker = broker();
@@ -214,8 +214,8 @@ fn records_that_are_small_enough_are_taken_however_many() {
     }
 }
 
-/// The broker ends a transaction that takes too long, and gives it a newer epoch. That is no newer
-/// writer: it goes on.
+/// The broker aborts a transaction that takes too long, and raises its epoch. That is no newer producer:
+/// this one goes on.
 #[test]
 fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
     let broker = broker();
@@ -230,7 +230,7 @@ fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
         .send(&mut vec![record(&topic, b"lost".to_vec())])
         .and_then(|()| producer.flush(WAIT))
         .unwrap();
-    // The broker looks for them every ten seconds.
+    // The broker looks for such transactions every ten seconds.
     let clock = SystemClock::new();
     let mut reader = broker.consumer("slow", 1).unwrap();
     let part = TopicPartition::new(topic.clone(), 0);
@@ -256,7 +256,8 @@ fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
     assert_eq!(values, [b"good"]);
 }
 
-/// Two that start at the same instant may each take one of the two ids. The one with the first goes on.
+/// Two instances that start at the same instant may each take one of the two ids. The one with the first
+/// id goes on.
 #[test]
 fn who_has_the_first_id_only_loses_a_transaction() {
     let broker = broker();
@@ -274,7 +275,7 @@ fn who_has_the_first_id_only_loses_a_transaction() {
         producer.commit(WAIT)
     };
     assert_eq!(write(first.as_mut()).unwrap(), CommitOutcome::Committed);
-    // Takes what is the other's second one.
+    // Takes over the second id of `first`.
     let second = broker.producer(&mode(format!("{id}~2")), WAIT).unwrap();
     let lost = write(first.as_mut()).unwrap_err();
     assert_eq!(lost.kind(), ErrorKind::Unavailable, "{lost}");
@@ -282,13 +283,13 @@ fn who_has_the_first_id_only_loses_a_transaction() {
         lost.to_string().contains("second transactional id"),
         "{lost}"
     );
-    // It starts again, and takes both.
+    // A restart takes over both ids.
     let mut again = broker.producer(&mode(id.clone()), WAIT).unwrap();
     for _ in 0..3 {
         assert_eq!(write(again.as_mut()).unwrap(), CommitOutcome::Committed);
     }
     drop(second);
-    // Who has lost the first is fenced, whichever turn it is.
+    // An instance that has lost the first id is fenced, whichever turn it is.
     for commits in [0, 1] {
         let id = format!("{id}-{commits}");
         let mut old = broker.producer(&mode(id.clone()), WAIT).unwrap();

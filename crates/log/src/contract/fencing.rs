@@ -4,7 +4,7 @@ use super::stage::{Stage, WAIT, commit, fenced, numbered, promise, values};
 use crate::{Broker, CutEntry};
 use stoatflow_core::{Offset, Result, TopicPartition};
 
-/// Opening a producer stops the older one of the same id, and drops what it left open.
+/// Opening a producer fences the older one of the same id, and aborts its open transaction.
 pub fn newer_transactional_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "fence");
     let topic = stage.topic("t", 1)?;
@@ -25,8 +25,8 @@ pub fn newer_transactional_producer_fences(broker: &dyn Broker, tag: &str) -> Re
     Ok(())
 }
 
-/// However many transactions the older one has committed, and whichever way the newer one commits: what is
-/// open is lost.
+/// The open transaction is lost however many transactions the older producer has committed, and in
+/// whichever mode the newer one is opened.
 pub fn whatever_is_open_is_fenced(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "parity");
     let topic = stage.topic("t", 1)?;
@@ -55,7 +55,7 @@ pub fn whatever_is_open_is_fenced(broker: &dyn Broker, tag: &str) -> Result<()> 
     Ok(())
 }
 
-/// The same in plain mode: at the commit of offsets at the latest, and those offsets are lost.
+/// The same in plain mode: at the latest when offsets are committed, and those offsets are lost.
 pub fn newer_plain_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "plainfence");
     let topic = stage.topic("t", 1)?;
@@ -94,7 +94,7 @@ pub fn newer_plain_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()>
     Ok(())
 }
 
-/// A producer that says that its records are fenced keeps that; a transactional one always says so.
+/// If a producer claims that its records are fenced, they are; a transactional one always claims so.
 pub fn fenced_sends_are_refused(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "sends");
     let topic = stage.topic("t", 1)?;
@@ -116,8 +116,8 @@ pub fn fenced_sends_are_refused(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Committing the same offsets again asks whether one is still the one: an older producer is told that it is
-/// not, before it commits.
+/// Committing the same offsets again checks the fence: an older producer learns that it is fenced before
+/// it commits.
 pub fn standing_offsets_ask_for_the_fence(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "ask");
     let topic = stage.topic("t", 1)?;

@@ -1,9 +1,9 @@
 //! What every broker behind the port must do: the promises the engine is built on, as a suite.
 //!
-//! Takes any [`Broker`](crate::Broker) and a tag that keeps its topics, groups and ids apart from
-//! other runs. Gives `Ok` or the first broken promise. Owns the topics it makes. Never knows which
-//! broker it stands before: the embedded one, the simulated one and real Kafka pass the same cases.
-//! [`contract_cases!`](crate::contract_cases) is the one list, so a new case reaches every broker at
+//! Takes any [`Broker`](crate::Broker) and a tag that keeps its topics, groups and ids apart from other
+//! runs. Returns `Ok` or the first broken promise. Owns the topics it creates. Never knows which broker
+//! it tests: the embedded one, the simulated one and real Kafka pass the same cases.
+//! [`contract_cases!`](crate::contract_cases) is the only list, so a new case reaches every broker at
 //! once: `macro_rules! each { ($($case:ident),* $(,)?) => { $(#[test] fn $case() { .. })* } }`.
 
 mod fencing;

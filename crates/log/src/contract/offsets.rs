@@ -81,14 +81,14 @@ pub fn offsets_only_with_commit(broker: &dyn Broker, tag: &str) -> Result<()> {
     offsets_follow_commits(&stage, producer.as_mut())
 }
 
-/// The same through a plain producer's guard.
+/// The same through the transaction of a plain producer.
 pub fn plain_offsets_only_with_commit(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "plainoffsets");
     let mut producer = stage.plain("p")?;
     offsets_follow_commits(&stage, producer.as_mut())
 }
 
-/// What a producer left pending when it was fenced is gone, and does not block readers of offsets.
+/// Pending offsets of a fenced producer are dropped, and don't block readers of committed offsets.
 pub fn offsets_of_a_fenced_producer_never_appear(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "pending");
     let topic = stage.topic("t", 1)?;
@@ -124,7 +124,7 @@ pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
         "an empty topic has records of any time: {none:?}"
     );
     let base = 1_700_000_000_000;
-    // The end of a transaction has a place and a time of its own: Kafka may answer with it.
+    // A transaction marker has an offset and a timestamp of its own: Kafka may answer with it.
     let past_all = |found: Option<Offset>| found.is_none_or(|at| at.0 >= 4);
     let timed = |times: &[i64]| {
         let mut records = numbered(&topic, 0, "v", times.len());

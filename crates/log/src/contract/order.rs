@@ -1,4 +1,4 @@
-//! Records: their order, their place, their parts.
+//! Records: their order, their offsets, their fields.
 
 use super::stage::{Stage, WAIT, commit, numbered, promise, read, record, until, values};
 use crate::murmur2::partition_of;
@@ -6,14 +6,14 @@ use crate::{Broker, ConsumerRecord, ProducerRecord};
 use bytes::Bytes;
 use stoatflow_core::{Header, Offset, Partition, Result, Timestamp, TopicPartition};
 
-/// Records of a key come in the order in which they were sent, however many.
+/// Many records of a key arrive in the order in which they were sent.
 pub fn much_at_once_keeps_its_order(broker: &dyn Broker, tag: &str) -> Result<()> {
     const COUNT: usize = 3000;
     let stage = Stage::new(broker, tag, "much");
     let topic = stage.topic("t", 2)?;
     let mut producer = stage.transactional("p")?;
     producer.begin()?;
-    // More than one request takes, of which a client may keep much back; in pieces of all sizes.
+    // More than fits into one request, so that a client may hold records back; in pieces of all sizes.
     let padding = "x".repeat(1000);
     let mut left = (0..COUNT)
         .map(|n| record(&topic, None, Some("k"), &format!("{n} {padding}")))
@@ -45,7 +45,7 @@ pub fn much_at_once_keeps_its_order(broker: &dyn Broker, tag: &str) -> Result<()
     Ok(())
 }
 
-/// Per partition, records come in the order they were sent, at rising offsets, in the right slot.
+/// Per partition, records arrive in the order they were sent, at rising offsets, in the right slot.
 pub fn order_within_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "order");
     let topic = stage.topic("t", 3)?;
@@ -62,7 +62,7 @@ pub fn order_within_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
         }
         commit(producer.as_mut(), mixed)?;
     }
-    // Slots are places in the assignment, not partition numbers: hence the reversed order.
+    // Slots are indices into the assignment, not partition numbers: hence the reversed order.
     let parts: Vec<_> = (0..3)
         .rev()
         .map(|p| TopicPartition::new(topic.clone(), p))
@@ -94,7 +94,7 @@ pub fn order_within_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Without a partition, the key's murmur2 decides as in Java; null keys all arrive somewhere.
+/// Without a partition, the key's murmur2 decides as in Java; records with null keys all arrive.
 pub fn keys_choose_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "keys");
     let topic = stage.topic("t", 5)?;
@@ -133,8 +133,8 @@ pub fn keys_choose_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Much without keys is spread evenly, once the leaders are known: before, a client may prefer
-/// those that it knows.
+/// Many records without keys are spread evenly once the leaders are known; before that, a client may
+/// prefer the partitions whose leaders it knows.
 pub fn keyless_records_spread_when_they_are_many(broker: &dyn Broker, tag: &str) -> Result<()> {
     const COUNT: usize = 3000;
     let stage = Stage::new(broker, tag, "keyless");
@@ -142,7 +142,7 @@ pub fn keyless_records_spread_when_they_are_many(broker: &dyn Broker, tag: &str)
     let parts = [0, 1, 2].map(|p| TopicPartition::new(topic.clone(), p));
     let padding = "x".repeat(1000);
     let mut producer = stage.transactional("p")?;
-    // A producer may be two, in turn: both hear of every leader.
+    // A producer may be two that alternate: both must learn every leader.
     for turn in ["first", "second"] {
         let to_each = (0..3).map(|p| record(&topic, Some(p), None, turn));
         commit(producer.as_mut(), to_each.collect())?;
@@ -166,7 +166,7 @@ pub fn keyless_records_spread_when_they_are_many(broker: &dyn Broker, tag: &str)
     Ok(())
 }
 
-/// Nulls, empties, headers and timestamps arrive as they were sent.
+/// Nulls, empty values, headers and timestamps arrive as they were sent.
 pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "parts");
     let topic = stage.topic("t", 1)?;
@@ -262,7 +262,8 @@ pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Who only looks sees what a reader is given, comes to the same positions, and may read on.
+/// `look` passes the same records as `poll` returns, moves to the same positions, and `poll` can follow
+/// it.
 pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "look");
     let topic = stage.topic("t", 2)?;
@@ -319,7 +320,7 @@ pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Resul
     Ok(())
 }
 
-/// An assignment starts at the offset it names.
+/// Reading starts at the offset in the assignment.
 pub fn reading_starts_anywhere(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "start");
     let topic = stage.topic("t", 1)?;
@@ -350,7 +351,7 @@ pub fn reading_starts_anywhere(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// A second assignment replaces the first, positions and slots and all.
+/// A second assignment replaces the first, including positions and slots.
 pub fn assignment_replaces(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "reassign");
     let topic = stage.topic("t", 2)?;

@@ -1,11 +1,11 @@
-//! Where a reader stands, and where a writer got to.
+//! A reader's position and a writer's acknowledged offsets.
 
 use super::stage::{Stage, WAIT, commit, numbered, promise, read, record, silence, until, values};
 use crate::Broker;
 use stoatflow_core::{Offset, Partition, Result, TopicPartition};
 
-/// A reader's position reaches the stable end, though the last records there were aborted; and at
-/// once where there is nothing at all.
+/// A reader's position reaches the stable end though the last records there were aborted, and at once in
+/// an empty partition.
 pub fn positions_pass_an_aborted_tail(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "tail");
     let topic = stage.topic("t", 2)?;
@@ -31,7 +31,7 @@ pub fn positions_pass_an_aborted_tail(broker: &dyn Broker, tag: &str) -> Result<
         seen.len(),
         values(&seen)
     );
-    // And on: the position is a place from which reading continues.
+    // Reading continues from that position.
     commit(producer.as_mut(), numbered(&topic, 0, "more", 3))?;
     let more = read(reader.as_mut(), 3)?;
     promise!(
@@ -50,7 +50,8 @@ pub fn positions_pass_an_aborted_tail(broker: &dyn Broker, tag: &str) -> Result<
     Ok(())
 }
 
-/// A paused slot gives nothing, the others go on; resumed, it continues without loss or repetition.
+/// A paused slot returns no records, the others go on; after a resume it continues without loss or
+/// repetition.
 pub fn pause_holds_and_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "pause");
     let topic = stage.topic("t", 2)?;
@@ -64,7 +65,7 @@ pub fn pause_holds_and_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<(
     ];
     let mut reader = stage.reader(&parts)?;
     let mut seen = Vec::new();
-    // Paused again and again in the middle of what the client has fetched already.
+    // Paused again and again while the client holds fetched records.
     for round in 0..6 {
         let held = round % 2;
         reader.pause(&[held], true)?;
@@ -125,22 +126,21 @@ pub fn pause_at_the_end_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<
             "after pause {round} at the end there are {:?}",
             values(&seen)
         );
-        // The reader goes to the very end and is told so, before it is paused again.
+        // The reader reaches the very end and learns so before it is paused again.
         silence(reader.as_mut(), "all has been read")?;
     }
     Ok(())
 }
 
-/// A reader has caught up with what it knows of when it has given the last of it, and not before:
-/// neither while it knows nothing, nor in the middle of a backlog. What transactions leave behind
-/// their records is nothing to wait for.
+/// A reader has caught up when it has returned the last record it knows of, and not before: neither
+/// while it knows nothing, nor in the middle of a backlog. Control records at the end count as read.
 pub fn a_reader_knows_whether_it_has_caught_up(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "caughtup");
     let topic = stage.topic("t", 4)?;
     let parts: Vec<_> = (0..4)
         .map(|p| TopicPartition::new(topic.clone(), p))
         .collect();
-    // A backlog, an aborted tail, an open transaction, and nothing at all.
+    // One partition each: a backlog, an aborted tail, an open transaction, empty.
     let mut producer = stage.transactional("p")?;
     let mut records = numbered(&topic, 0, "a", 500);
     records.extend(numbered(&topic, 1, "b", 5));
@@ -192,8 +192,8 @@ pub fn a_reader_knows_whether_it_has_caught_up(broker: &dyn Broker, tag: &str) -
     Ok(())
 }
 
-/// Acknowledged offsets are one past the last record of each partition, as a reader finds it. What
-/// is kept of topics that nobody asked for is up to the producer.
+/// Acknowledged offsets are one past the last record of each partition, as a reader finds it. For topics
+/// that were not named, the producer may remember them or not.
 pub fn acknowledged_offsets_are_the_logs(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "acked");
     let (kept, other) = (stage.topic("kept", 3)?, stage.topic("other", 1)?);
@@ -205,7 +205,8 @@ pub fn acknowledged_offsets_are_the_logs(broker: &dyn Broker, tag: &str) -> Resu
         "offsets were acknowledged before anything was sent"
     );
     for round in 0..3 {
-        // A producer may have several connections: what one of them has not written, another has.
+        // A producer may have several connections, and one of them may write nothing for a partition in
+        // a round.
         let mut records = numbered(&kept, 0, "a", written(round));
         if round > 0 {
             records.extend(numbered(&kept, 2, "c", 2));

@@ -1,7 +1,7 @@
 //! What the cases share: named topics, producers, and readers that wait.
 //!
-//! Takes a broker and a tag. Gives shorthands whose failures read as broken promises. Owns no
-//! state of the broker. Never asks a clock: it counts polls, so that virtual time works too.
+//! Takes a broker and a tag. Returns shorthands whose failures read as broken promises. Owns no state of
+//! the broker. Never reads a clock: it counts polls, so that virtual time works too.
 
 use crate::{Broker, Consumer, ConsumerRecord, NewTopic, Producer, ProducerMode, ProducerRecord};
 use bytes::Bytes;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp, TopicPartition};
 
-/// How long a broker may take for one call.
+/// Timeout of one call to the broker.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
-/// One poll of a reader that waits for records.
+/// Timeout of one poll of a reader that waits for records.
 const POLL: Duration = Duration::from_millis(100);
-/// So many empty polls in a row mean that nothing more comes.
+/// After so many empty polls in a row, no more records are expected.
 const PATIENCE: u32 = 400;
-/// So many empty polls are enough to say that something is invisible.
+/// So many empty polls prove that a record is invisible.
 const QUIET: u32 = 6;
 
-/// Says that a promise is broken, unless it is kept.
+/// Returns an error if the condition is false.
 macro_rules! promise {
     ($kept:expr, $($said:tt)+) => {
         if !$kept {
@@ -42,7 +42,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// A name of this case and run.
+    /// A name that is unique to this case and run.
     pub(super) fn name(&self, what: &str) -> String {
         format!("{}-{what}", self.tag)
     }
@@ -87,8 +87,8 @@ impl<'a> Stage<'a> {
         Ok(consumer)
     }
 
-    /// Everything visible in these partitions, once there are `count` records: a broker may answer
-    /// a commit a moment before readers see it. Reads on to the stable ends, so that records beyond
+    /// Everything visible in these partitions, once there are `count` records: a broker may answer a
+    /// commit a moment before readers see it. Reads on to the stable ends, so that records beyond
     /// `count` are found too.
     pub(super) fn all(
         &self,
@@ -114,7 +114,7 @@ impl<'a> Stage<'a> {
         Ok(seen)
     }
 
-    /// The stable ends after the producer's last transaction has ended for readers too: opening its
+    /// The stable ends after the producer's last transaction is complete for readers too: opening its
     /// successor waits for that.
     pub(super) fn settled(
         &self,
@@ -173,7 +173,7 @@ pub(super) fn values(records: &[ConsumerRecord]) -> Vec<String> {
     records.iter().map(text).collect()
 }
 
-/// Polls until `done`, or until nothing has happened for long.
+/// Polls until `done` returns true; fails if there is no progress for long.
 pub(super) fn until(
     reader: &mut dyn Consumer,
     seen: &mut Vec<ConsumerRecord>,
@@ -206,7 +206,7 @@ pub(super) fn read(reader: &mut dyn Consumer, count: usize) -> Result<Vec<Consum
     Ok(seen)
 }
 
-/// Holds that nothing more comes.
+/// Checks that no record arrives.
 pub(super) fn silence(reader: &mut dyn Consumer, why: &str) -> Result<()> {
     let mut seen = Vec::new();
     for _ in 0..QUIET {
@@ -230,7 +230,7 @@ pub(super) fn commit(producer: &mut dyn Producer, mut records: Vec<ProducerRecor
     Ok(())
 }
 
-/// Holds that a call failed because someone newer took over.
+/// Checks that a call failed because a newer producer took over.
 pub(super) fn fenced<T: std::fmt::Debug>(outcome: Result<T>, call: &str) -> Result<()> {
     match outcome {
         Err(e) if e.kind() == ErrorKind::Fenced => Ok(()),

@@ -1,11 +1,12 @@
-//! Topics: made once, found by name.
+//! Topics: created once, found by name.
 
 use super::stage::{Stage, WAIT, commit, numbered, promise, record, values};
 use crate::{Broker, NewTopic};
 use std::sync::Arc;
 use stoatflow_core::{ErrorKind, Offset, Result, TopicPartition};
 
-/// Making a topic that exists leaves it as it is; a missing one is `None`, in the order asked.
+/// Creating a topic that exists leaves it as it is; a missing one is `None`; answers are in the order
+/// asked.
 pub fn topics_are_made_once(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "make");
     let (one, two, none) = (stage.name("one"), stage.name("two"), stage.name("none"));
@@ -39,8 +40,8 @@ pub fn topics_are_made_once(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// A deleted topic is missing, one that does not exist is fine, one made again is empty; others are
-/// untouched.
+/// A deleted topic is missing, deleting one that doesn't exist is no error, one created again is empty;
+/// others are untouched.
 pub fn topics_are_deleted(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "delete");
     let (gone, kept) = (stage.topic("gone", 2)?, stage.topic("kept", 1)?);
@@ -92,7 +93,7 @@ pub fn topics_are_deleted(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writing to a topic that does not exist is refused by its name, and does not make it.
+/// Writing to a topic that doesn't exist is refused with its name, and doesn't create it.
 pub fn a_missing_topic_is_named(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "missing");
     let name = stage.name("none");

@@ -1,4 +1,4 @@
-//! Transactions: whole or not at all.
+//! Transactions: all or nothing.
 
 use super::stage::{Stage, WAIT, commit, numbered, promise, read, record, silence, values};
 use crate::{Broker, CommitOutcome, CutEntry};
@@ -24,7 +24,7 @@ pub fn open_transaction_is_invisible(broker: &dyn Broker, tag: &str) -> Result<(
     Ok(())
 }
 
-/// Transactions that follow each other as fast as they can: readers and the group get them in their order.
+/// Transactions in rapid succession: readers see them, and the group gets its offsets, in their order.
 pub fn transactions_follow_one_another(broker: &dyn Broker, tag: &str) -> Result<()> {
     const ROUNDS: i64 = 25;
     let stage = Stage::new(broker, tag, "rapid");
@@ -50,7 +50,7 @@ pub fn transactions_follow_one_another(broker: &dyn Broker, tag: &str) -> Result
     let expected: Vec<_> = (1..=ROUNDS).map(|round| format!("{round}.0")).collect();
     let seen = values(&stage.all(std::slice::from_ref(&part), expected.len())?);
     promise!(seen == expected, "of {expected:?} came {seen:?}");
-    // The successor waits for what the broker still has to do, as a recovery does.
+    // Opening the successor waits until the broker has completed the transaction, as in a recovery.
     let _successor = stage.transactional("p")?;
     let found = broker.committed(&group, &[part], WAIT)?;
     promise!(
@@ -60,7 +60,7 @@ pub fn transactions_follow_one_another(broker: &dyn Broker, tag: &str) -> Result
     Ok(())
 }
 
-/// A committed transaction is there in every partition of every topic it wrote.
+/// A committed transaction is visible in every partition of every topic it wrote.
 pub fn transaction_appears_whole(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "whole");
     let (left, right) = (stage.topic("left", 2)?, stage.topic("right", 2)?);
@@ -94,7 +94,7 @@ pub fn transaction_appears_whole(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Records of an aborted transaction never appear, and do not stand in the way of later ones.
+/// Records of an aborted transaction never appear, and don't hold back later ones.
 pub fn aborted_records_never_appear(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "aborted");
     let topic = stage.topic("t", 1)?;
@@ -135,7 +135,7 @@ pub fn empty_transaction_commits(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// In plain mode records are visible once flushed, inside a transaction or out of one.
+/// In plain mode records are visible once flushed, inside a transaction or outside.
 pub fn plain_records_appear_at_flush(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "plain");
     let topic = stage.topic("t", 1)?;

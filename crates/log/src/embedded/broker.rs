@@ -1,7 +1,7 @@
-//! The door of the embedded broker.
+//! The [`Broker`](crate::Broker) of embedded topics.
 //!
-//! Takes a path, gives handles that share one open log per directory. Owns nothing but a share of
-//! that log. Never waits: everything it is asked is known in memory or one read away.
+//! Takes a path, returns handles that share one open log per directory. Owns nothing but a share of that
+//! log. Never waits: every answer is in memory or one read away.
 
 use super::chunk::ChunkReader;
 use super::consumer::EmbeddedConsumer;
@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, Timestamp, TopicPartition};
 
-/// Records loaded by hand are written in batches of about this many bytes.
+/// Records loaded with [`EmbeddedBroker::produce_many`] are written in batches of about this many bytes.
 const LOAD_BATCH: usize = 1024 * 1024;
 
-/// A record as it is loaded by hand: partition (or let the key decide), key, value, timestamp.
+/// A record for [`EmbeddedBroker::produce_many`]: partition (`None` chooses it by the key), key, value,
+/// timestamp.
 pub type EmbeddedRecord = (Option<i32>, Option<Bytes>, Option<Bytes>, i64);
 
 /// Topics in RocksDB.
@@ -69,13 +70,13 @@ impl EmbeddedBroker {
         self.log.path()
     }
 
-    /// From now on a topic that is written to and doesn't exist is made, with one partition (as brokers
+    /// From now on, writing to a topic that doesn't exist creates it, with one partition (like brokers
     /// with `auto.create.topics.enable`).
     pub fn make_topics_when_written(&self) {
         self.log.make_topics_when_written();
     }
 
-    /// Every topic, by name.
+    /// Every topic, sorted by name.
     #[must_use]
     pub fn list_topics(&self) -> Vec<TopicInfo> {
         self.log
@@ -89,7 +90,7 @@ impl EmbeddedBroker {
             .collect()
     }
 
-    /// Loads records outside any transaction, in batches; gives their number.
+    /// Writes records outside any transaction, in batches; returns how many.
     ///
     /// # Errors
     /// `MissingTopic` (a partition that does not exist too), `Serde`, `DiskFull`. Batches before the
@@ -195,7 +196,7 @@ impl Broker for EmbeddedBroker {
             if topic.end(partition) == 0 {
                 return Ok(found);
             }
-            // Chunks have no index by time: this is asked once, at a first start.
+            // Chunks have no index by time: this is called once, at a first start.
             self.log.chunks(&topic, partition, 0, |base, bytes| {
                 let mut chunk = ChunkReader::new(Bytes::copy_from_slice(bytes))?;
                 let mut offset = base;

@@ -1,9 +1,9 @@
 //! Many records in one RocksDB value.
 //!
-//! Takes records of one partition in order, gives one run of bytes, and back: the reader's records
-//! are slices of that run. RocksDB's price is per key; a chunk pays it once for hundreds of
-//! records. A chunk is kept small enough that a record held by someone keeps little else alive.
-//! Never knows its own offsets: they are in the key, and are given only at commit.
+//! Takes records of one partition in order, returns one run of bytes, and back: the reader's records are
+//! slices of that run. RocksDB has a cost per key; a chunk pays it once for hundreds of records. Chunks
+//! are small, so that a record that is kept alive keeps little else alive. Never knows its own offsets:
+//! they are in the key, and are assigned only at commit.
 
 use super::errors::corrupt;
 use crate::ProducerRecord;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{Header, Headers, Result, Timestamp};
 
-/// A chunk that has grown to this is closed.
+/// A chunk of this size is closed.
 pub(super) const FULL: usize = 64 * 1024;
 
 const KEY: u8 = 1;
@@ -19,7 +19,7 @@ const VALUE: u8 = 2;
 const HEADERS: u8 = 4;
 const NULL: u32 = u32::MAX;
 
-/// The largest record: beyond it lengths would not fit, and no reader would be pleased.
+/// The largest record, so that lengths fit into 32 bits.
 pub(super) const MAX_RECORD: usize = 256 * 1024 * 1024;
 
 /// A chunk being written.
@@ -77,7 +77,7 @@ impl ChunkWriter {
     }
 }
 
-/// How large a record will be.
+/// How many bytes the key, the value and the headers of a record take.
 pub(super) fn weight(record: &ProducerRecord) -> usize {
     let len = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
     let headers = record
@@ -109,7 +109,7 @@ pub(super) fn count_of(bytes: &[u8]) -> Result<u32> {
     ))
 }
 
-/// A record read back.
+/// A record read from a chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ChunkRecord {
     pub timestamp: Timestamp,
@@ -136,7 +136,7 @@ impl ChunkReader {
         self.left
     }
 
-    /// Steps over records without making them.
+    /// Skips records without returning them.
     pub(super) fn skip(&mut self, n: u32) -> Result<()> {
         for _ in 0..n {
             self.next()?;

@@ -1,23 +1,23 @@
-//! The bytes of everything that is not a record: topics and committed positions.
+//! The encoding of everything that is not a record: topics and committed positions.
 //!
-//! Takes values, gives bytes, and back. Never decides where they lie.
+//! Takes values, returns bytes, and back. Never decides where they are stored.
 
 use super::errors::corrupt;
 use crate::Committed;
 use stoatflow_core::{Offset, Result};
 
-/// What is written of a topic.
+/// The stored row of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TopicRow {
-    /// Its number in keys.
+    /// Its number, used in keys.
     pub id: u32,
     /// How many partitions.
     pub partitions: u32,
-    /// Its settings, kept for whoever asks; the embedded log never deletes or compacts.
+    /// Its settings, kept for queries; the embedded log never deletes or compacts.
     pub config: Vec<(String, String)>,
 }
 
-/// Reads numbers and texts from the front of a slice.
+/// Reads numbers and strings from the front of a slice.
 struct Front<'a>(&'a [u8]);
 
 impl<'a> Front<'a> {
@@ -77,7 +77,7 @@ impl TopicRow {
     }
 }
 
-/// A committed position.
+/// Encodes a committed position.
 pub(super) fn encode_committed(offset: Offset, metadata: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(8 + metadata.len());
     out.extend_from_slice(&offset.0.to_le_bytes());
@@ -85,7 +85,7 @@ pub(super) fn encode_committed(offset: Offset, metadata: &str) -> Vec<u8> {
     out
 }
 
-/// A committed position, read back.
+/// Decodes a committed position.
 pub(super) fn decode_committed(bytes: &[u8]) -> Result<Committed> {
     let mut front = Front(bytes);
     let offset = i64::from_le_bytes(

@@ -1,8 +1,8 @@
 //! Reading the embedded log.
 //!
-//! Takes an assignment, gives committed records in offset order, the partitions taking turns.
-//! Owns a position and a half-read chunk per partition. Never sees what is not committed: it
-//! reads up to the ends that commits have moved.
+//! Takes an assignment, returns committed records in offset order, the partitions taking turns. Owns a
+//! position and a half-read chunk per partition. Never sees uncommitted records: it reads up to the
+//! partition ends, which only commits move.
 
 use super::chunk::ChunkReader;
 use super::errors::corrupt;
@@ -74,7 +74,7 @@ fn fill(
         return Ok(());
     }
     let (topic, partition) = (slot.topic.clone(), slot.partition);
-    // As of now: what is read is a snapshot, and others may append meanwhile.
+    // The end as of now: the iterator reads a snapshot, and others may append meanwhile.
     let end = topic.end(partition);
     let read = log.chunks(&topic, partition, slot.next, |base, bytes| {
         let mut chunk = ChunkReader::new(Bytes::copy_from_slice(bytes))?;
@@ -86,7 +86,7 @@ fn fill(
         drain(slot, index, full, into)?;
         Ok(into.len() < full && slot.ready())
     });
-    // Deleted while it was being read: what was there is gone, not damaged.
+    // Deleted while it was being read: its records are gone, not damaged.
     if topic.is_deleted() {
         return Ok(());
     }

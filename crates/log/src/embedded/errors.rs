@@ -1,6 +1,6 @@
-//! What RocksDB says, in our words.
+//! RocksDB's errors as StoatFlow's.
 //!
-//! Takes RocksDB's errors, gives kinds with a next step. Never decides what to do.
+//! Takes RocksDB's errors, returns error kinds with a next step. Never decides what to do.
 
 use rocksdb::ErrorKind as Rocks;
 use std::path::Path;
@@ -9,12 +9,12 @@ use stoatflow_core::Error;
 const RESTORE: &str =
     "move the directory away and load the topics again, or restore it from a copy";
 
-/// Bytes on disk that no build of ours writes.
+/// Bytes on disk that no build of StoatFlow writes.
 pub(super) fn corrupt(what: &str) -> Error {
     Error::state_corrupt(format!("the embedded broker's files are damaged: {what}")).hint(RESTORE)
 }
 
-/// An error of the store, at a path.
+/// Maps an error of the database at `path`.
 pub(super) fn storage(error: rocksdb::Error, path: &Path) -> Error {
     let text = error.to_string();
     let shown = path.display();

@@ -1,4 +1,5 @@
-//! Damaged rows of the embedded log: an error, never a panic, and no memory on their word.
+//! Damaged rows of the embedded log: they give an error, never a panic, and their length fields cause no
+//! large allocations.
 
 use super::chunk::{ChunkReader, ChunkWriter, count_of};
 use super::codec::{TopicRow, decode_committed, encode_committed};

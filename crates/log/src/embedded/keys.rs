@@ -1,35 +1,35 @@
-//! Where everything lies in the key space of the embedded broker.
+//! The key space of the embedded broker.
 //!
-//! Takes names and numbers, gives keys whose byte order is the order of the log: topic, partition,
+//! Takes names and numbers, returns keys whose byte order is the order of the log: topic, partition,
 //! offset, big-endian. Owns the format number. Never reads or writes.
 
-/// What this build writes. Another number on disk is refused.
+/// The format of this build. Another number on disk is refused.
 pub(super) const FORMAT: u32 = 1;
 
-/// Where the format number is kept.
+/// The key of the format number.
 pub(super) const FORMAT_KEY: &[u8] = b"\x00format";
-/// Before every topic name.
+/// Prefix of topic names.
 pub(super) const TOPIC: u8 = 1;
-/// Before every transactional id.
+/// Prefix of transactional ids.
 const FENCE: u8 = 2;
-/// Before every group.
+/// Prefix of groups.
 const GROUP: u8 = 3;
-/// Before every chunk of records.
+/// Prefix of chunks of records.
 pub(super) const CHUNK: u8 = 4;
 /// Length of a chunk's key.
 pub(super) const CHUNK_LEN: usize = 17;
 
-/// The definition of a topic.
+/// Key of the definition of a topic.
 pub(super) fn topic(name: &str) -> Vec<u8> {
     prefixed(TOPIC, name)
 }
 
-/// The producer epoch of a transactional id.
+/// Key of the producer epoch of a transactional id.
 pub(super) fn fence(id: &str) -> Vec<u8> {
     prefixed(FENCE, id)
 }
 
-/// The committed position of a group. Lengths keep `("a", "bc")` apart from `("ab", "c")`.
+/// Key of the committed position of a group. Lengths keep `("a", "bc")` apart from `("ab", "c")`.
 pub(super) fn offset(group: &str, topic: &str, partition: i32) -> Vec<u8> {
     let mut key = vec![GROUP];
     for name in [group, topic] {
@@ -40,10 +40,10 @@ pub(super) fn offset(group: &str, topic: &str, partition: i32) -> Vec<u8> {
     key
 }
 
-/// Before the committed positions of all groups.
+/// Prefix of the committed positions of all groups.
 pub(super) const OFFSETS: [u8; 1] = [GROUP];
 
-/// The topic in the key of a committed position; `None` if it is the key of something else.
+/// The topic in the key of a committed position; `None` if the key is of another kind.
 pub(super) fn topic_of_offset(key: &[u8]) -> Option<&[u8]> {
     fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         let (length, rest) = bytes.split_first_chunk::<8>()?;
@@ -53,7 +53,7 @@ pub(super) fn topic_of_offset(key: &[u8]) -> Option<&[u8]> {
     Some(name(rest)?.0)
 }
 
-/// The chunk of a partition that starts at `base`.
+/// Key of the chunk of a partition that starts at `base`.
 pub(super) fn chunk(topic: u32, partition: u32, base: u64) -> [u8; CHUNK_LEN] {
     let mut key = [CHUNK; CHUNK_LEN];
     key[1..5].copy_from_slice(&topic.to_be_bytes());
@@ -62,7 +62,7 @@ pub(super) fn chunk(topic: u32, partition: u32, base: u64) -> [u8; CHUNK_LEN] {
     key
 }
 
-/// The offset in a chunk's key, if the key belongs to this partition.
+/// The base offset in a chunk's key, if the key belongs to this partition.
 pub(super) fn base_of(key: &[u8], topic: u32, partition: u32) -> Option<i64> {
     let prefix = chunk(topic, partition, 0);
     if key.len() != CHUNK_LEN || key[..9] != prefix[..9] {

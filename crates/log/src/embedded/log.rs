@@ -1,9 +1,9 @@
 //! The log itself: the open database, the ends of all partitions, the fences.
 //!
-//! Takes staged chunks and offsets, gives them a place and writes them as one batch. Owns the
-//! RocksDB, the order of commits (one lock) and the wake-up of readers. Readers never take that
-//! lock: the end of a partition is an atomic that moves only after the batch is written. Never
-//! buffers: what is not committed is the producer's.
+//! Takes staged chunks and offsets, assigns record offsets, and writes everything as one batch. Owns the
+//! RocksDB, the order of commits (one lock) and the wake-up of readers. Readers never take that lock:
+//! the end of a partition is an atomic that moves only after the batch is written. Never buffers:
+//! uncommitted records are the producer's.
 
 use super::chunk::{ChunkWriter, count_of};
 use super::codec::{TopicRow, decode_committed, encode_committed};
@@ -40,7 +40,7 @@ impl Topic {
         })
     }
 
-    /// For those who still hold it: it is empty, and nobody may write to it.
+    /// Empties the topic for those that still hold it; nobody may write to it any more.
     fn forget(&self) {
         self.deleted.store(true, Ordering::Release);
         for end in &self.ends {
@@ -48,7 +48,7 @@ impl Topic {
         }
     }
 
-    /// Was it deleted after it had been found?
+    /// Whether it was deleted after it had been looked up.
     pub(super) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
@@ -63,7 +63,7 @@ impl Topic {
     }
 }
 
-/// The right to write under a transactional id, until someone newer takes it.
+/// The right to write under a transactional id, until a newer producer takes it over.
 #[derive(Debug)]
 pub(super) struct Fence {
     id: String,
@@ -104,7 +104,7 @@ pub(super) struct Log {
     db: DB,
     state: Mutex<State>,
     commits: Mutex<u64>,
-    /// Are topics made when they are written to?
+    /// Whether writing to a missing topic creates it.
     makes_topics: AtomicBool,
     woken: Condvar,
     path: PathBuf,
@@ -230,7 +230,7 @@ impl Log {
         topics
     }
 
-    /// The topic of a partition that exists.
+    /// The topic and number of a partition, if it exists.
     pub(super) fn partition(&self, partition: &TopicPartition) -> Result<(Arc<Topic>, u32)> {
         let topic = self
             .topic(&partition.topic)
@@ -251,7 +251,7 @@ impl Log {
         self.makes_topics.store(true, Ordering::Release);
     }
 
-    /// A topic to write to.
+    /// The topic to write to; created if it is missing and that is allowed.
     pub(super) fn target(&self, name: &str) -> Result<Arc<Topic>> {
         if let Some(topic) = self.topic(name) {
             return Ok(topic);
@@ -277,7 +277,7 @@ impl Log {
         ))
     }
 
-    /// Makes the topics that do not exist, all at once.
+    /// Creates the topics that don't exist, all at once.
     pub(super) fn create(&self, topics: &[NewTopic]) -> Result<()> {
         let mut state = self.state.lock();
         let mut batch = WriteBatch::default();
@@ -321,7 +321,8 @@ impl Log {
         Ok(())
     }
 
-    /// Deletes the topics that exist, all at once, with their records and what groups had committed for them.
+    /// Deletes the topics that exist, all at once, with their records and the offsets that groups have
+    /// committed for them.
     pub(super) fn delete(&self, names: &[&str]) -> Result<()> {
         let mut state = self.state.lock();
         let found = names.iter().filter_map(|name| state.topics.get(*name));
@@ -352,7 +353,7 @@ impl Log {
         Ok(())
     }
 
-    /// Takes over a transactional id, durably: older holders find out at their next call.
+    /// Takes over a transactional id, durably: older producers are fenced at their next call.
     pub(super) fn take_over(&self, id: &str) -> Result<Fence> {
         let mut state = self.state.lock();
         let stored = self.get(&keys::fence(id))?;
@@ -373,7 +374,8 @@ impl Log {
     }
 
     /// Writes records and offsets as one batch, or nothing. The fence is checked under the lock that
-    /// [`Self::take_over`] takes, so no batch of an older producer follows a newer one's opening.
+    /// [`Self::take_over`] takes, so an older producer can't write a batch once a newer one has been
+    /// opened.
     pub(super) fn write(
         &self,
         fence: Option<&Fence>,
@@ -387,7 +389,7 @@ impl Log {
         let mut batch = WriteBatch::default();
         let mut ends = Vec::with_capacity(staged.len());
         for part in staged {
-            // Its number may belong to another topic one day.
+            // A topic created later may get the number of the deleted one.
             if part.topic.is_deleted() {
                 return Err(self.missing(&part.topic.name));
             }
@@ -430,11 +432,12 @@ impl Log {
         row.map(|row| decode_committed(&row)).transpose()
     }
 
-    /// Waits until `ready` says yes after some commit, at most `timeout`.
+    /// Waits until `ready` returns true, at most `timeout`; checks after every commit.
     pub(super) fn wait(&self, timeout: Duration, ready: impl Fn() -> bool) {
         let clock = SystemClock::new();
         let mut commits = self.commits.lock();
-        // A commit moves its ends before it takes this lock, so none can slip between look and sleep.
+        // A commit moves its ends before it takes this lock, so none can slip in between the check and
+        // the wait.
         while !ready() {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() || self.woken.wait_for(&mut commits, left).timed_out() {
@@ -443,7 +446,8 @@ impl Log {
         }
     }
 
-    /// Walks the chunks of a partition from the one that holds `from`; `take` says when to stop.
+    /// Iterates over the chunks of a partition, starting with the one that holds `from`; `take` returns
+    /// false to stop.
     pub(super) fn chunks(
         &self,
         topic: &Topic,

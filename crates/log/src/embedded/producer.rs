@@ -1,8 +1,9 @@
 //! Writing to the embedded log.
 //!
-//! Takes records, encodes them at once into chunks per partition, gives them to the log as one
-//! batch: at `commit` in a transaction, at the end of `send` in plain mode. Owns what is not
-//! committed, and the fence that says whether it still may. Never gives offsets: the log does.
+//! Takes records, encodes them at once into chunks per partition, and hands these to the log as one
+//! batch: at `commit` in a transaction, at the end of `send` in plain mode. Owns the uncommitted
+//! records, and the fence that tells whether it may still write them. Never assigns offsets: the log
+//! does.
 
 use super::chunk::{self, ChunkWriter, MAX_RECORD};
 use super::log::{Fence, Log, Staged, Topic};
@@ -12,12 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, TopicPartition};
 
-/// Null keys stay this long with one partition: neighbours share a chunk.
+/// So many records without a key in a row go to one partition, so that they share a chunk.
 const STICKY: u32 = 128;
 
 #[derive(Debug)]
 struct Target {
-    /// As senders name it; the same `Arc` comes again and again, so one pointer comparison finds it.
+    /// The `Arc` of the last record for this topic; usually the next one has the same, so that one
+    /// pointer comparison finds it.
     name: Arc<str>,
     topic: Arc<Topic>,
     open: Vec<Vec<ChunkWriter>>,
@@ -46,7 +48,7 @@ impl EmbeddedProducer {
         Ok(Self::with(log, fence, mode.is_transactional()))
     }
 
-    /// A writer that nobody fences: for loading data by hand.
+    /// A writer that is never fenced: for loading data outside transactions.
     pub(super) fn unguarded(log: Arc<Log>) -> Self {
         Self::with(log, None, false)
     }
@@ -152,7 +154,7 @@ impl EmbeddedProducer {
         Ok(())
     }
 
-    /// Writes what is staged, with the offsets, as one batch.
+    /// Writes the staged records, with the offsets, as one batch.
     pub(super) fn publish(&mut self) -> Result<()> {
         let mut staged = Vec::new();
         for target in &mut self.targets {
@@ -215,7 +217,7 @@ impl Producer for EmbeddedProducer {
         if self.transactional {
             return Ok(());
         }
-        // Offsets wait for `commit`; the records are out now.
+        // Offsets wait for `commit`; the records are written now.
         let offsets = std::mem::take(&mut self.offsets);
         let published = self.publish();
         self.offsets = offsets;
@@ -224,8 +226,8 @@ impl Producer for EmbeddedProducer {
 
     fn flush(&mut self, _timeout: Duration) -> Result<()> {
         self.check()?;
-        // The offsets that the records get if nobody else writes to these topics before `commit`:
-        // true of the changelogs they are asked for. `commit` replaces them by the true ones.
+        // The offsets that the records get if nobody else writes to these topics before `commit`, which
+        // holds for the changelogs they are remembered for. `commit` replaces them by the real ones.
         for target in self.targets.iter_mut().filter(|t| t.remembered) {
             for (partition, (chunks, expected)) in
                 (0u32..).zip(target.open.iter().zip(&mut target.expected))

@@ -1,9 +1,9 @@
 //! One open database per directory and process.
 //!
-//! Takes a canonical path, gives the log that is open there, opening it if nobody has. A directory
-//! is a resource of the whole process: RocksDB's lock would refuse the second handle, and two
-//! handles would not see each other's fences. That is the reason for the one static here: it holds
-//! weak references only, so it owns nothing and the last user closes the database.
+//! Takes a canonical path, returns the log that is open there, or opens it. A directory is a resource of
+//! the whole process: RocksDB's lock would refuse a second handle, and two handles would not see each
+//! other's fences. That is the reason for the one static here: it holds weak references only, so it owns
+//! nothing and the last user closes the database.
 
 use super::log::Log;
 use parking_lot::{Condvar, Mutex};
@@ -15,7 +15,7 @@ use stoatflow_core::Result;
 static OPEN: Mutex<Option<HashMap<PathBuf, Weak<Log>>>> = Mutex::new(None);
 static CLOSED: Condvar = Condvar::new();
 
-/// Held by a log as its last field: dropped after the database, it says that the path is free.
+/// Last field of a log: its drop runs after the database is closed, and releases the path.
 #[derive(Debug)]
 pub(super) struct Registered(PathBuf);
 
@@ -29,7 +29,7 @@ impl Drop for Registered {
     }
 }
 
-/// The log at a canonical path.
+/// Returns the log at a canonical path, opening it with `make` if it isn't open.
 pub(super) fn shared(
     path: &Path,
     make: impl FnOnce(Registered) -> Result<Log>,
@@ -43,7 +43,7 @@ pub(super) fn shared(
             None => break,
         }
     }
-    // The place is reserved and the lock let go, so that a failure may drop `Registered`.
+    // The path is reserved and the lock released, so that a failed `make` can drop `Registered`.
     open.get_or_insert_default()
         .insert(path.to_owned(), Weak::new());
     drop(open);

@@ -1,7 +1,7 @@
 //! The temporary directory of a broker without a path.
 //!
-//! Takes nothing, gives a directory that is removed when it is dropped, by the process that made it
-//! only: a forked copy that ends drops it too, while its parent still uses it.
+//! Removed on drop, but only by the process that created it: a forked child that exits drops it too,
+//! while its parent still uses it.
 
 use std::io;
 use std::path::Path;

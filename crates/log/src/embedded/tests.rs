@@ -1,4 +1,4 @@
-//! What the contract can't ask: the files, the lock, the format, the wake-up, loading by hand.
+//! What the contract suite can't test: the files, the lock, the format, the wake-up, `produce_many`.
 
 use super::chunk::{ChunkReader, ChunkWriter};
 use super::{EmbeddedBroker, keys, open};
@@ -134,7 +134,7 @@ fn a_killed_process_keeps_what_it_committed() {
     writer
         .send(&mut vec![record("t", "not committed")])
         .unwrap();
-    // The files as SIGKILL would leave them: the database is still open and closes nothing.
+    // Copies the files as SIGKILL would leave them: the database is still open and closes nothing.
     for file in std::fs::read_dir(place.path()).unwrap() {
         let file = file.unwrap();
         std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
@@ -512,7 +512,8 @@ fn a_deleted_topic_leaves_nothing_behind() {
             fetched.is_empty(),
             "a reader of a deleted topic gets nothing"
         );
-        // Who found the topic before it was deleted can't write to it, nor to one of its name.
+        // A producer that found the topic before it was deleted can't write to it, nor to a new one of
+        // its name.
         topic(&broker, "last", 1);
         older.begin().unwrap();
         let refused = older
@@ -521,7 +522,7 @@ fn a_deleted_topic_leaves_nothing_behind() {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::MissingTopic);
         broker.delete_topics(&["last"], WAIT).unwrap();
     }
-    // The number of the last topic may be given again after a restart: nothing may be under it.
+    // The number of the last topic may be reused after a restart: nothing may be stored under it.
     let broker = open(Some(place.path())).unwrap();
     assert_eq!(committed(&broker), [None, Some(7)]);
     topic(&broker, "new", 4);
@@ -555,7 +556,7 @@ fn what_is_appended_while_it_is_read_is_no_damage() {
                 commit(producer.as_mut(), &[record("t", "x")], n);
             }
         });
-        // A read of all that takes longer than a commit.
+        // A read of everything takes longer than a commit.
         while !writing.is_finished() {
             assert!(count(&broker, "t", 0) >= 100_000);
         }

@@ -1,7 +1,8 @@
-//! What a client for questions must answer, whichever speaks to the cluster.
+//! The requests beside reading and writing, for both clients.
 //!
-//! The native client and librdkafka both implement it; readers, writers and the broker use no more than this.
-//! Calls take at most the time that they are given, and may come from several threads at once.
+//! The native client and librdkafka both implement it; readers, writers and the broker use nothing else
+//! for metadata, offsets and groups. Calls block at most for their timeout, and may come from several
+//! threads at once.
 
 use super::errors::{ErrorContext, error};
 use crate::{Committed, GroupInUse, NewTopic, OpenTransaction, Range, TopicInfo};
@@ -17,13 +18,13 @@ mod tests;
 /// Kafka's default of `delete.retention.ms`.
 pub(super) const DEFAULT_TOMBSTONE_RETENTION: Duration = Duration::from_secs(86_400);
 
-/// The methods are those of [`Broker`](crate::Broker), which documents them.
+/// Implemented by the admin client of each library. [`Broker`](crate::Broker) documents the methods.
 pub(super) trait AdminClient: Debug + Send + Sync {
     /// The bootstrap list, for messages.
     fn address(&self) -> &str;
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
-    /// Nothing where the client does so by itself, or can't.
+    /// Does nothing where the client does so by itself, or can't.
     fn learn_leaders(&self, names: &[&str], timeout: Duration) -> Result<()> {
         let _ = (names, timeout);
         Ok(())
@@ -54,7 +55,7 @@ pub(super) trait AdminClient: Debug + Send + Sync {
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>>;
-    /// `None` where the client can't ask.
+    /// `None` where the client doesn't support it.
     fn epoch_ends(
         &self,
         asked: &[(TopicPartition, i32)],
@@ -63,14 +64,15 @@ pub(super) trait AdminClient: Debug + Send + Sync {
         let _ = timeout;
         Ok(vec![None; asked.len()])
     }
-    /// Unlike the broker's, it fails where the cluster or the client can't tell.
+    /// Unlike the broker's method, it fails where the cluster or the client doesn't support it.
     fn open_transactions(
         &self,
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<OpenTransaction>>>;
 
-    /// Fails with the first partition that isn't there: a reader would wait for it in silence.
+    /// Fails with the first partition that doesn't exist: a reader would wait for it forever without an
+    /// error.
     fn must_have(&self, partitions: &[(TopicPartition, Offset)], timeout: Duration) -> Result<()> {
         let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
         for ((partition, _), known) in partitions.iter().zip(self.topics(&names, timeout)?) {
@@ -88,16 +90,16 @@ pub(super) trait AdminClient: Debug + Send + Sync {
     }
 }
 
-/// How long a topic keeps a tombstone, from two of its settings as the broker spells them; `None` if it isn't
-/// compacted.
+/// How long a topic keeps a tombstone, from the values of its `cleanup.policy` and
+/// `delete.retention.ms`; `None` if it isn't compacted.
 pub(super) fn retention_of(policy: Option<&str>, retention: Option<&str>) -> Option<Duration> {
     let compacts = policy.is_none_or(|policy| policy.split(',').any(|p| p.trim() == "compact"));
     let retention = retention.and_then(|ms| ms.parse().ok());
     compacts.then(|| retention.map_or(DEFAULT_TOMBSTONE_RETENTION, Duration::from_millis))
 }
 
-/// Who may not describe a topic's settings gets Kafka's default, which a caution that is built on
-/// it can live with.
+/// A user without permission to describe a topic's settings gets Kafka's default: the check that uses it
+/// tolerates a wrong value.
 pub(super) fn default_retention(
     refused: &stoatflow_core::Error,
     topics: usize,

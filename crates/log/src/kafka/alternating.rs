@@ -1,13 +1,13 @@
-//! Two transactional clients in turn: one transaction is on its way while the broker still ends the
-//! one before.
+//! Two transactional clients that alternate: one transaction is written while the broker still completes
+//! the one before.
 //!
-//! Takes what a [`Producer`] takes; gives each transaction to the client that did not commit the last one.
-//! Owns both clients and whose turn it is. Never begins a transaction before the broker has said that the
-//! last one is committed, so their order is that of one client.
+//! Takes the calls of a [`Producer`]; passes each transaction to the client that did not commit the last
+//! one. Owns both clients and whose turn it is. Never begins a transaction before the broker has
+//! answered that the last one is committed, so the order of transactions is that of one client.
 //!
-//! After a commit the broker writes markers into every partition of the transaction, and refuses
-//! what the same transactional id wants to add meanwhile. Of another id it knows no such wait. What
-//! a newcomer must fence are both ids, whichever way it commits itself.
+//! After a commit the broker writes markers into every partition of the transaction, and until then
+//! refuses what the same transactional id adds to the next one. Another id doesn't have to wait. A new
+//! instance must fence both ids, whichever mode it uses itself.
 
 use super::native::{self, NativeConfig};
 use super::properties::Properties;
@@ -21,22 +21,22 @@ use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
-/// Behind `application.id`, where no character of another application's id can be.
+/// Suffix of `application.id`; its character is illegal in the id of another application.
 const SECOND: &str = "~2";
 
 /// A producer with two transactional clients.
 #[derive(Debug)]
 struct AlternatingProducer<S> {
     sides: [S; 2],
-    /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and
-    /// goes on to say why.
+    /// The side whose transaction is open or comes next. A side that failed keeps its turn, and goes on
+    /// to report why.
     turn: usize,
-    /// Topics whose ends both must know.
+    /// Topics whose ends both sides must know.
     remembered: Vec<Arc<str>>,
 }
 
-/// Takes both ids over, in either mode: an older instance may have used both. One that sends
-/// outside of transactions needs only one afterwards, to guard its offsets.
+/// Takes over both ids, in either mode: an older instance may have used both. A producer that writes
+/// outside of transactions needs only one of them afterwards, for its offsets.
 pub(super) fn open(
     properties: &Properties,
     admin: &Arc<dyn AdminClient>,
@@ -73,7 +73,7 @@ pub(super) fn open(
         timeout: silence,
     };
     let side = |mode| KafkaProducer::new(properties, Arc::clone(admin), mode);
-    // Both connect while the first one is opened.
+    // Both connect while the first one is being opened.
     let sides = [side(mode)?, side(&second)?];
     for side in &sides {
         side.open(left())?;
@@ -85,7 +85,7 @@ pub(super) fn open(
     Ok(Box::new(AlternatingProducer::new(sides)))
 }
 
-/// Both ids, taken over by the native client. `None` if the brokers are too old for it.
+/// Takes over both ids with the native client. `None` if the brokers are too old for it.
 fn by_native(
     config: &NativeConfig,
     ids: [&str; 2],
@@ -118,7 +118,11 @@ impl<S: TransactionalSide> AlternatingProducer<S> {
         }
     }
 
-    /// Has the side whose turn it is do something.
+    /// Calls the side whose turn it is.
+    ///
+    /// The first id decides which instance owns the application: every instance takes it over first. If
+    /// two start at the same instant, each may win one id, and the one that has the first goes on: the
+    /// other one, which took over the second id, is fenced at its own first transaction.
     ///
     /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant
     /// may each win one, and the one that has the first goes on: whoever took the second away stops at its

@@ -1,7 +1,7 @@
-//! Copies of what lies in a client's memory, many in one block.
+//! Copies keys and values out of a client's memory, many into one block.
 //!
-//! Takes keys and values, gives slices of shared memory: a record costs no allocation of its own, and one
-//! that is kept keeps little else alive.
+//! Takes keys and values, returns slices of shared memory: a record needs no allocation of its own, and
+//! one that is kept alive keeps little else alive.
 
 use bytes::{Bytes, BytesMut};
 
@@ -15,7 +15,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Key and value as slices of one block.
+    /// Copies key and value into one block.
     pub(super) fn copy(
         &mut self,
         key: Option<&[u8]>,
@@ -23,7 +23,8 @@ impl Blocks {
     ) -> (Option<Bytes>, Option<Bytes>) {
         let need = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
         if self.block.capacity() < need {
-            // A record beyond a quarter of a block gets its own: nothing small is kept alive by it.
+            // A record beyond a quarter of a block gets its own allocation, so that it doesn't stay in
+            // memory for the sake of a small one.
             if need > BLOCK / 4 {
                 return (
                     key.map(Bytes::copy_from_slice),
@@ -35,7 +36,7 @@ impl Blocks {
         (self.part(key), self.part(value))
     }
 
-    /// A copy at the front of a block that has room for it.
+    /// Copies to the front of a block that has room for it.
     fn part(&mut self, from: Option<&[u8]>) -> Option<Bytes> {
         self.block.extend_from_slice(from?);
         Some(self.block.split().freeze())

@@ -1,8 +1,8 @@
-//! The door of real Kafka.
+//! The [`Broker`](crate::Broker) of a Kafka cluster.
 //!
-//! Takes the bootstrap list and the user's properties, gives clients for reading, writing and
-//! asking. Owns the checked properties and the client for questions. `connect` never waits: whether
-//! a broker answers is asked with `topics`.
+//! Takes the bootstrap list and the user's properties, returns consumers, producers and answers of the
+//! admin client. Owns the checked properties and the admin client. `connect` never waits: call `topics`
+//! to find out whether a broker answers.
 
 use super::admin::AdminClient;
 use super::alternating;
@@ -29,7 +29,7 @@ pub struct KafkaBroker {
     admin: Arc<dyn AdminClient>,
 }
 
-/// Prepares the way to a cluster, and connects to it when it is first asked for something.
+/// Prepares the clients of a cluster; they connect with the first request.
 ///
 /// # Errors
 /// `Config` with every property that is wrong or that the engine owns.
@@ -40,7 +40,7 @@ pub fn connect(
     connect_with_tokens(bootstrap, properties, None)
 }
 
-/// As [`connect`], with the tokens of SASL/OAUTHBEARER from this provider.
+/// Like [`connect`], with the tokens of SASL/OAUTHBEARER from this provider.
 ///
 /// # Errors
 /// As [`connect`].
@@ -57,7 +57,7 @@ pub fn connect_with_tokens(
     Ok(Arc::new(KafkaBroker { properties, admin }))
 }
 
-/// Checks the properties as [`connect_with_tokens`] does, and makes nothing of them.
+/// Checks the properties as [`connect_with_tokens`] does, and creates nothing.
 ///
 /// # Errors
 /// As [`connect`].
@@ -69,7 +69,7 @@ pub fn check_properties(
     Properties::with_tokens(bootstrap, properties, tokens).map(drop)
 }
 
-/// What the clients are built with: names and versions.
+/// Names and versions of the libraries that the clients are built with.
 #[must_use]
 pub fn built_with() -> Vec<(&'static str, String)> {
     let (_, librdkafka) = rdkafka::util::get_rdkafka_version();

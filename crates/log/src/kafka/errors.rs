@@ -1,7 +1,7 @@
-//! What librdkafka and the broker say, in our words: the one place that maps their codes.
+//! Error codes of librdkafka and the broker as StoatFlow's errors: the only place that maps them.
 //!
-//! Takes a code and what was being done, gives an error with a kind, an address and a next step.
-//! Never decides whether to try again: `Unavailable` says that one may.
+//! Takes a code and what was being done, returns an error with a kind, an address and a next step. Never
+//! decides whether to retry: `Unavailable` means that a retry may help.
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 use stoatflow_core::{Error, ErrorKind};
@@ -9,7 +9,7 @@ use stoatflow_core::{Error, ErrorKind};
 #[cfg(test)]
 mod tests;
 
-/// The kind of action a code asks for.
+/// The error kind of a code.
 pub(super) fn kind_of(code: Code) -> ErrorKind {
     match code {
         Code::Fenced
@@ -57,20 +57,21 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::ConcurrentTransactions
         | Code::UnstableOffsetCommit
         | Code::KafkaStorageError
-        // The transaction is lost, as after an answer that never came: the next instance does it again.
+        // The transaction is lost, as after a missing answer: the next instance repeats it.
         | Code::InvalidProducerIdMapping
         | Code::InvalidTransactionalState
         | Code::OutOfOrderSequenceNumber
         | Code::UnknownProducerId
         | Code::UnknownLeaderEpoch
-        // A new leader doesn't know the end yet; a broker that is being started has no such listener yet.
+        // A new leader doesn't know the end yet; a broker that is starting doesn't have this listener
+        // yet.
         | Code::OffsetNotAvailable
         | Code::ListenerNotFound
-        // More topics were made or deleted than a quota allows: later.
+        // More topics were created or deleted than a quota allows: retry later.
         | Code::ThrottlingQuotaExceeded
-        // The client knows no leader of a partition: a broker that has just come back is none yet.
+        // The client knows no leader of a partition: a broker that has just restarted leads none yet.
         | Code::NoEnt
-        // The client is being closed while it is asked.
+        // The client is being closed during the call.
         | Code::DestroyBroker
         | Code::FencedLeaderEpoch => ErrorKind::Unavailable,
 
@@ -103,7 +104,7 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
     }
 }
 
-/// Does the broker answer that there is no such transaction, or not as the client knows it?
+/// Whether the broker no longer knows the transaction, or not as the client knows it.
 const fn is_lost(code: Code) -> bool {
     matches!(
         code,
@@ -114,18 +115,18 @@ const fn is_lost(code: Code) -> bool {
     )
 }
 
-/// What was being done when it failed.
+/// What was being done when the error occurred.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ErrorContext<'a> {
     /// The bootstrap list.
     pub address: &'a str,
-    /// In the words of a reader: "committing the transaction of 'app'".
+    /// For the message: "committing the transaction of 'app'".
     pub what: &'a str,
-    /// The topic, if it is about one.
+    /// The topic, if the error concerns one.
     pub topic: Option<&'a str>,
 }
 
-/// The error that a code becomes. `said` is the broker's or the client's own text.
+/// Converts a code to an error. `said` is the broker's or the client's own text.
 pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
     let ErrorContext {
         address,

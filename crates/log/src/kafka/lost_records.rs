@@ -1,8 +1,9 @@
-//! A changelog partition that went on before its end: records that were acknowledged are gone.
+//! A changelog partition whose next record got an offset before the known end: acknowledged records are
+//! gone.
 
 use stoatflow_core::{Error, Offset, TopicPartition};
 
-/// A partition that ended here once, and goes on there.
+/// A partition that ended at `end`, and whose next record got the offset `first`.
 #[derive(Debug)]
 pub(in crate::kafka) struct LostRecords {
     pub partition: TopicPartition,
@@ -11,7 +12,7 @@ pub(in crate::kafka) struct LostRecords {
 }
 
 impl LostRecords {
-    /// For whoever writes to this broker: topic and partition are among its coordinates.
+    /// The error; topic and partition are among its coordinates.
     pub(in crate::kafka) fn error(self, address: &str) -> Error {
         let Self {
             partition,

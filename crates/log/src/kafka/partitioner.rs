@@ -1,10 +1,10 @@
-//! Which partition a record goes to whose sink names none.
+//! The partition of a record whose sink names none.
 //!
-//! Takes keys, and for records without one the number of a stick; gives partitions. Keys go where
-//! Java's default partitioner puts them. Records without a key stay with one partition for `STICK`
-//! bytes and move on then: as Java's, by bytes, where librdkafka's own moves on by time, so that a
-//! busy application writes to one partition at a time. Owns nothing that is shared: the stick
-//! travels with its record.
+//! Takes keys, and for records without one the number of a stick; returns partitions. A key gets the
+//! partition that Java's default partitioner chooses. Records without a key stay with one partition for
+//! `STICK` bytes and then move on: by bytes, as in Java. librdkafka's own partitioner moves on by time,
+//! so that a busy application writes to one partition at a time. Shares no state between threads: the
+//! stick travels with its record.
 
 use crate::kafka::librdkafka::client::Client;
 use rdkafka_sys as sys;
@@ -15,15 +15,16 @@ use std::ptr;
 #[cfg(test)]
 mod tests;
 
-/// Small enough that what is written between two commits is spread, large enough to be a batch of its own.
+/// Small enough to spread the records of one commit, large enough to fill a batch.
 const STICK: usize = 128 << 10;
 
-/// What travels with a record through the client: a pointer's worth.
+/// Travels with a record through the client, packed into a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label {
-    /// Number of the topic in the producer's own list, so that a report needs no look-up by name.
+    /// Index of the topic in the producer's own list, so that a delivery report needs no look-up by
+    /// name.
     pub topic: u32,
-    /// Which stick a record without a key belongs to.
+    /// The stick of a record without a key.
     pub stick: u32,
 }
 
@@ -51,8 +52,8 @@ pub(super) struct StickyPartitioner {
 }
 
 impl StickyPartitioner {
-    /// Begins anywhere: applications that write little and are started often would all use the
-    /// first partition.
+    /// Starts at a random partition: applications that write little and start often would otherwise all
+    /// use the first one.
     pub(super) fn new() -> Self {
         let anywhere = RandomState::new().hash_one(()) >> 32;
         Self {
@@ -61,7 +62,7 @@ impl StickyPartitioner {
         }
     }
 
-    /// The stick of a record of this size.
+    /// Returns the stick for a record of this size.
     pub(super) fn take(&mut self, weight: usize) -> u32 {
         if self.bytes >= STICK {
             self.current = self.current.wrapping_add(1);
@@ -72,7 +73,8 @@ impl StickyPartitioner {
     }
 }
 
-/// The client's configuration of a topic, with `choose` in it. To be given away or destroyed.
+/// The client's topic configuration, with `choose` as partitioner. The caller must pass it on or destroy
+/// it.
 pub(super) fn topic_config(client: &Client) -> *mut sys::rd_kafka_topic_conf_t {
     // SAFETY: the client is alive; the copy is the caller's.
     unsafe {
@@ -100,7 +102,7 @@ unsafe extern "C" fn choose(
     of_topic: *mut c_void,
     of_record: *mut c_void,
 ) -> i32 {
-    // SAFETY: librdkafka's own arguments, handed on; it allows both calls here.
+    // SAFETY: these are librdkafka's own arguments, passed on; it allows both calls here.
     unsafe {
         if key.is_null() {
             of_stick(Label::unpack(of_record).stick, count, |p| {

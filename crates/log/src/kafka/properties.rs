@@ -1,9 +1,9 @@
-//! Which client serves an application, and what it is told.
+//! Which client an application uses, and its configuration.
 //!
-//! Takes the user's properties by role, gives a configuration per client, or every problem at once.
-//! The native client serves unless `kafka.client` or a property that only librdkafka knows says
-//! otherwise. Owns the list of properties that the engine decides itself, each with its reason.
-//! Never connects.
+//! Takes the user's properties by role, returns a configuration per client, or every problem at once.
+//! The native client is used unless `kafka.client` or a property that only librdkafka knows says
+//! otherwise. Owns the list of properties that the engine decides itself, each with its reason. Never
+//! connects.
 
 use super::native::FetchLimits;
 use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
@@ -110,7 +110,7 @@ const ALL: &[(&str, &str)] = &[
     ("client.id", "stoatflow"),
     ("socket.keepalive.enable", "true"),
     ("log.connection.close", "false"),
-    // A broker that comes back is found within a second instead of ten.
+    // A restarted broker is found within a second instead of ten.
     ("reconnect.backoff.max.ms", "1000"),
 ];
 
@@ -120,33 +120,33 @@ const CONSUMER: &[(&str, &str)] = &[
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
     ("enable.partition.eof", "true"),
-    // Records are never skipped in silence: a lost position comes back as an error.
+    // Records are never skipped silently: a lost position is reported as an error.
     ("auto.offset.reset", "error"),
-    // Less would take memory off, and time: a partition that is not in the fetch under way waits
-    // for its end, up to the wait below, so each fetch must bring enough (with 1 MiB, a join of two
-    // backlogs took six times as long).
+    // A smaller value would save memory and cost time: a partition that is not in the fetch under way
+    // waits for its end, up to the wait below, so each fetch must bring enough (with 1 MiB, a join of
+    // two backlogs took six times as long).
     ("fetch.max.bytes", "4194304"),
-    // One fetch is under way at a time, and a partition that joins, is resumed or has room again waits for
-    // its end: up to this where the partitions in it have nothing. With 100 a join of two backlogs waited for
-    // half of its time. An idle application asks 50 times a second, which is 0.2 % of a core.
+    // Only one fetch is in flight at a time. A partition that is added, is resumed or has room again
+    // waits for its end, which takes up to this time if the partitions in it have no records. With 100,
+    // a join of two backlogs waited for half of its time. An idle application fetches 50 times a second,
+    // which is 0.2 % of a core.
     ("fetch.wait.max.ms", "20"),
-    // The default of 1000 stops a reader for a second each time its queue was full for a moment.
+    // With the default of 1000, a reader stops for a second each time its queue is full for a moment.
     ("fetch.queue.backoff.ms", "10"),
-    // A topic that disappears is an error after this time (30 s by default).
+    // A deleted topic is reported after this time (default: 30 s).
     ("topic.metadata.propagation.max.ms", "10000"),
 ];
 
-/// As much as is asked for at a time: `fetch.max.bytes` below.
+/// Size of one fetch: `fetch.max.bytes` above.
 const AT_A_TIME: usize = 4 << 20;
 
-/// Of one of so many partitions.
+/// The share of each of so many partitions.
 fn of_each(partitions: usize) -> usize {
     (AT_A_TIME / partitions.max(1)).clamp(64 << 10, 512 << 10)
 }
 
-/// What is fetched ahead of admission is memory that shortens no wait: a tenth of a second's worth
-/// at the speed of the machine is enough, and is divided among the partitions, each of which has
-/// its own queue.
+/// Records fetched ahead of admission take memory and shorten no wait: a tenth of a second's worth at
+/// full speed is enough. It is divided among the partitions, each of which has its own queue.
 fn shares(partitions: usize) -> [(&'static str, String); 3] {
     let among = |all: usize, least: usize| (all / partitions.max(1)).max(least).to_string();
     [
@@ -156,8 +156,8 @@ fn shares(partitions: usize) -> [(&'static str, String); 3] {
     ]
 }
 
-/// A restore reads much at once, and nothing runs beside it: fetched far enough ahead that the broker
-/// never waits for a run to be written.
+/// A restore reads a lot at once, and nothing else runs: it fetches so far ahead that the broker never
+/// waits for a run to be written.
 const BULK: &[(&str, &str)] = &[
     ("queued.max.messages.kbytes", "32768"),
     ("queued.min.messages", "20000"),
@@ -168,31 +168,31 @@ const BULK: &[(&str, &str)] = &[
 const PRODUCER: &[(&str, &str)] = &[
     ("enable.idempotence", "true"),
     ("acks", "all"),
-    // Our own is asked about records without a key too.
+    // Otherwise librdkafka doesn't call the engine's own partitioner for records without a key.
     ("sticky.partitioning.linger.ms", "0"),
     ("linger.ms", "5"),
     ("queue.buffering.max.messages", "500000"),
     ("queue.buffering.max.kbytes", "32768"),
 ];
 
-/// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each
-/// connection.
+/// This client only sends requests. The metrics that librdkafka would collect for the broker take about
+/// 100 KB per connection.
 const ADMIN: &[(&str, &str)] = &[("enable.metrics.push", "false")];
 
-/// The setting that chooses the client.
+/// The property that chooses the client.
 const CLIENT: &str = "kafka.client";
 
-/// All roles that a property can be for alone.
+/// The roles of properties for a single client.
 const ROLES: [ClientRole; 3] = [
     ClientRole::Consumer,
     ClientRole::Producer,
     ClientRole::Admin,
 ];
 
-/// Which implementation serves.
+/// The client in use.
 #[derive(Clone, Debug)]
 enum Chosen {
-    /// The native client, with what it is told by role.
+    /// The native client, with its configuration by role.
     Native(Box<[NativeProperties; 3]>),
     Librdkafka,
 }
@@ -206,7 +206,7 @@ pub(super) struct Properties {
     client: ClientInUse,
 }
 
-/// Shows names only: values may be secrets.
+/// Prints names only: values may be secrets.
 impl Debug for Properties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.user.iter().map(|(_, name, _)| name);
@@ -218,7 +218,7 @@ impl Debug for Properties {
     }
 }
 
-/// The properties of one client: for all of them, then for it alone, which wins.
+/// The properties of one client: first those for all clients, then its own, which win.
 fn of_role(
     user: &[(ClientRole, String, String)],
     role: ClientRole,
@@ -229,10 +229,11 @@ fn of_role(
         .map(|(_, name, value)| (name.as_str(), value.as_str()))
 }
 
-/// The text of the file that a secret names, without its line end; `None` if it isn't `file:PATH`.
+/// The content of the file that a secret refers to, without its line end; `None` if it isn't
+/// `file:PATH`.
 ///
 /// # Errors
-/// The file can't be read: a problem to tell.
+/// The file can't be read: the problem to report.
 pub(super) fn secret_in_file(
     name: &str,
     value: &str,
@@ -251,7 +252,7 @@ impl Properties {
         Self::with_tokens(bootstrap, given, None)
     }
 
-    /// Checks all properties without connecting; tokens may be made by a function of the user's.
+    /// Checks all properties without connecting. A function of the user's may provide the tokens.
     pub(super) fn with_tokens(
         bootstrap: &str,
         given: &[(ClientRole, String, String)],
@@ -280,7 +281,7 @@ impl Properties {
                     .to_owned(),
             );
         }
-        // librdkafka knows nothing of files of secrets.
+        // librdkafka doesn't read secrets from files.
         let is_text = |name: &str| is_secret(name) && !name.contains("url");
         for (_, name, value) in user.iter_mut().filter(|(_, name, _)| is_text(name)) {
             match secret_in_file(name, value) {
@@ -296,7 +297,8 @@ impl Properties {
             };
             tracing::info!(target: "stoatflow::kafka", "the client of this application is {name}: {why}");
             if matches!(chosen, Chosen::Native(_)) {
-                // librdkafka may still serve old brokers and workers; it doesn't know every name of Java's.
+                // librdkafka may still be used for old brokers and offload workers; it doesn't know
+                // every Java property.
                 user.retain(|(_, name, value)| is_librdkafkas(name, value).is_ok());
             }
             return Ok(Self {
@@ -316,7 +318,7 @@ impl Properties {
         .hint("correct or remove them; docs/guide/clusters.md lists them"))
     }
 
-    /// The native client, unless it can't do what is asked.
+    /// Chooses the native client, unless it can't do what is asked.
     fn choose(
         (choice, bootstrap): (&str, &str),
         user: &[(ClientRole, String, String)],
@@ -370,7 +372,7 @@ impl Properties {
             [Some(consumer), Some(producer), Some(admin)] => {
                 (Chosen::Native(Box::new([consumer, producer, admin])), why)
             }
-            // There are problems then, and nothing is made of this.
+            // There are problems in this case, and the value isn't used.
             _ => (Chosen::Librdkafka, why),
         }
     }
@@ -382,7 +384,8 @@ impl Properties {
     ) {
         for (_, name, value) in properties.filter(|(_, name, _)| !is_owned(name)) {
             if let Err(why) = is_librdkafkas(name, value) {
-                // librdkafka repeats the value, which may be a password under a name that is mistyped.
+                // librdkafka's message contains the value, which may be a password under a mistyped
+                // name.
                 let hidden = is_secret(name) || name.starts_with("sasl.");
                 let (shown, why) = if hidden {
                     (
@@ -405,14 +408,14 @@ impl Properties {
         &self.bootstrap
     }
 
-    /// For questions of a group that reads nothing by this client.
+    /// For admin requests about a group, by a client that reads nothing.
     pub(super) fn consumer(&self, group: &str) -> ClientConfig {
         let mut config = self.layers(&[CONSUMER, ADMIN].concat(), ClientRole::Consumer);
         config.set("group.id", group);
         config
     }
 
-    /// With a queue for each of so many partitions.
+    /// Configuration with one queue for each of so many partitions.
     pub(super) fn divided_consumer(&self, group: &str, partitions: usize) -> ClientConfig {
         let shares = shares(partitions);
         let shares = shares.each_ref().map(|(name, value)| (*name, &**value));
@@ -421,7 +424,7 @@ impl Properties {
         config
     }
 
-    /// What a reader that speaks the protocol by itself asks for at a time, of so many partitions.
+    /// How much a native reader fetches at a time, for so many partitions.
     pub(super) fn fetch_limits(partitions: usize) -> FetchLimits {
         FetchLimits {
             all: AT_A_TIME,
@@ -429,7 +432,7 @@ impl Properties {
         }
     }
 
-    /// The same for reading much at once.
+    /// The same for a bulk reader.
     pub(super) const fn bulk_fetch_limits() -> FetchLimits {
         FetchLimits {
             all: 2 * AT_A_TIME,
@@ -454,7 +457,7 @@ impl Properties {
         config
     }
 
-    /// What the native client is told; `None` if librdkafka serves.
+    /// The configuration of the native client; `None` if librdkafka is used.
     pub(super) fn native(&self, role: ClientRole) -> Option<&NativeProperties> {
         let Chosen::Native(properties) = &self.chosen else {
             return None;
@@ -467,7 +470,7 @@ impl Properties {
         self.layers(ADMIN, ClientRole::Admin)
     }
 
-    /// Defaults, then the user's for all clients, then the user's for this one.
+    /// Defaults, then the user's properties for all clients, then those for this one.
     fn layers(&self, defaults: &[(&str, &str)], role: ClientRole) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.bootstrap);
@@ -483,7 +486,7 @@ impl Properties {
     }
 }
 
-/// Does librdkafka take this property with this value?
+/// Checks whether librdkafka accepts this property with this value.
 fn is_librdkafkas(name: &str, value: &str) -> Result<(), String> {
     let mut single = ClientConfig::new();
     single.set(name, value);

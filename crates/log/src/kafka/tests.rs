@@ -1,4 +1,4 @@
-//! Failures on demand, from librdkafka's mock cluster: how they are mapped, not exactly-once.
+//! Injected failures with librdkafka's mock cluster: how they are mapped, not exactly-once.
 
 use super::native::{self, NativeConfig};
 use super::properties::Properties;
@@ -28,12 +28,12 @@ fn cluster() -> (Cluster, Arc<KafkaBroker>) {
     (cluster, broker)
 }
 
-/// All ways to write keep the same promises.
+/// All producers pass the same cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Librdkafka,
     Wire,
-    /// The same outside of transactions.
+    /// The native producer outside of transactions.
     Plain,
 }
 
@@ -105,7 +105,7 @@ fn open_librdkafka(broker: &KafkaBroker) -> Box<dyn Producer> {
     Box::new(producer)
 }
 
-/// Of the first partition.
+/// Reads the first partition.
 fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
     let properties = Properties::new(&broker.address(), &[]).unwrap();
     let admin = Arc::new(Admin::new(&properties).unwrap());
@@ -124,7 +124,7 @@ fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
     Box::new(reader)
 }
 
-/// What goes wrong, within the time that a test has.
+/// The error that a poll returns within the time that a test has.
 fn told(reader: &mut dyn Consumer) -> Error {
     let clock = SystemClock::new();
     while clock.monotonic() < 3 * WAIT {
@@ -158,7 +158,7 @@ fn a_fenced_commit(way: Way) {
     let mut producer = open(&broker, way);
     written(producer.as_mut());
     cluster.request_errors(Api::EndTxn, &[Native::RD_KAFKA_RESP_ERR_PRODUCER_FENCED]);
-    // Ours asks whether the id is still its own.
+    // The native client checks whether the id is still its own.
     cluster.request_errors(
         Api::InitProducerId,
         &[Native::RD_KAFKA_RESP_ERR_PRODUCER_FENCED],
@@ -193,14 +193,14 @@ fn a_commit_that_must_be_aborted_is_aborted(way: Way) {
     let (cluster, broker) = cluster();
     let mut producer = open(&broker, way);
     producer.begin().unwrap();
-    // Before: what is first for its partition goes at once.
+    // Set up before `send`: the first batch of a partition is sent at once.
     cluster.request_errors(
         Api::Produce,
         &[Native::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE],
     );
     producer.send(&mut vec![record()]).unwrap();
     assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
-    // The client takes a new epoch first, and may have to drop one more transaction for it.
+    // The client gets a new producer epoch first, and may have to abort one more transaction for it.
     let next = (0..5).find(|_| {
         written(producer.as_mut());
         producer.commit(WAIT).unwrap() == CommitOutcome::Committed
@@ -232,7 +232,7 @@ fn a_refused_transactional_id_is_a_permission(way: Way) {
         &[Native::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
     );
     let address = cluster.bootstrap_servers();
-    // Whoever sets a property that only librdkafka knows gets librdkafka.
+    // `linger.ms` was meant to select librdkafka, but the native client accepts it now and serves all ways.
     let properties = match way {
         Way::Wire | Way::Plain => vec![],
         Way::Librdkafka => vec![(ClientRole::Producer, "linger.ms".to_owned(), "5".to_owned())],
@@ -395,7 +395,7 @@ fn a_topic_that_goes_is_missing() {
     assert_eq!(error.kind(), ErrorKind::MissingTopic, "{error}");
 }
 
-/// Between brokers, while others write.
+/// Leaders move between brokers while records are written.
 fn a_reader_follows_leaders(way: Way) {
     let cluster = MockCluster::new(3).unwrap();
     cluster.create_topic("t", 2, 3).unwrap();

@@ -1,4 +1,4 @@
-//! Tokens that somebody else makes (SASL/OAUTHBEARER): the port behind which a user's function stands.
+//! Tokens from a user's function (SASL/OAUTHBEARER).
 
 use std::fmt::{self, Debug};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use stoatflow_core::{Error, Result};
 #[cfg(test)]
 mod tests;
 
-/// No token lives longer: who names such a time has counted milliseconds as seconds.
+/// No token lives longer: such an expiry is milliseconds taken for seconds.
 const LONGEST_LIFE: f64 = 50.0 * 365.0 * 86_400.0;
 
-/// A token, and what goes with it.
+/// A token with its attributes.
 #[derive(Clone, PartialEq)]
 pub struct OauthToken {
-    /// The text that the broker checks.
+    /// The token itself, which the broker checks.
     pub text: String,
     /// How long it is valid from now on.
     pub lifetime: Duration,
-    /// Whose it is, for messages.
+    /// The principal of the token, for messages.
     pub principal: Option<String>,
     /// SASL extensions (KIP-342), such as `logicalCluster` of Confluent Cloud.
     pub extensions: Vec<(String, String)>,
@@ -35,7 +35,7 @@ impl Debug for OauthToken {
 }
 
 impl OauthToken {
-    /// The token, or why it can't be one.
+    /// Checks the token and its attributes.
     ///
     /// # Errors
     /// `Config`, with what the function should return instead.
@@ -84,14 +84,14 @@ impl OauthToken {
     }
 }
 
-/// Makes tokens. Called on a thread of its own, one call at a time.
+/// Provides tokens. Called on its own thread, one call at a time.
 pub trait TokenProvider: Debug + Send + Sync {
-    /// What messages call it.
+    /// Its name in messages.
     fn name(&self) -> String;
 
-    /// A new token, within this time.
+    /// Returns a new token, within this time.
     ///
     /// # Errors
-    /// `Unavailable` may go away by itself, and is tried again; everything else ends the application.
+    /// `Unavailable` is retried; every other error ends the application.
     fn fetch(&self, within: Duration) -> Result<OauthToken>;
 }

@@ -1,9 +1,10 @@
-//! What [`super::alternating`] needs of a client that writes the transactions of one id.
+//! The interface that [`super::alternating`] needs of a client that writes the transactions of one id.
 
 use crate::Producer;
 
-/// What writes the transactions of one id.
+/// A client that writes the transactions of one id.
 pub(super) trait TransactionalSide: Producer {
-    /// Is the id still its own, as far as it can find out? An open transaction is lost by asking.
+    /// Whether this client still owns its id, as far as it can find out. Asking aborts an open
+    /// transaction.
     fn owns_its_id(&mut self) -> bool;
 }

@@ -8,19 +8,19 @@ use stoatflow_core::{Offset, Result, TopicPartition};
 
 /// A reader of assigned partitions.
 pub trait Consumer: Send {
-    /// Reads exactly these partitions from these offsets on; replaces what was assigned.
+    /// Reads exactly these partitions from these offsets on; replaces the previous assignment.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
     fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()>;
-    /// Appends up to `max` records to `into`, per partition in offset order. Waits at most `timeout`
-    /// for the first one, never for more. Slots are indices into the assignment.
+    /// Appends up to `max` records to `into`, in offset order per partition. Waits at most `timeout` for
+    /// the first record, and not at all for more. Slots are indices into the assignment.
     ///
     /// # Errors
     /// `Unavailable` only if the client has given up; short outages are waited out.
     fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<ConsumerRecord>)
     -> Result<()>;
-    /// As `poll`, for who copies what it needs by itself: nothing is copied on the way. Without headers.
+    /// Like `poll`, but passes borrowed records, without headers, to `each`; nothing is copied.
     ///
     /// # Errors
     /// As `poll`.
@@ -43,31 +43,31 @@ pub trait Consumer: Send {
         }
         outcome
     }
-    /// The next offset that `poll` would give for each slot: past control records and aborted ones
-    /// too, so that a reader can tell that it has reached a stable end.
+    /// The next offset that `poll` would return for each slot. It moves past control records and aborted
+    /// records too, so that a reader can tell that it has reached a stable end.
     fn positions(&self) -> Vec<Offset>;
-    /// Under which leader the last record before this offset was written, of what the reader has
-    /// fetched (the leader epoch of KIP-320). `None` if it has fetched none, or doesn't know.
+    /// The leader epoch (KIP-320) of the last record before this offset, among those that the reader has
+    /// fetched. `None` if it has fetched none, or doesn't know.
     fn leader_epoch(&self, _slot: u32, _before: Offset) -> Option<i32> {
         None
     }
-    /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody:
-    /// it is of the last answer that came, and false as long as none has.
+    /// Whether `poll` has returned every record of the slot that the last fetch response reported. Sends
+    /// no request; false until the first response arrives.
     fn caught_up(&self, slot: u32) -> bool;
-    /// With a time, nothing need come before it is over, and then all that is there: a reader may leave the
-    /// broker in peace until then. Holds until it is said anew. A hint, and one that a reader may know
-    /// nothing of.
+    /// With a duration, records need not arrive before it is over, and then all of them at once: a
+    /// reader may send no fetch request until then. Applies until the next call. A hint that a reader
+    /// may ignore.
     fn defer(&mut self, _time: Option<Duration>) {}
-    /// Has it asked for something that has not come yet? A reader may not know.
+    /// Whether a request is in flight. A reader may not know.
     fn has_asked(&self) -> bool {
         false
     }
-    /// How long records usually take to come once they are asked for, of the slowest broker. Zero
-    /// if it doesn't know.
+    /// How long the slowest broker usually takes to answer a fetch request with records. Zero if
+    /// unknown.
     fn usual_answer(&self) -> Duration {
         Duration::ZERO
     }
-    /// Stops fetching these slots (true) or goes on (false).
+    /// Pauses (true) or resumes (false) fetching these slots.
     ///
     /// # Errors
     /// `Internal` if a slot is not assigned.

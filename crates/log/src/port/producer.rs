@@ -11,29 +11,29 @@ use stoatflow_core::{Offset, Partition, Result, Timestamp};
 /// How a producer commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProducerMode {
-    /// Everything between `begin` and `commit` appears at once. Opening one fences every older
-    /// producer with the same id and aborts what it left open.
+    /// Everything between `begin` and `commit` becomes visible at once. Opening such a producer fences
+    /// every older one with the same id and aborts its open transaction.
     Transactional {
-        /// The transactional id: `application.id`. A broker may use a second one that is made of it.
+        /// The transactional id: `application.id`. A broker may derive a second one from it.
         id: String,
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,
     },
-    /// Every record appears when it is acknowledged. `begin` and `commit` bound only the offsets,
-    /// which still go through a (record-less) transaction of `id`, so that an older instance is
-    /// fenced at its next commit.
+    /// Every record becomes visible when it is acknowledged. `begin` and `commit` only enclose the
+    /// offsets, which are still committed in a transaction of `id` (without records), so that an older
+    /// instance is fenced at its next commit.
     Plain {
-        /// The transactional id of the guard: `application.id`.
+        /// The transactional id for the offsets: `application.id`.
         id: String,
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,
     },
-    /// As `Plain`, for who does not look after it with `pursue`: what is sent goes by itself, and a record
-    /// that is too large is refused at once, without taking others along.
+    /// Like `Plain`, for a caller that doesn't call `pursue`: records are sent without it, and a record
+    /// that is too large is refused at once, without failing others.
     Background {
-        /// As of `Plain`.
+        /// As in `Plain`.
         id: String,
-        /// As of `Plain`.
+        /// As in `Plain`.
         timeout: Duration,
     },
 }
@@ -47,7 +47,7 @@ impl ProducerMode {
         id
     }
 
-    /// How long a transaction of it may be silent.
+    /// How long the broker keeps an open transaction of a silent producer.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         let (Self::Transactional { timeout, .. }
@@ -56,42 +56,42 @@ impl ProducerMode {
         *timeout
     }
 
-    /// Are records part of its transactions?
+    /// Whether records are part of its transactions.
     #[must_use]
     pub const fn is_transactional(&self) -> bool {
         matches!(self, Self::Transactional { .. })
     }
 }
 
-/// What became of a commit.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// It is durable, and visible at once or a moment later: Kafka answers before its markers are
-    /// written. Opening the next producer of the same id waits for them, so a recovery opens it
-    /// before it asks for `committed` and `ranges`.
+    /// It is durable, and visible at once or a moment later: Kafka answers before it writes the
+    /// transaction markers. Opening the next producer of the same id waits for them, so a recovery does
+    /// that before it calls `committed` and `ranges`.
     Committed,
-    /// It did not happen, and never will.
+    /// It was not committed, and never will be.
     Aborted,
 }
 
 /// A writer. Order of calls: (`begin`, `send`*, `flush`, `offsets`, `commit` | `abort`)*.
 pub trait Producer: Send {
-    /// Does the broker refuse the records, not only the commit, of this producer once a newer one
-    /// has opened its id? If not, the engine keeps instances apart by time.
+    /// Whether the broker refuses the records, and not only the commit, of this producer once a newer
+    /// one has been opened with its id. If not, the engine keeps instances apart by a lease.
     fn sends_are_fenced(&self) -> bool;
     /// Opens a transaction.
     ///
     /// # Errors
     /// `Fenced`, `Internal`.
     fn begin(&mut self) -> Result<()>;
-    /// Hands records over; drains `records`. Waits only when the client's own buffer is full. A
-    /// producer may keep them back until those before are acknowledged.
+    /// Takes over the records; drains `records`. Waits only while the client's own buffer is full. A
+    /// producer may hold records back until earlier ones are acknowledged.
     ///
     /// # Errors
     /// `Fenced`, `Unavailable`, `MissingTopic`, `Unauthorized`, `Serde` (record too large).
     fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()>;
-    /// Goes on with what `send` has kept back; gives how many bytes still are. Waits for a millisecond
-    /// at most.
+    /// Sends records that `send` has held back; returns how many bytes are still held back. Waits at
+    /// most a millisecond.
     ///
     /// # Errors
     /// As `send`.
@@ -113,28 +113,28 @@ pub trait Producer: Send {
     /// # Errors
     /// `Fenced`; `UnknownOutcome` if the broker didn't answer within `timeout`.
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome>;
-    /// Drops the transaction.
+    /// Aborts the transaction.
     ///
     /// # Errors
     /// `Fenced`, `Unavailable`.
     fn abort(&mut self, timeout: Duration) -> Result<()>;
-    /// For the given topic: per partition one past the highest offset acknowledged so far by this
-    /// producer (since it was opened); partitions that got nothing are absent. Valid after `flush`.
+    /// For the given topic, per partition: one past the highest offset acknowledged to this producer
+    /// since it was opened. Partitions without acknowledged records are absent. Valid after `flush`.
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)>;
     /// The broker's clock at the last acknowledged record of a topic with
-    /// `message.timestamp.type=LogAppendTime`, if there was one. Valid after `flush`.
+    /// `message.timestamp.type=LogAppendTime`; `None` if there was none. Valid after `flush`.
     fn append_time(&self) -> Option<Timestamp> {
         None
     }
-    /// How often its epochs have run out, so that the broker gave it another id.
+    /// How often its producer epochs were used up, so that the broker assigned a new producer id.
     fn rollovers(&self) -> u64 {
         0
     }
-    /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has
-    /// nothing to do.
+    /// Names the topics whose acknowledged offsets the producer must remember. A producer that remembers
+    /// all of them has nothing to do.
     fn remember(&mut self, _topics: &[Arc<str>]) {}
-    /// Tells the producer where a remembered partition ends, to which nobody else writes. One that
-    /// can tell fails with `Incompatible` when the next record gets an offset before it: the broker
-    /// has lost records.
+    /// Tells the producer the end of a remembered partition that nobody else writes to. A producer that
+    /// can check it fails with `Incompatible` when the next record gets a smaller offset: the broker has
+    /// lost records.
     fn note_end(&mut self, _topic: &str, _partition: Partition, _end: Offset) {}
 }

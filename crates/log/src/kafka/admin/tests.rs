@@ -1,4 +1,4 @@
-//! What both clients answer alike, on librdkafka's mock cluster, which knows few questions: no
+//! What both clients answer alike, on librdkafka's mock cluster, which supports few requests: no
 //! controller, no settings.
 
 use super::*;
@@ -59,7 +59,8 @@ fn both_partitions() -> [TopicPartition; 2] {
     [1, 0].map(|p| TopicPartition::new("t", p))
 }
 
-/// Commits this offset of the first partition for the group `g`. The mock forgets those of transactions.
+/// Commits this offset of the first partition for the group `g`. The mock drops offsets committed in
+/// transactions.
 fn commit(bootstrap: &str, offset: i64) {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
@@ -150,7 +151,7 @@ fn nobody_at_the_address(new: New) {
     }
 }
 
-/// Whoever gives no property that only librdkafka knows has none of its clients, nor their threads.
+/// Without a property that only librdkafka knows, none of its clients and threads are started.
 #[test]
 fn librdkafka_asks_only_where_it_must() {
     let asks = |properties: &[(ClientRole, &str, &str)]| {

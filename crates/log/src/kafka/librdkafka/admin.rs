@@ -1,8 +1,8 @@
-//! Questions to the cluster: topics, committed positions, ranges.
+//! Admin requests with librdkafka: topics, committed positions, ranges.
 //!
-//! Takes names, gives answers within a deadline. Owns one client that is made with the broker and
-//! shared by all. Asks again while the cluster says "not yet" (a leader being elected, a
-//! transaction being ended), and no longer than it was given.
+//! Takes names, returns answers within a deadline. Owns one client that is created with the broker and
+//! shared by all callers. Retries while the cluster answers "not yet" (a leader is being elected, a
+//! transaction is being completed), but not beyond the timeout.
 
 mod call;
 mod configs;
@@ -30,7 +30,7 @@ use stoatflow_core::{Error, Offset, Result, SystemClock, Timestamp, TopicPartiti
 
 use sys::rd_kafka_admin_op_t as Op;
 
-/// In place of an offset: the client hasn't been told one.
+/// Stands for an offset that the client didn't learn.
 const NO_ANSWER: i64 = sys::RD_KAFKA_OFFSET_INVALID as i64;
 
 /// The end of a partition is its last stable offset.
@@ -40,13 +40,13 @@ const COMMITTED: sys::rd_kafka_IsolationLevel_t =
 const UNCOMMITTED: sys::rd_kafka_IsolationLevel_t =
     sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED;
 
-/// The client for questions.
+/// The admin client.
 #[derive(Debug)]
 pub(in crate::kafka) struct Admin {
     client: Client,
     address: String,
     properties: Properties,
-    /// One per group that was asked for: an application has one.
+    /// One per group that was queried: an application has one.
     groups: Mutex<BTreeMap<String, Arc<Group>>>,
 }
 
@@ -111,7 +111,8 @@ impl Admin {
         Ok(names)
     }
 
-    /// The topics in the order asked. `led`: a partition without a leader counts as not yet there.
+    /// Describes the topics in the order of `names`. With `led`, a partition without a leader is an
+    /// error that is retried.
     fn describe(
         &self,
         call: &Call<'_>,
@@ -181,7 +182,7 @@ impl Admin {
             .collect())
     }
 
-    /// A leader query for a topic that does not exist would wait for one.
+    /// Fails if a partition doesn't exist: librdkafka would wait for the leader of a missing topic.
     fn known(&self, call: &Call<'_>, partitions: &[TopicPartition]) -> Result<()> {
         let names: Vec<_> = partitions.iter().map(|p| &*p.topic).collect();
         let known = call.until_ready(|| self.describe(call, &names, false))?;
@@ -236,7 +237,7 @@ impl Admin {
                         Some(&topic),
                     ));
                 }
-                // A leader that was lost before it answered is no error to the client.
+                // When the client loses a leader before it answers, it reports no error.
                 if row.offset == NO_ANSWER {
                     continue;
                 }
@@ -307,8 +308,8 @@ impl AdminClient for Admin {
         call.until_ready(|| self.offsets(&call, partitions, latest, UNCOMMITTED))
     }
 
-    /// The first offset of each partition with a record that is not older; the client's questions for
-    /// times are those for offsets, with a time in place of "earliest" and "latest".
+    /// The first offset of each partition with a record that is not older. librdkafka's request is the
+    /// one for offsets, with a timestamp in place of "earliest" and "latest".
     fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
@@ -320,7 +321,7 @@ impl AdminClient for Admin {
         }
         let call = self.call(timeout, "asking for offsets by time")?;
         self.known(&call, partitions)?;
-        // Negative numbers would be those other questions.
+        // Negative numbers would mean "earliest" or "latest".
         let since = since.0.max(0);
         let found = call.until_ready(|| self.offsets(&call, partitions, since, COMMITTED))?;
         let some = |offset: Offset| (offset.0 >= 0).then_some(offset);
@@ -365,7 +366,7 @@ impl AdminClient for Admin {
     }
 }
 
-/// A topic's id in base64. A broker from before ids gives one of zeros.
+/// A topic's id in base64; a broker that has no topic ids returns zeros.
 ///
 /// # Safety
 /// `id` is null or alive.
@@ -373,7 +374,7 @@ unsafe fn topic_id(id: *const sys::rd_kafka_Uuid_t) -> Option<Arc<str>> {
     if id.is_null() {
         return None;
     }
-    // SAFETY: as the caller says; librdkafka keeps the text as long as the id.
+    // SAFETY: the caller's promise; librdkafka keeps the text as long as the id.
     unsafe {
         let (most, least) = (
             sys::rd_kafka_Uuid_most_significant_bits(id),

@@ -1,7 +1,7 @@
-//! librdkafka's objects, owned the Rust way.
+//! Safe wrappers of librdkafka's objects.
 //!
-//! Takes configurations, gives clients, lists and errors that free themselves. Owns the pointers
-//! and the callbacks (log, error, delivery). Never waits and never maps an error.
+//! Takes configurations, returns clients, lists and errors that free themselves. Owns the pointers and
+//! the callbacks (log, error, delivery). Never waits and never maps an error.
 
 use crate::kafka::librdkafka::delivery_reports::Reports;
 use crate::kafka::librdkafka::unanswered_ends::UnansweredEnds;
@@ -18,49 +18,49 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Result, SystemClock, TopicPartition};
 
-/// How long after all brokers were said to be down a client is told of them again.
+/// How long after the error "all brokers are down" the bootstrap list is added to a client again.
 const FIRST_REMINDER: Duration = Duration::from_secs(2);
-/// Leaves the group protocol alone at the end: we never joined.
+/// Closing doesn't leave the group: the client never joined.
 const NO_CONSUMER_CLOSE: c_int = 0x8;
 
-/// What the callbacks of one client leave behind.
+/// Written by the callbacks of one client.
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct Events {
-    /// The last error that is about no record: connections, authentication.
+    /// The last error that concerns no record: connections, authentication.
     pub last: Mutex<Option<(Code, String)>>,
     /// Delivery reports.
     pub reports: Mutex<Reports>,
-    /// The broker's clock at the last record of a topic that has its time; 0: not known.
+    /// The broker's clock at the last record of a topic with `LogAppendTime`; 0 if unknown.
     pub append_time: AtomicI64,
-    /// Were all brokers said to be down since anybody looked?
+    /// Whether "all brokers are down" was reported since the last reminder.
     pub alone: AtomicBool,
-    /// Ends of transactions that were sent and not answered.
+    /// Requests that end a transaction, sent and not answered.
     pub ends: UnansweredEnds,
 }
 
-/// When a client that may have forgotten all brokers is told of them again.
+/// When the bootstrap list is added to a client that may have dropped all its brokers.
 #[derive(Debug, Default)]
 struct Reminder {
     at: Option<Duration>,
-    /// How often it was told since it last had a connection.
+    /// How often it was added since the last connection.
     told: u32,
 }
 
 impl Reminder {
-    /// The first time soon; while nobody answers more and more seldom, for librdkafka keeps what it is told.
+    /// Short at first, then longer while no broker answers, because librdkafka keeps what is added.
     fn pause(&self) -> Duration {
         FIRST_REMINDER * 2_u32.pow(self.told.min(7))
     }
 }
 
-/// A native client.
+/// A librdkafka client.
 #[derive(Debug)]
 pub(in crate::kafka) struct Client {
     ptr: NonNull<sys::rd_kafka_t>,
     /// Callbacks hold a plain pointer to it, so it is dropped after the client is destroyed.
     pub events: Arc<Events>,
     consumer: bool,
-    /// Is it never destroyed, because a call of it never came back?
+    /// Whether the client is never destroyed, because one of its calls never returned.
     leaked: AtomicBool,
     bootstrap: CString,
     clock: SystemClock,
@@ -124,10 +124,10 @@ impl Client {
         self.ptr.as_ptr()
     }
 
-    /// Leaves it to the process's end: a call of it has not come back.
+    /// Leaks the client, because one of its calls has not returned.
     pub(in crate::kafka) fn leak(&self) {
         if !self.leaked.swap(true, Relaxed) {
-            // Its callbacks point to them.
+            // The callbacks point to the events.
             std::mem::forget(Arc::clone(&self.events));
         }
     }
@@ -139,17 +139,17 @@ impl Client {
         self.remind();
     }
 
-    /// Tells librdkafka of the brokers again, if it may have forgotten them: a broker that has just
-    /// come back can answer that there is none, itself included. Then librdkafka removes all it
-    /// knows, those it was made with too, and never connects again (confluentinc/librdkafka#5301).
-    /// To be called now and then.
+    /// Adds the bootstrap brokers again if librdkafka may have dropped them: a broker that has just
+    /// restarted can answer that the cluster has no brokers, itself included. librdkafka then removes
+    /// all brokers it knows, including the bootstrap brokers, and never connects again
+    /// (confluentinc/librdkafka#5301). To be called from time to time.
     pub(in crate::kafka) fn remind(&self) {
         if !self.events.alone.load(Relaxed) {
             return;
         }
         let (now, mut reminder) = (self.clock.monotonic(), self.reminder.lock());
         let pause = reminder.pause();
-        // Not at once: those it is about to remove count as known.
+        // Not at once: the brokers that librdkafka is about to remove still count as known.
         if now < *reminder.at.get_or_insert(now + pause) {
             return;
         }
@@ -164,12 +164,12 @@ impl Client {
         }
     }
 
-    /// A broker has answered.
+    /// Notes that a broker has answered.
     pub(in crate::kafka) fn answered(&self) {
         self.reminder.lock().told = 0;
     }
 
-    /// Waits until some broker is connected and answers, at most this long; `false` if none did.
+    /// Waits until any broker is connected and answers, at most this long; `false` if none did.
     pub(in crate::kafka) fn connect(&self, wait: Duration) -> bool {
         let mut metadata = std::ptr::null();
         // SAFETY: the client is alive; the answer, if there is one, is ours to free, and is not read.
@@ -187,7 +187,7 @@ impl Client {
         true
     }
 
-    /// The error behind "fatal", if there was one.
+    /// The cause of a fatal error, if there was one.
     pub(in crate::kafka) fn fatal(&self) -> Option<(Code, String)> {
         let mut said = [0 as c_char; 512];
         // SAFETY: the client is alive; the buffer and its size belong together.
@@ -221,7 +221,7 @@ unsafe extern "C" fn on_log(
     facility: *const c_char,
     line: *const c_char,
 ) {
-    // SAFETY: librdkafka gives two texts that live as long as the call.
+    // SAFETY: librdkafka passes two texts that live as long as the call.
     let (facility, line) = unsafe { (text(facility), text(line)) };
     match level {
         0..=3 => tracing::error!(target: "stoatflow::kafka", facility, "{line}"),
@@ -239,7 +239,7 @@ unsafe extern "C" fn on_error(
 ) {
     // SAFETY: `opaque` is the `Events` that was set in `Client::new` and outlives the client.
     let events = unsafe { &*opaque.cast::<Events>() };
-    // SAFETY: librdkafka gives a text that lives as long as the call.
+    // SAFETY: librdkafka passes a text that lives as long as the call.
     let reason = unsafe { text(reason) };
     let code = numbered(code);
     tracing::debug!(target: "stoatflow::kafka", ?code, "{reason}");
@@ -247,7 +247,7 @@ unsafe extern "C" fn on_error(
         events.alone.store(true, Relaxed);
     }
     let mut last = events.last.lock();
-    // "All brokers are down" follows the reason (refused, unresolved) and must not hide it.
+    // "All brokers are down" follows the cause (refused, unresolved) and must not hide it.
     if code != Code::AllBrokersDown || last.is_none() {
         *last = Some((code, reason));
     }
@@ -281,8 +281,8 @@ unsafe extern "C" fn on_delivery(
 /// TRANSACTION_ABORTABLE (KIP-890), which librdkafka has no name for.
 const ABORTABLE: c_int = 120;
 
-/// The code with this number. A broker's number goes through librdkafka as it is, also one that is
-/// no value of its enumeration: it must not be read as one.
+/// The code with this number. librdkafka passes on a broker's number unchanged, even if its enumeration
+/// has no such value: it must not be read as one.
 pub(in crate::kafka) fn numbered(number: c_int) -> Code {
     match sys::rd_kafka_resp_err_t::try_from(number) {
         Ok(code) => Code::from(code),
@@ -292,7 +292,7 @@ pub(in crate::kafka) fn numbered(number: c_int) -> Code {
 }
 
 unsafe extern "C" {
-    /// As `sys` declares it, but for the type of what it gives.
+    /// As `sys` declares it, except for the return type.
     #[link_name = "rd_kafka_error_code"]
     #[allow(clashing_extern_declarations)] // an enumeration of C is an `int`
     fn rd_kafka_error_number(error: *const sys::rd_kafka_error_t) -> c_int;
@@ -309,7 +309,7 @@ pub(in crate::kafka) struct Fault {
 }
 
 impl Fault {
-    /// Takes the object over; null means that all went well.
+    /// Takes ownership of the object; null means success.
     ///
     /// # Safety
     /// `error` is null or an error object that nobody else will free.
@@ -343,7 +343,7 @@ impl Fault {
     }
 }
 
-/// A C text as ours.
+/// Copies a C string.
 ///
 /// # Safety
 /// `from` is null or a text that ends with a zero.
@@ -357,14 +357,14 @@ pub(in crate::kafka) unsafe fn text(from: *const c_char) -> String {
         .into_owned()
 }
 
-/// A name as a C text.
+/// A name as a C string.
 pub(in crate::kafka) fn c_text(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| {
         Error::config(format!("the name {name:?} holds a zero byte")).hint("remove it")
     })
 }
 
-/// A duration as librdkafka takes it: rounded up, so that a short wait is not none.
+/// A duration in librdkafka's milliseconds: rounded up, so that a short wait doesn't become zero.
 pub(in crate::kafka) fn millis(duration: Duration) -> c_int {
     c_int::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX)
 }
@@ -389,7 +389,7 @@ pub(in crate::kafka) fn list<'a>(
     Ok(list)
 }
 
-/// The rows of a list that librdkafka gave.
+/// The rows of a list from librdkafka.
 ///
 /// # Safety
 /// `list` is a live list that outlives the slice.

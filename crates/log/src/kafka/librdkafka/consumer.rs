@@ -1,14 +1,13 @@
-//! Reading from Kafka.
+//! Reading from Kafka with librdkafka.
 //!
-//! Takes an assignment, gives committed records. Takes whole batches off librdkafka's queue (half
-//! the price of single polls) and copies keys and values into shared blocks, so that a record costs
-//! no allocation of its own. Owns the position of each slot, which end-of-partition events carry
-//! past control records and aborted ones. Never subscribes and never commits.
+//! Takes an assignment, returns committed records. Takes whole batches from librdkafka's queue (half the
+//! cost of single polls) and copies keys and values into shared blocks, so that a record needs no
+//! allocation of its own. Owns the position of each slot, which end-of-partition events move past
+//! control records and aborted ones. Never subscribes and never commits.
 //!
-//! A slot that is paused is left alone in its queue: what has been fetched of it waits there, and
-//! when the queue is full librdkafka fetches no more of it. (librdkafka's own pause throws that
-//! away, and goes on at the position that its batch call keeps, which counts an end-of-partition
-//! event as a record.)
+//! The queue of a paused slot is not read: fetched records wait in it, and when it is full librdkafka
+//! fetches no more of the partition. (librdkafka's own pause discards fetched records, and resumes at
+//! the position of its batch call, which counts an end-of-partition event as a record.)
 
 use super::client::{Client, list, numbered, text};
 use crate::kafka::admin::AdminClient;
@@ -30,12 +29,12 @@ use stoatflow_core::{
     Error, ErrorKind, Header, Headers, Offset, Result, Timestamp, TopicPartition,
 };
 
-/// How long an assignment may take to find out whether its topics exist.
+/// Timeout for checking that the topics of an assignment exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
-/// At most so many messages are taken off the queue at a time.
+/// Maximum number of messages taken from the queue at a time.
 const BATCH: usize = 1024;
 
-/// A message taken off the queue, given back at the end.
+/// A message taken from the queue, released on drop.
 struct Message(*mut sys::rd_kafka_message_t);
 
 impl Drop for Message {
@@ -49,7 +48,7 @@ impl Drop for Message {
 struct Slot {
     partition: TopicPartition,
     next: i64,
-    /// Has the broker said that this is the end?
+    /// Whether the broker has reported the end of the partition at this position.
     ended: bool,
     paused: bool,
 }
@@ -63,11 +62,11 @@ pub(in crate::kafka) struct KafkaConsumer {
     address: String,
     slots: Vec<Slot>,
     places: HashMap<Arc<str>, HashMap<i32, u32>>,
-    /// The topic handle and partition of the last message: neighbours share them.
+    /// The topic handle, partition and slot of the last message: the next one usually has the same.
     last: Option<(usize, i32, u32)>,
     taken: Vec<*mut sys::rd_kafka_message_t>,
     blocks: Blocks,
-    /// Does each partition have a queue of its own?
+    /// Whether each partition has a queue of its own.
     divided: bool,
 }
 
@@ -109,7 +108,7 @@ impl KafkaConsumer {
         )
     }
 
-    /// Takes up to `max` messages of those that are there; true if there were any.
+    /// Takes up to `max` of the messages that are there; true if there were any.
     fn take(&mut self, max: usize) -> bool {
         let slots = &self.slots;
         self.taken.clear();
@@ -118,8 +117,8 @@ impl KafkaConsumer {
         !self.taken.is_empty()
     }
 
-    /// Gives away what was taken, at most `max` messages at a time, until `max` records were given. Waits for
-    /// the first.
+    /// Passes messages to `each` until `max` records were passed or none are left. Waits for the first
+    /// one.
     fn rounds(
         &mut self,
         max: usize,
@@ -130,7 +129,8 @@ impl KafkaConsumer {
             return Ok(());
         }
         let mut left = max;
-        // What is there, else the first that comes and what is there then.
+        // Takes the messages that are there; if there are none, waits for the first and takes what is
+        // there then.
         if !self.take(max) && !timeout.is_zero() {
             self.queues.wait(timeout);
             self.take(max);
@@ -150,7 +150,8 @@ impl KafkaConsumer {
         self.refused()
     }
 
-    /// Gives what was taken; says how many records there were. The first error is given after all records.
+    /// Passes the taken messages to `each`; returns how many were records. An error is returned after
+    /// all records.
     fn round(
         &mut self,
         each: &mut impl FnMut(&mut Self, u32, &sys::rd_kafka_message_t),
@@ -175,7 +176,8 @@ impl KafkaConsumer {
         outcome.map(|()| given)
     }
 
-    /// The slot of a record that is to be given; moves its position past it, or past what is no record.
+    /// The slot of a record to pass on; moves the slot's position past the message. `None` if it is no
+    /// record, or was read before.
     fn admit(&mut self, message: &sys::rd_kafka_message_t) -> Result<Option<u32>> {
         let code = message.err;
         if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
@@ -183,7 +185,7 @@ impl KafkaConsumer {
         {
             return self.trouble(message).map(|()| None);
         }
-        // A partition that has just been taken out, or another assignment's.
+        // `None`: the partition has just been unassigned, or belongs to an earlier assignment.
         let Some(index) = self.slot_of(message) else {
             return Ok(None);
         };
@@ -219,7 +221,7 @@ impl KafkaConsumer {
         Some(slot)
     }
 
-    /// An error in place of a record.
+    /// Handles an error message.
     fn trouble(&self, message: &sys::rd_kafka_message_t) -> Result<()> {
         // SAFETY: the message is alive.
         let code = numbered(unsafe { (&raw const message.err).cast::<c_int>().read() });
@@ -236,7 +238,7 @@ impl KafkaConsumer {
                 if code == Code::AllBrokersDown {
                     self.client.events.alone.store(true, Relaxed);
                 }
-                // The client reconnects by itself, and the port's promise is to wait such times out.
+                // The client reconnects by itself, and the port promises to wait out such times.
                 tracing::debug!(target: "stoatflow::kafka", ?code, "{said}");
                 Ok(())
             }
@@ -244,7 +246,7 @@ impl KafkaConsumer {
         }
     }
 
-    /// Errors that are about no partition: wrong credentials come this way only.
+    /// Errors that concern no partition: wrong credentials are reported only here.
     fn refused(&self) -> Result<()> {
         let mut last = self.client.events.last.lock();
         match last.take() {
@@ -295,8 +297,8 @@ impl KafkaConsumer {
         Ok(())
     }
 
-    /// One past the last record, as the last answer of the broker said; records of open
-    /// transactions included.
+    /// One past the last record, according to the broker's last answer; includes records of open
+    /// transactions.
     fn end_of(&self, partition: &TopicPartition) -> Option<i64> {
         let topic = CString::new(&*partition.topic).ok()?;
         let (mut low, mut high) = (-1, -1);
@@ -313,7 +315,7 @@ impl KafkaConsumer {
         (code == Code::NoError && high >= 0).then_some(high)
     }
 
-    /// Where librdkafka has come to: past the markers of transactions behind the last record that it gave.
+    /// librdkafka's position: past the transaction markers that follow the last record it returned.
     fn position_of(&self, slot: &Slot) -> Result<i64> {
         let asked = list([(&slot.partition, slot.next, None)])?;
         // SAFETY: client and list are alive; the call writes the offsets.
@@ -382,7 +384,7 @@ impl Consumer for KafkaConsumer {
         let Some(slot) = self.slots.get(slot as usize) else {
             return false;
         };
-        // The position counts the end-of-partition event too, but then `ended` has said it.
+        // The position counts the end-of-partition event too, but then `ended` is already true.
         slot.ended
             || self.end_of(&slot.partition).is_some_and(|end| {
                 slot.next >= end || self.position_of(slot).is_ok_and(|at| at >= end)
@@ -403,7 +405,7 @@ impl Consumer for KafkaConsumer {
     }
 }
 
-/// Headers, if there are any.
+/// The headers, if there are any.
 ///
 /// # Safety
 /// The message is alive.
@@ -435,11 +437,11 @@ unsafe fn headers(message: &sys::rd_kafka_message_t) -> Headers {
 }
 
 fn time_of(message: &sys::rd_kafka_message_t) -> Timestamp {
-    // SAFETY: the message is alive, and asks nobody.
+    // SAFETY: the message is alive; the call only reads it.
     Timestamp(unsafe { sys::rd_kafka_message_timestamp(message, ptr::null_mut()) })
 }
 
-/// What librdkafka points to.
+/// The bytes at a pointer of librdkafka.
 ///
 /// # Safety
 /// `from` is null or holds `len` bytes for as long as the result is used.
@@ -462,7 +464,7 @@ unsafe fn parts_of(message: &sys::rd_kafka_message_t) -> (Option<&[u8]>, Option<
     }
 }
 
-/// A copy of its own.
+/// Copies the bytes at a pointer.
 ///
 /// # Safety
 /// `from` is null or holds `len` bytes.

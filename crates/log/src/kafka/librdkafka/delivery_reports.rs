@@ -1,27 +1,27 @@
-//! What became of the records that were sent.
+//! The results of sent records.
 //!
-//! Takes delivery reports, gives the first failure and, for the topics it was told to remember, the
-//! end of what was acknowledged per partition, and the first partition that went on before its end:
-//! records that were acknowledged are gone. Never keeps a report.
+//! Takes delivery reports, keeps the first failure and, for remembered topics, the end of the
+//! acknowledged records per partition, and the first partition whose next record got an offset before
+//! that end: acknowledged records are gone. Never keeps a report.
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 #[cfg(test)]
 mod tests;
 
-/// A record that the broker did not take.
+/// A record that the broker refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka) struct Failed {
     pub code: Code,
-    /// Number of the topic in the producer's own list.
+    /// Index of the topic in the producer's own list.
     pub topic: usize,
     pub partition: i32,
 }
 
-/// A partition that ended here once, and goes on there.
+/// A partition that ended at `end`, and whose next record got the offset `first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka) struct Loss {
-    /// Number of the topic in the producer's own list.
+    /// Index of the topic in the producer's own list.
     pub topic: usize,
     pub partition: i32,
     pub end: i64,
@@ -43,7 +43,7 @@ pub(in crate::kafka) struct Reports {
 }
 
 impl Reports {
-    /// Starts to remember a topic, or stops; what is known of it stays.
+    /// Starts or stops remembering a topic; known ends stay.
     pub(in crate::kafka) fn remember(&mut self, topic: usize, remembered: bool) {
         if self.topics.len() <= topic {
             self.topics.resize_with(topic + 1, Ends::default);
@@ -59,7 +59,7 @@ impl Reports {
         failed: Option<Code>,
     ) {
         if let Some(code) = failed {
-            // What an abort purged from the client's queues is no failure.
+            // Purged by an abort from the client's queues: no failure.
             if !matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
                 self.first.get_or_insert(Failed {
                     code,
@@ -69,14 +69,14 @@ impl Reports {
             }
             return;
         }
-        // Of a record that the broker had already, it doesn't say where.
+        // For a record that the broker already has, it doesn't report the offset.
         if offset < 0 {
             return;
         }
         let Some(known) = self.end_of(topic, partition) else {
             return;
         };
-        // What follows has lower offsets, too; a loss is told once.
+        // Later records have lower offsets, too; a loss is reported once.
         let before = known.replace(offset + 1);
         if let Some(end) = before.filter(|end| offset < *end) {
             self.lost.get_or_insert(Loss {
@@ -88,10 +88,10 @@ impl Reports {
         }
     }
 
-    /// A partition ends there, or behind it.
+    /// Notes that a partition ends at this offset or later.
     pub(in crate::kafka) fn note(&mut self, topic: usize, partition: i32, end: i64) {
         if let Some(known) = self.end_of(topic, partition) {
-            // None is less than any.
+            // `None` is less than any offset.
             *known = (*known).max(Some(end));
         }
     }
@@ -114,7 +114,7 @@ impl Reports {
         self.first
     }
 
-    /// Forgets failures: their transaction was dropped.
+    /// Clears the failure: its transaction was aborted.
     pub(in crate::kafka) fn forgive(&mut self) {
         self.first = None;
     }

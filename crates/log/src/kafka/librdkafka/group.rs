@@ -1,8 +1,8 @@
-//! A group's committed positions, asked by a client that belongs to the group.
+//! A group's committed positions, read by a client that is configured with the group.
 //!
-//! Takes partitions, gives what was committed for them; never joins. It needs a client of its own:
-//! librdkafka's question for clients outside the group (`ListConsumerGroupOffsets`) reads a null
-//! pointer when the broker answers "not coordinator", which a broker that has just started does.
+//! Takes partitions, returns what was committed for them; never joins. It needs a client of its own:
+//! librdkafka's request for clients outside the group (`ListConsumerGroupOffsets`) reads a null pointer
+//! when the broker answers "not coordinator", as a broker that has just started does.
 
 use super::client::{Client, list, millis, rows, text};
 use crate::Committed;
@@ -15,13 +15,14 @@ use stoatflow_core::{Clock, Error, ErrorKind, Offset, Result, SystemClock, Topic
 
 const WHAT: &str = "asking for committed offsets";
 
-/// How long to wait between two questions while the group's coordinator is being found.
+/// Pause between two requests while the group's coordinator is being found.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// A refusal doesn't end the question, it only never gets an answer: look for one this often.
+/// If permission is missing, the request never gets an answer instead of failing: check for a refusal
+/// this often.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// A way to ask for a group's positions.
+/// Reads the positions of one group.
 #[derive(Debug)]
 pub(in crate::kafka) struct Group {
     client: Client,
@@ -36,8 +37,8 @@ impl Group {
         })
     }
 
-    /// What is committed, in the order asked. Positions of a transaction that is still open are
-    /// waited for: the client reads committed ones only.
+    /// The committed positions, in the order of `partitions`. Waits for offsets of a transaction that is
+    /// still open: the client reads committed ones only.
     pub(in crate::kafka) fn committed(
         &self,
         partitions: &[TopicPartition],
@@ -62,7 +63,7 @@ impl Group {
         }
     }
 
-    /// A missing permission for the group is told to the consumer's queue only, and only once.
+    /// A missing permission for the group is reported in the consumer's queue only, and only once.
     fn refusal(&self) -> Option<Error> {
         loop {
             // SAFETY: the client is alive; the message is ours and freed after its last use.
@@ -136,7 +137,7 @@ impl Group {
         let metadata = if row.metadata.is_null() {
             String::new()
         } else {
-            // SAFETY: the row says how many bytes stand at its metadata.
+            // SAFETY: the row has the length of its metadata.
             let bytes = unsafe {
                 std::slice::from_raw_parts(
                     row.metadata.cast::<u8>().cast_const(),

@@ -1,7 +1,7 @@
-//! One record as librdkafka takes it.
+//! Passes one record to librdkafka.
 //!
-//! Takes a record, gives it to a client, which copies it. `produceva` is used because the batch
-//! call can carry neither timestamps nor headers.
+//! Takes a record and a client, which copies it. Uses `produceva` because the batch call can carry
+//! neither timestamps nor headers.
 
 use super::client::Fault;
 use crate::ProducerRecord;
@@ -16,7 +16,7 @@ use sys::rd_kafka_vtype_t as Tag;
 /// librdkafka's "let the partitioner decide" (a C macro that has no binding).
 const ANY: i32 = -1;
 
-/// What a record takes in a request, about.
+/// About how many bytes a record takes in a request.
 pub(in crate::kafka) fn weight(record: &ProducerRecord) -> usize {
     const REST: usize = 64;
     let size = |part: &Option<bytes::Bytes>| part.as_ref().map_or(0, bytes::Bytes::len);
@@ -61,10 +61,10 @@ pub(in crate::kafka) fn headers(record: &ProducerRecord) -> Result<*mut sys::rd_
     }
 }
 
-/// Hands one record over.
+/// Passes one record to the client.
 ///
 /// # Safety
-/// Client and topic are alive; `headers` is null or ours to give away.
+/// Client and topic are alive; `headers` is null or ours to pass on.
 pub(in crate::kafka) unsafe fn produce(
     rk: *mut sys::rd_kafka_t,
     topic: *mut sys::rd_kafka_topic_t,

@@ -1,8 +1,8 @@
-//! Writing to Kafka.
+//! Writing to Kafka with librdkafka.
 //!
-//! Takes records, offsets and the end of the transaction; gives outcomes. Owns the idempotent
-//! client that writes, and in plain mode a second, transactional one that only guards the offsets.
-//! Never waits in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
+//! Takes records, offsets and the end of the transaction; returns outcomes. Owns the idempotent client
+//! that writes, and in plain mode a second, transactional one that only commits the offsets. Never uses
+//! the Rust crate's flush and commit, which sleep in steps of 100 ms.
 
 mod bursts;
 mod calls;
@@ -34,10 +34,10 @@ use transactions::Group;
 /// One wait for room in the client's buffer.
 const ROOM: Duration = Duration::from_millis(20);
 
-/// So much may wait for the burst before.
+/// Maximum number of bytes that wait for the previous burst.
 const KEPT: usize = 24 << 20;
 
-/// How librdkafka names the state of a transaction that can only be aborted.
+/// librdkafka's name for the state of a transaction that can only be aborted.
 const GIVEN_UP: &str = "AbortableError";
 
 /// A writer. Fields drop in order: topic handles before their client.
@@ -45,19 +45,19 @@ const GIVEN_UP: &str = "AbortableError";
 pub(in crate::kafka) struct KafkaProducer {
     targets: Vec<Target>,
     last: usize,
-    /// What waits for the acknowledgement of what was sent before.
+    /// Records that wait until the ones sent before are acknowledged.
     kept: VecDeque<ProducerRecord>,
     kept_bytes: usize,
-    /// What was handed over since the transaction began.
+    /// Bytes passed to the client since the transaction began.
     sent: usize,
     remembered: Vec<Arc<str>>,
-    /// Ends of topics that nothing was written to yet.
+    /// Ends of partitions whose topic was not written to yet.
     noted: BTreeMap<TopicPartition, Offset>,
     group: Option<Group>,
     caller: Caller,
-    /// How long a transaction may take.
+    /// The transaction timeout.
     silence: Duration,
-    /// When the transaction was begun.
+    /// When the transaction began.
     begun: Duration,
     clock: SystemClock,
     client: Client,
@@ -69,7 +69,7 @@ pub(in crate::kafka) struct KafkaProducer {
 }
 
 impl KafkaProducer {
-    /// Makes the clients, which connect by themselves. To be opened before it is used.
+    /// Creates the clients, which connect in the background. Call `open` before any other method.
     pub(in crate::kafka) fn new(
         properties: &Properties,
         admin: Arc<dyn AdminClient>,
@@ -122,7 +122,7 @@ impl KafkaProducer {
         }
     }
 
-    /// Our error for a fault: behind "fatal" is the reason that the client died of.
+    /// Converts a fault to an error. If the client has failed fatally, the error has the cause of that.
     fn fail(&self, fault: &Fault, what: &str) -> Error {
         let what = format!("{what} of '{}'", self.id);
         let fatal = if fault.fatal || fault.code == Code::Fatal {
@@ -136,7 +136,7 @@ impl KafkaProducer {
         }
     }
 
-    /// Records that are gone, or the first one that the broker did not take, as an error.
+    /// Fails if acknowledged records are gone, or with the first record that the broker refused.
     fn delivered(&self) -> Result<()> {
         let (lost, failed) = {
             let mut reports = self.client.events.reports.lock();
@@ -164,14 +164,14 @@ impl KafkaProducer {
         }
     }
 
-    /// Hands a record over; gives which target it is for.
+    /// Passes a record to the client; returns the index of its target.
     fn write(&mut self, record: &ProducerRecord) -> Result<usize> {
         let index = self.target(&record.topic)?;
         let label = self.label(index, record);
         loop {
             let headers = headers(record)?;
             // SAFETY: the topic handle and the record's parts live as long as the call, which copies
-            // them; the headers belong to librdkafka if it gives no error.
+            // them; the headers belong to librdkafka if it returns no error.
             let fault = unsafe {
                 let fault = produce(
                     self.client.ptr(),
@@ -197,11 +197,11 @@ impl KafkaProducer {
                     if let Some((code, said)) = self.client.fatal().filter(|_| dead) {
                         return Err(error(code, &said, doing));
                     }
-                    // "Not allowed in this state": what failed before says why.
+                    // "Not allowed in this state": an earlier failure is the cause.
                     self.client.serve(Duration::ZERO);
                     self.delivered()?;
-                    // The client has given the transaction up and told nobody the reason, such as a
-                    // broker that was away for longer than the transaction may last.
+                    // librdkafka allows only an abort now and hasn't reported the cause, for example a
+                    // broker that was away for longer than the transaction timeout.
                     if fault.code == Code::State && fault.said.contains(GIVEN_UP) {
                         return Err(Error::unavailable(format!(
                             "writing: the broker at {} was away for too long, the transaction of \
@@ -218,7 +218,7 @@ impl KafkaProducer {
         }
     }
 
-    /// Waits until the markers of the last commit stand.
+    /// Waits until the markers of the last commit are written.
     fn settle(&mut self) {
         let guard = self.guard.as_ref().unwrap_or(&self.client);
         self.markers
@@ -234,8 +234,8 @@ impl Producer for KafkaProducer {
     fn begin(&mut self) -> Result<()> {
         self.sent = 0;
         self.begun = self.clock.monotonic();
-        // A client that died in a call may have given it two results, and takes the second one for this
-        // call's: success.
+        // A client that failed fatally during a call may have queued two results, and would return the
+        // second one, success, to this call.
         if let Some((code, said)) = self.guard().fatal() {
             let what = format!("beginning a transaction of '{}'", self.id);
             return Err(error(code, &said, self.doing(&what, None)));
@@ -252,7 +252,7 @@ impl Producer for KafkaProducer {
 
     fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         if !self.sends_are_fenced() {
-            // Nobody waits for a commit to see them: they go at once.
+            // They need no commit to become visible, so they are sent at once.
             for record in records.drain(..) {
                 self.write(&record)?;
             }
@@ -263,7 +263,7 @@ impl Producer for KafkaProducer {
         self.kept_bytes += records.iter().map(weight).sum::<usize>();
         self.kept.extend(records.drain(..));
         self.pursue()?;
-        // The broker is far or slow: better a thread that turns than one burst at a time.
+        // The broker is far away or slow: a busy librdkafka thread is better than one burst at a time.
         while self.kept_bytes > KEPT {
             let handed = self.hand_over();
             handed.map_err(|error| self.judge(error))?;
@@ -336,7 +336,7 @@ impl Producer for KafkaProducer {
 }
 
 impl TransactionalSide for KafkaProducer {
-    /// librdkafka has no way to ask.
+    /// librdkafka has no request for this.
     fn owns_its_id(&mut self) -> bool {
         false
     }
@@ -344,7 +344,7 @@ impl TransactionalSide for KafkaProducer {
 
 impl Drop for KafkaProducer {
     fn drop(&mut self) {
-        // What was not flushed was not promised: no farewell that waits for a dead broker.
+        // Records that were not flushed are discarded: closing must not wait for a dead broker.
         const QUEUE_AND_FLIGHT: i32 = 3;
         // SAFETY: the client is alive.
         unsafe { sys::rd_kafka_purge(self.client.ptr(), QUEUE_AND_FLIGHT) };

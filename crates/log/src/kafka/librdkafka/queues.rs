@@ -1,9 +1,9 @@
 //! The queues that librdkafka fills for a consumer.
 //!
-//! Gives what waits in them, batch by batch, and a wait for the first of it. One queue for all
-//! partitions, or one for each: then a partition can be left alone while others are read, and what
-//! has been fetched of it stays where it is. Owns the bell that librdkafka's threads ring when an
-//! empty queue gets something, so that nobody has to look into hundreds of empty ones.
+//! Takes messages from them in batches, or waits for the first one. There is one queue for all
+//! partitions, or one for each: then a paused partition's queue is not read, and its fetched records
+//! stay in it. Owns the flag that librdkafka's threads set when an empty queue gets a message, so that
+//! hundreds of empty queues need not be polled.
 
 use super::client::millis;
 use parking_lot::{Condvar, Mutex};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
 use stoatflow_core::{Error, Result, TopicPartition};
 
-/// Rings when any of the queues gets something.
+/// Wakes the reader when any of the queues gets a message.
 #[derive(Debug, Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -41,16 +41,16 @@ impl Bell {
     }
 }
 
-/// What librdkafka's threads know of a queue of ours.
+/// The part of a queue that librdkafka's threads use.
 #[derive(Debug)]
 struct Line {
-    /// Has it got something since it was looked into?
+    /// Whether the queue got a message since it was last read.
     got: AtomicBool,
     bell: Arc<Bell>,
 }
 
 unsafe extern "C" fn rung(_client: *mut sys::rd_kafka_t, line: *mut c_void) {
-    // SAFETY: the queue's `Line` lives until the call-back is taken away, in `drop`.
+    // SAFETY: the queue's `Line` lives until the callback is removed, in `drop`.
     let line = unsafe { &*line.cast::<Line>() };
     line.got.store(true, Release);
     line.bell.ring();
@@ -60,7 +60,7 @@ unsafe extern "C" fn rung(_client: *mut sys::rd_kafka_t, line: *mut c_void) {
 struct Queue {
     native: *mut sys::rd_kafka_queue_t,
     line: Box<Line>,
-    /// Did the last look bring something? Then there may be more, and nobody rings for that.
+    /// Whether the last read returned messages. Then there may be more, for which there is no callback.
     more: bool,
 }
 
@@ -68,19 +68,19 @@ struct Queue {
 unsafe impl Send for Queue {}
 
 impl Queue {
-    /// Takes a reference over.
+    /// Takes over a reference.
     fn new(native: *mut sys::rd_kafka_queue_t, bell: &Arc<Bell>) -> Self {
         let line = Box::new(Line {
             got: AtomicBool::new(false),
             bell: Arc::clone(bell),
         });
         let known = ptr::from_ref::<Line>(&line).cast_mut().cast();
-        // SAFETY: the queue is alive, and the line lives as long as the call-back.
+        // SAFETY: the queue is alive, and the line lives as long as the callback.
         unsafe { sys::rd_kafka_queue_cb_event_enable(native, Some(rung), known) };
         Self {
             native,
             line,
-            // It may have got something before.
+            // It may have got messages before.
             more: true,
         }
     }
@@ -88,8 +88,7 @@ impl Queue {
     fn take(&mut self, max: usize, into: &mut Vec<*mut sys::rd_kafka_message_t>) {
         self.line.got.store(false, Release);
         into.reserve(max);
-        // SAFETY: there is room for `max` pointers behind those that are there; the call says how
-        // many it wrote.
+        // SAFETY: `into` has room for `max` more pointers; the call returns how many it wrote.
         unsafe {
             let end = into.as_mut_ptr().add(into.len());
             let count =
@@ -107,8 +106,8 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours and is given back once. The call-back is called under the
-        // queue's lock, which taking it away takes too: nobody looks at the line afterwards.
+        // SAFETY: the reference is ours and is released once. The callback is called under the queue's
+        // lock, which removing it takes too: nobody uses the line afterwards.
         unsafe {
             sys::rd_kafka_queue_cb_event_enable(self.native, None, ptr::null_mut());
             sys::rd_kafka_queue_destroy(self.native);
@@ -120,11 +119,11 @@ impl Drop for Queue {
 #[derive(Debug)]
 pub(in crate::kafka) struct Queues {
     bell: Arc<Bell>,
-    /// What belongs to no partition, and where nothing was divided, everything.
+    /// Messages that belong to no partition; without separate queues, all messages.
     common: Queue,
-    /// One per slot, where divided.
+    /// One per slot, if each partition has its own queue.
     slots: Vec<Queue>,
-    /// Who is looked at first: where the last look had no more room.
+    /// The queue to read first: where the last read ran out of room.
     turn: usize,
 }
 
@@ -146,14 +145,14 @@ impl Queues {
         }
     }
 
-    /// Gives each partition a queue of its own. Before they are assigned: what was fetched already
-    /// would be in the common one.
+    /// Gives each partition a queue of its own. Call it before they are assigned: records fetched
+    /// earlier would be in the common queue.
     ///
     /// # Safety
     /// The consumer is alive, and outlives the queues.
     ///
     /// # Errors
-    /// `Internal` if a name cannot be one of a topic.
+    /// `Internal` if a name can't be a topic's.
     pub unsafe fn divide<'a>(
         &mut self,
         client: *mut sys::rd_kafka_t,
@@ -170,24 +169,24 @@ impl Queues {
             if native.is_null() {
                 return Err(Error::internal(format!("{partition} has no queue")));
             }
-            // SAFETY: the queue is alive. Without a target it keeps what it gets.
+            // SAFETY: the queue is alive. Without a forward target it keeps its messages.
             unsafe { sys::rd_kafka_queue_forward(native, ptr::null_mut()) };
             self.slots.push(Queue::new(native, &self.bell));
         }
         Ok(())
     }
 
-    /// Takes up to `max` messages: what belongs to no partition first, then of every queue that is
-    /// `wanted` its share.
+    /// Takes up to `max` messages: first those that belong to no partition, then a share from every
+    /// queue that is `wanted`.
     pub fn take(
         &mut self,
         max: usize,
         wanted: impl Fn(usize) -> bool,
         into: &mut Vec<*mut sys::rd_kafka_message_t>,
     ) {
-        /// Less than this of one partition is not worth the call.
+        /// Smaller shares are not worth the call.
         const LEAST: usize = 64;
-        // Before looking: whoever rings from here on is heard.
+        // Before reading: later callbacks must not be lost.
         self.bell.silence();
         if self.common.may_have_some() {
             self.common.take(max, into);
@@ -208,7 +207,7 @@ impl Queues {
         }
     }
 
-    /// Waits until one of them gets something; also one that is not wanted.
+    /// Waits until any of the queues gets a message, wanted or not.
     pub fn wait(&self, timeout: Duration) {
         self.bell.wait(timeout);
     }

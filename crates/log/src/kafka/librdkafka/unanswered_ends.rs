@@ -1,20 +1,20 @@
-//! Ends of transactions that librdkafka has sent and got no answer to.
+//! EndTxn requests that librdkafka has sent without getting an answer.
 //!
-//! After a lost connection or a request timeout it sends the end again, with the same epoch, and tells
-//! nobody. The first one may still be on its way, and a broker that takes it during a later transaction of
-//! the same epoch ends that one (Jepsen 2024; KIP-890 ends it for clients that know of it). Noted by an
-//! interceptor of librdkafka.
+//! After a lost connection or a request timeout, librdkafka silently repeats the request with the same
+//! producer epoch. The first one may still be on its way, and a broker that receives it during a later
+//! transaction of the same epoch ends that transaction (Jepsen 2024; KIP-890 fixes it for clients that
+//! support it). Recorded by an interceptor of librdkafka.
 
 use rdkafka_sys as sys;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The request that ends a transaction.
+/// API key of EndTxn.
 const END_TXN: i16 = 26;
 const NAME: *const c_char = c"stoatflow".as_ptr();
 const FINE: sys::rd_kafka_resp_err_t = sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
 
-/// Was there one? A client ends one transaction at a time.
+/// Whether there was one. A client ends one transaction at a time.
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct UnansweredEnds {
     in_flight: AtomicBool,
@@ -22,10 +22,11 @@ pub(in crate::kafka) struct UnansweredEnds {
 }
 
 impl UnansweredEnds {
-    /// Notes those of the client that will be made from this configuration.
+    /// Records those of the client that will be created from this configuration.
     ///
     /// # Safety
-    /// `config` is a live configuration; this value outlives the client that is made from it, in its place.
+    /// `config` is a live configuration; this value outlives the client created from it, and doesn't
+    /// move.
     pub(in crate::kafka) unsafe fn watch(&self, config: *mut sys::rd_kafka_conf_t) {
         let own = std::ptr::from_ref(self).cast_mut().cast();
         // SAFETY: the caller's promise.
@@ -44,7 +45,7 @@ unsafe extern "C" fn on_new(
     _: *mut c_char,
     _: usize,
 ) -> sys::rd_kafka_resp_err_t {
-    // SAFETY: librdkafka calls this with the client that it makes; `own` is the value of `watch`.
+    // SAFETY: librdkafka calls this with the client that it creates; `own` is the value of `watch`.
     unsafe {
         sys::rd_kafka_interceptor_add_on_request_sent(client, NAME, Some(on_sent), own);
         sys::rd_kafka_interceptor_add_on_response_received(client, NAME, Some(on_answer), own);
@@ -52,7 +53,7 @@ unsafe extern "C" fn on_new(
     FINE
 }
 
-/// The whole of a request was handed to the connection.
+/// Called when a whole request was passed to the connection.
 unsafe extern "C" fn on_sent(
     _: *mut sys::rd_kafka_t,
     _: c_int,
@@ -72,8 +73,8 @@ unsafe extern "C" fn on_sent(
     FINE
 }
 
-/// A request has ended: with an answer, whatever that says, or without one, and then it may not
-/// have been sent. It may be called twice for each.
+/// Called when a request has ended: with an answer, whatever it says, or without one, and then it may
+/// never have been sent. May be called twice per request.
 unsafe extern "C" fn on_answer(
     _: *mut sys::rd_kafka_t,
     _: c_int,

@@ -1,9 +1,8 @@
-//! Questions to the cluster: topics, committed offsets, ranges, open transactions.
+//! Admin requests with the native client: topics, committed offsets, ranges, open transactions.
 //!
-//! Takes names, gives answers within a deadline. Asks again while the cluster says "not yet" (a
-//! leader being elected, a transaction being ended), and no longer than it was given. Has no
-//! thread; a call works on connections of its own, so a slow one holds nobody up, and leaves them
-//! for the next call.
+//! Takes names, returns answers within a deadline. Retries while the cluster answers "not yet" (a leader
+//! is being elected, a transaction is being completed), but not beyond the timeout. Has no thread; a
+//! call uses connections of its own, so a slow one delays no other, and leaves them for the next call.
 
 mod configs;
 mod epochs;
@@ -33,34 +32,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
-/// The pause before a question is asked again: the first, and the longest.
+/// The pause before a request is repeated: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// Who has less left than this asks no more.
+/// With less time left than this, no further request is sent.
 const TOO_LITTLE: Duration = Duration::from_millis(100);
-/// One answer may take so long; then another broker may know.
+/// Timeout of one answer; after it, another broker may know.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Connections that nobody used for so long are dropped: brokers close them after ten minutes, some
+/// Connections that were unused for this long are dropped: brokers close them after ten minutes, some
 /// clouds after four.
 const IDLE: Duration = Duration::from_secs(180);
-/// No more callers than this leave their connections open.
+/// Maximum number of unused sets of connections.
 const MOST_IDLE: usize = 4;
 
-/// The partitions of a request: by topic, each once.
+/// The partitions of a request, by topic and without duplicates.
 type Topics<'p> = BTreeMap<&'p str, BTreeSet<i32>>;
 
-/// The client for questions.
+/// The admin client.
 #[derive(Debug)]
 pub(in crate::kafka) struct NativeAdmin {
     config: NativeConfig,
-    /// The connections of calls that have ended, and when they did.
+    /// The connections of calls that have ended, and when they ended.
     idle: Mutex<Vec<(Cluster, Duration)>>,
-    /// Brokers that gave no answer in time, and until when they are left out.
+    /// Brokers that didn't answer in time, and until when they are skipped.
     silent: Mutex<BTreeMap<Node, Duration>>,
     clock: Stopwatch,
 }
 
-/// A call under way: its time and its connections.
+/// A call in progress: its timeout and its connections.
 struct Call<'a> {
     admin: &'a NativeAdmin,
     cluster: Cluster,
@@ -79,7 +78,7 @@ impl NativeAdmin {
         }
     }
 
-    /// Has `ask` asked on connections that are its own meanwhile, again while the answer is "not yet".
+    /// Runs `ask` with connections that no other call uses meanwhile.
     fn call<T>(
         &self,
         timeout: Duration,
@@ -102,7 +101,7 @@ impl NativeAdmin {
         let mut idle = self.idle.lock();
         let now = self.clock.elapsed();
         idle.retain(|(_, since)| now.saturating_sub(*since) < IDLE);
-        // The last one: those that nobody needs grow old.
+        // The most recent one: unneeded ones then become old enough to be dropped.
         let found = idle.pop();
         drop(idle);
         found.map_or_else(|| Cluster::new(&self.config), |(cluster, _)| cluster)
@@ -121,7 +120,7 @@ impl Call<'_> {
         self.timeout.saturating_sub(self.clock.elapsed())
     }
 
-    /// What the broker may take for what it does before it answers.
+    /// The timeout for the broker's own work before it answers.
     fn millis(&self) -> i32 {
         i32::try_from(self.left().min(ANSWER).as_millis()).unwrap_or(i32::MAX)
     }
@@ -168,7 +167,7 @@ impl Call<'_> {
             match outcome {
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
                     if left <= TOO_LITTLE {
-                        // Who had no time left to answer says less than the answer before.
+                        // An attempt that had no time left to be answered says less than the one before.
                         return Err(last.filter(|_| left.is_zero()).unwrap_or(error));
                     }
                     tracing::trace!(target: "stoatflow::kafka", %error, "asked again");
@@ -181,7 +180,7 @@ impl Call<'_> {
         }
     }
 
-    /// Asks this broker, in the newest version that both sides know.
+    /// Sends a request to this broker, in the newest version that both sides know.
     fn ask<R: Request>(
         &mut self,
         node: Node,
@@ -198,7 +197,7 @@ impl Call<'_> {
         })
     }
 
-    /// The same, in this version or a newer one; `None` if the broker knows none of these.
+    /// The same, in version `least` or a newer one; `None` if the broker knows none of these.
     fn ask_from<R: Request>(
         &mut self,
         node: Node,
@@ -218,13 +217,13 @@ impl Call<'_> {
             answer.transpose()
         });
         asked.map_err(|why| {
-            // An answer that comes late must not be taken for that of the next question.
+            // A late answer must not be taken for that of the next request.
             self.cluster.drop_control(node, &why);
             self.unanswered(&why)
         })
     }
 
-    /// Asks whoever answers.
+    /// Sends a request to any broker that answers.
     fn ask_anyone<R: Request + Clone>(&mut self, request: &R) -> Result<R::Response>
     where
         R::Response: Throttled,
@@ -236,7 +235,7 @@ impl Call<'_> {
             .map_err(|why| self.unanswered(&why))
     }
 
-    /// What any broker tells of these topics, and of the brokers.
+    /// The metadata of these topics, and of the brokers, from any broker.
     fn metadata(&mut self, names: &[&str]) -> Result<MetadataResponse> {
         let names: BTreeSet<&str> = names.iter().copied().collect();
         let names: Vec<Arc<str>> = names.into_iter().map(Arc::from).collect();
@@ -248,7 +247,8 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    /// Who makes and deletes topics. On KRaft it is any broker, which passes the request on.
+    /// The broker that creates and deletes topics. On KRaft it is any broker, which forwards the
+    /// request.
     fn controller(&mut self) -> Result<Node> {
         let answer = self.metadata(&[])?;
         let mut nodes = answer.brokers.iter().map(|broker| broker.node_id);
@@ -262,7 +262,7 @@ impl Call<'_> {
         ))
     }
 
-    /// The leaders of partitions, and what each leads.
+    /// The leaders of partitions, and the partitions of each leader.
     fn leaders<'p>(
         &mut self,
         partitions: &'p [TopicPartition],

@@ -1,7 +1,7 @@
-//! What the codes of answers ask for.
+//! What to do about the error codes of answers.
 //!
-//! Takes a code of Kafka's protocol, gives what to do about it, and librdkafka's name of it, under which
-//! messages know it. Never does it.
+//! Takes a code of Kafka's protocol, returns what to do about it, and librdkafka's name for it, which
+//! messages use. Never acts itself.
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
@@ -9,26 +9,26 @@ use rdkafka_sys as sys;
 #[cfg(test)]
 mod tests;
 
-/// What to do.
+/// What to do about a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorClass {
-    /// It is done.
+    /// Nothing: the request was successful.
     Fine,
-    /// Not yet, or not here: ask again, where it may be somebody else who knows.
+    /// Not yet, or not here: retry, possibly at another broker.
     Again,
-    /// The broker still ends the transaction before: ask again in a moment.
+    /// The broker is still completing the previous transaction: retry in a moment.
     Ending,
-    /// A newer epoch is known: of a newer producer, or because the broker gave the transaction up.
+    /// A newer epoch exists: of a newer producer, or because the broker has aborted the transaction.
     Outdated,
     /// A newer producer has taken over.
     Fenced,
-    /// The transaction is lost; the producer goes on.
+    /// The transaction is lost; the producer can go on.
     Lost,
-    /// It will not be done however often one asks.
+    /// Fail: retries won't help.
     Refused,
 }
 
-/// The broker does not know what went wrong, nor what it has done.
+/// The broker doesn't know what went wrong, nor what it has done.
 pub(super) const UNKNOWN_SERVER_ERROR: i16 = -1;
 pub(super) const OUT_OF_RANGE: i16 = 1;
 pub(super) const CORRUPT: i16 = 2;
@@ -38,12 +38,12 @@ pub(super) const PRODUCER_FENCED: i16 = 90;
 
 pub(super) const fn classify(code: i16) -> ErrorClass {
     match code {
-        // 46: a broker that has a batch already says so.
+        // 46: the broker already has the batch.
         0 | 46 => ErrorClass::Fine,
         51 => ErrorClass::Ending,
-        // Corrupt on its way; unknown partition, leader or replica; timed out; coordinator loading, gone or
-        // elsewhere; too few replicas; not the controller; disk; listener; leader epochs; unstable offsets;
-        // throttled; unknown topic id.
+        // Corrupt message; unknown partition, leader or replica; timeout; coordinator loading,
+        // unavailable or elsewhere; too few replicas; not the controller; disk error; listener; leader
+        // epochs; unstable offsets; throttled; unknown topic id.
         CORRUPT
         | UNKNOWN_TOPIC_OR_PARTITION
         | 5..=9
@@ -61,13 +61,13 @@ pub(super) const fn classify(code: i16) -> ErrorClass {
         | 100 => ErrorClass::Again,
         47 => ErrorClass::Outdated,
         PRODUCER_FENCED => ErrorClass::Fenced,
-        // A number out of order, no transaction, another producer's id, no such producer, "abort it".
+        // Out of sequence, no such transaction, another producer's id, no such producer, "abort it".
         45 | 48 | 49 | 59 | 120 => ErrorClass::Lost,
         _ => ErrorClass::Refused,
     }
 }
 
-/// librdkafka's name of a code, which it has in common with the protocol.
+/// librdkafka's name for a code; its numbers are those of the protocol.
 pub(super) fn named(code: i16) -> Code {
     sys::rd_kafka_resp_err_t::try_from(i32::from(code)).map_or(Code::Unknown, Code::from)
 }

@@ -1,8 +1,9 @@
-//! Damaged batches in answers of brokers: an error, never a panic, and no memory on their word.
+//! Damaged batches in answers of brokers: they give an error, never a panic, and their length fields
+//! cause no large allocations.
 //!
-//! What stands around the batches is read by the crate kafka-protocol, which makes room for a list as long as
-//! the list says it is, before it is read: an answer that lies about that can end the process. A peer that is
-//! no broker can't give one, because its answers don't have the number of the request.
+//! The fields around the batches are decoded by the crate kafka-protocol, which allocates a list with
+//! the length in the message, before it is read: an answer with a false length can end the process. A
+//! peer that is no broker can't send one, because its answers don't have the request's correlation id.
 
 use crate::ProducerRecord;
 use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
@@ -58,7 +59,7 @@ fn batches() -> Vec<Vec<u8>> {
     each.chain([several]).collect()
 }
 
-/// Gives each batch the checksum of what it holds now.
+/// Sets the checksum of each batch to that of its present content.
 fn check(bytes: &mut [u8]) {
     let mut rest = bytes;
     while rest.len() >= HEAD {

@@ -1,9 +1,9 @@
-//! Kafka's protocol, spoken by ourselves.
+//! An implementation of Kafka's protocol.
 //!
-//! Takes what a [`Producer`](crate::Producer) or a [`Consumer`](crate::Consumer) takes, sends
-//! requests to brokers. Records are written straight into the batch that the socket sends, and read
-//! where the response lies: nothing is copied twice, and the client has no thread of its own. One
-//! request per broker is in flight; what arrives meanwhile goes with the next one.
+//! Takes the calls of a [`Producer`](crate::Producer) or a [`Consumer`](crate::Consumer), sends requests
+//! to brokers. Records are written straight into the batch that the socket sends, and read in the memory
+//! of the response: nothing is copied twice, and the client has no thread of its own. One request per
+//! broker is in flight; records that arrive meanwhile are sent with the next one.
 
 pub(super) mod admin;
 pub(super) mod consumer;
@@ -32,24 +32,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind};
 
-/// What a native client needs to know of a cluster.
+/// The configuration of a native client.
 #[derive(Clone, Debug)]
 pub(super) struct NativeConfig {
-    /// Where to begin.
+    /// The bootstrap addresses.
     pub bootstrap: Vec<BrokerAddress>,
-    /// The bootstrap list as it was given, for messages.
+    /// The bootstrap list as the user wrote it, for messages.
     pub address: String,
-    /// Encryption, authentication and names.
+    /// Encryption, authentication and client names.
     pub context: Arc<ClientContext>,
     /// How records are compressed.
     pub compression: Compression,
-    /// How long an answer is waited for at first (`request.timeout.ms`).
+    /// The first timeout of an answer (`request.timeout.ms`).
     pub request_timeout: Duration,
 }
 
 #[cfg(test)]
 impl NativeConfig {
-    /// Of a plaintext cluster.
+    /// For a plaintext cluster.
     pub(super) fn plaintext(bootstrap: &str) -> Self {
         Self {
             bootstrap: BrokerAddress::read_list(bootstrap).expect("addresses"),
@@ -78,7 +78,7 @@ fn unreachable(address: &str, what: &str, why: &ConnectionError) -> Error {
     }
 }
 
-/// A reader, with nothing assigned.
+/// Creates a reader without an assignment.
 pub(super) fn reader(
     config: &NativeConfig,
     admin: Arc<dyn AdminClient>,
@@ -87,8 +87,8 @@ pub(super) fn reader(
     NativeConsumer::new(config, admin, fetch_limits)
 }
 
-/// A writer outside of transactions, not yet opened, behind an open guard of the same id. With
-/// `waits`, `send` returns once the records are acknowledged: for a caller that doesn't poll.
+/// Creates a producer outside of transactions, not yet opened, with an open guard of the same id. With
+/// `waits`, `send` returns once the records are acknowledged: for a caller that doesn't call `pursue`.
 pub(super) fn plain(
     guard: TransactionalProducer,
     config: &NativeConfig,
@@ -99,7 +99,7 @@ pub(super) fn plain(
     IdempotentProducer::new(guard, config, id, (silence, waits))
 }
 
-/// A writer of transactions for an id, not yet opened.
+/// Creates a transactional producer for an id, not yet opened.
 pub(super) fn producer(
     config: &NativeConfig,
     id: &str,

@@ -1,8 +1,8 @@
-//! Client properties that the native client understands.
+//! The client properties that the native client understands.
 //!
-//! Takes names and values as a user writes them for Java's clients or for librdkafka, gives a
-//! [`NativeConfig`], or every problem at once. Reads the files that `ssl.*` names. Never prints a
-//! value that may be secret.
+//! Takes names and values as a user writes them for Java's clients or for librdkafka, returns a
+//! [`NativeConfig`], or every problem at once. Reads the files that `ssl.*` names. Never prints a value
+//! that may be secret.
 
 mod jaas;
 mod known;
@@ -28,18 +28,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The properties of one client, by their canonical name, and what is wrong with them.
+/// The properties of one client, by their canonical name, and the problems found.
 #[derive(Debug, Default)]
 struct Reader {
     values: BTreeMap<&'static str, (String, String)>,
-    /// What makes tokens, if it is a function of the user's.
+    /// The provider of tokens, if it is a function of the user's.
     tokens: Option<Arc<dyn TokenProvider>>,
     problems: Vec<String>,
 }
 
-/// The encryption and authentication of the client that was read before: the next one mostly has
-/// the same. Files and the machine's certificates are then read once, and all clients use one
-/// token, one count of throttle times, and what any of them knows of elections.
+/// Encryption and authentication of the last client that was configured: the next one usually has the
+/// same. Files and the machine's certificates are then read only once, and all clients share one token,
+/// the throttle times, and the known leader epochs.
 #[derive(Default)]
 pub(in crate::kafka) struct Security {
     values: BTreeMap<&'static str, (String, String)>,
@@ -52,7 +52,7 @@ pub(in crate::kafka) struct Security {
 }
 
 impl Security {
-    /// Nothing is read yet; tokens may be made by a function of the user's.
+    /// Nothing is configured yet; a function of the user's may provide the tokens.
     pub(in crate::kafka) fn new(tokens: Option<Arc<dyn TokenProvider>>) -> Self {
         Self {
             tokens,
@@ -61,7 +61,7 @@ impl Security {
     }
 }
 
-/// What the native client makes of its properties.
+/// The native client's configuration from its properties.
 #[derive(Clone, Debug)]
 pub(in crate::kafka) struct NativeProperties {
     pub config: NativeConfig,
@@ -88,7 +88,7 @@ impl NativeProperties {
         }
         let addresses = match BrokerAddress::read_list(bootstrap) {
             Ok(addresses) => addresses,
-            // An empty list is told by whoever read the settings.
+            // An empty list is reported by the caller.
             Err(part) if part.is_empty() => Vec::new(),
             Err(part) => {
                 reader.problem(format!("bootstrap.servers: '{part}' is no host:port"));
@@ -128,7 +128,7 @@ impl NativeProperties {
         }
     }
 
-    /// How much is fetched at a time, where the user has a wish.
+    /// The sizes of a fetch: the user's, or else the usual ones.
     pub(in crate::kafka) fn fetch_limits(&self, usual: FetchLimits) -> FetchLimits {
         FetchLimits {
             all: self.fetch_all.unwrap_or(usual.all),
@@ -146,7 +146,7 @@ impl Reader {
         self.problems.push(what);
     }
 
-    /// Reads what the protocol asks for, unless `security` has been read from the same values.
+    /// Configures what the security protocol requires, unless `security` has the same values already.
     fn secure(&mut self, security: &mut Security) {
         let of_security = |name: &str| {
             ["security.", "ssl.", "sasl.", "https.", "enable.ssl."]
@@ -190,7 +190,7 @@ impl Reader {
         }
     }
 
-    /// The name under which the user set it.
+    /// The name that the user wrote.
     fn name<'a>(&'a self, canonical: &'a str) -> &'a str {
         self.values
             .get(canonical)

@@ -1,4 +1,4 @@
-//! Exactly once, whatever goes wrong on the way: many transactions on a broker that fails as a seed says.
+//! Exactly once, whatever goes wrong: many transactions on a broker that injects faults by a seed.
 
 mod asking;
 mod broker;
@@ -47,7 +47,7 @@ fn sent(writer: &mut dyn Producer, topic: &Arc<str>, value: &str) -> Result<()> 
     writer.send(&mut vec![record(topic, 0, value.into())])
 }
 
-/// Sent and acknowledged.
+/// Sends a value and waits for the acknowledgement.
 fn written(writer: &mut dyn Producer, topic: &Arc<str>, value: &str) -> Result<()> {
     sent(writer, topic, value)?;
     writer.flush(WAIT)
@@ -61,24 +61,24 @@ fn cut(topic: &Arc<str>, offset: i64) -> [CutEntry; 1] {
     }]
 }
 
-/// The next record: the number of its topic, its partition, and a value that begins with its own number.
+/// Draws the next record: the index of its topic, its partition, and a value that begins with its
+/// number.
 fn drawn(dice: &mut Dice, number: &mut u64) -> (usize, i32, Bytes) {
     let topic = usize::try_from(dice.roll(2)).unwrap();
     let partition = i32::try_from(dice.roll(PARTITIONS.cast_unsigned().into())).unwrap();
     let mut value = number.to_be_bytes().to_vec();
-    // Some are large enough for a request of their own.
+    // Some fill a request of their own.
     value.resize(if dice.roll(30) == 0 { 150_000 } else { 20 }, 0);
     *number += 1;
     (topic, partition, value.into())
 }
 
-/// Of each value its number.
+/// The number at the start of each value.
 fn heads(values: &[Bytes]) -> Vec<Bytes> {
     values.iter().map(|v| v.slice(..8)).collect()
 }
 
-/// One life of a writer; what was committed is what is expected, and nothing else. Gives the number
-/// of its producer.
+/// One life of a producer; checks that exactly the committed records are there. Returns its producer id.
 fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
     let broker = FaultyBroker::start(seed, 6, transactions_v2);
     broker.kept.lock().first_epoch = first_epoch;
@@ -124,7 +124,7 @@ fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
             expected.entry((topic, partition)).or_default().push(value);
         }
     }
-    // Whoever comes next ends what may still be open.
+    // The next producer ends transactions that may still be open.
     broker.kept.lock().one_of = 0;
     drop(open(&broker, "app"));
     broker.kept.lock().one_of = 6;
@@ -174,8 +174,8 @@ fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
     kept.producer("app")
 }
 
-/// All that a reader gets from the start on, over as bad a connection. `ends` has the ends of all
-/// partitions, and `elapsed` the time that it took up to now, of which it has `most`.
+/// Reads everything from the start, over connections that are as bad. `ends` has the ends of all
+/// partitions, `elapsed` the time spent so far, at most `most_time`.
 fn read_all(
     config: &NativeConfig,
     (topics, ends): (&[Arc<str>; 2], &[i64]),
@@ -210,7 +210,7 @@ fn read_all(
         let most = usize::try_from(1 + dice.roll(30)).unwrap();
         let polled = reader.poll(most, Duration::from_millis(5), &mut came);
         if let Err(error) = polled {
-            // What is damaged is said, and read again.
+            // Damaged batches are reported, and read again.
             assert!(error.to_string().contains("damaged"), "{error}");
         }
         assert!(came.len() <= most);
@@ -256,7 +256,7 @@ fn seeds() -> u64 {
     asked.and_then(|n| n.parse().ok()).unwrap_or(5).min(2000)
 }
 
-/// Runs a check with every seed, several at a time: on sockets it mostly waits.
+/// Runs a check with every seed, several at a time, because on sockets it mostly waits.
 fn with_every_seed(check: impl Fn(u64) + Sync) {
     let (next, last) = (AtomicU64::new(1), seeds());
     std::thread::scope(|scope| {
@@ -284,7 +284,8 @@ fn nothing_is_lost_or_doubled_where_partitions_are_added() {
     with_every_seed(|seed| _ = run(seed, false, -1));
 }
 
-/// An epoch has 15 bits, and each transaction takes one: at a commit every 7 ms they run out within minutes.
+/// An epoch has 15 bits, and each transaction takes one: with a commit every 7 ms they are used up
+/// within minutes.
 #[test]
 fn nothing_is_lost_or_doubled_where_epochs_run_out() {
     with_every_seed(|seed| {
@@ -320,7 +321,7 @@ fn a_newer_writer_fences() {
     }
 }
 
-/// The broker has ended the transaction by itself, which took too long: that is no newer writer.
+/// The broker has aborted a transaction that took too long: that is no newer producer.
 #[test]
 fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
     let broker = FaultyBroker::start(1, 0, true);
@@ -340,7 +341,7 @@ fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
         CommitOutcome::Committed,
         "it flushes first"
     );
-    // The same, found out at the end only.
+    // The same, found out only at the commit.
     writer.begin().unwrap();
     written(&mut writer, &topic, "lost").unwrap();
     broker.kept.lock().time_out("slow");
@@ -352,7 +353,7 @@ fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
     assert!(!broker.is_hanging());
 }
 
-/// By the older rules nobody can tell: the epoch may be a newer writer's.
+/// Without KIP-890 this can't be told: the epoch may be a newer producer's.
 #[test]
 fn by_the_older_rules_a_transaction_that_took_too_long_ends_its_writer() {
     let broker = FaultyBroker::start(1, 0, false);
@@ -365,8 +366,8 @@ fn by_the_older_rules_a_transaction_that_took_too_long_ends_its_writer() {
     assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
 }
 
-/// A broker that is asked for an id with an open transaction ends it first, and says "come again". Whoever
-/// had it must not take it back meanwhile.
+/// A broker that gets InitProducerId for an id with an open transaction aborts that first, and asks for
+/// a retry. The old producer must not take the id back meanwhile.
 #[test]
 fn an_id_that_is_being_taken_over_is_lost() {
     for found_by in ["records", "commit"] {
@@ -391,8 +392,8 @@ fn an_id_that_is_being_taken_over_is_lost() {
     }
 }
 
-/// By the older rules a broker may take what comes late into the next transaction of the same epoch: so that
-/// epoch has none.
+/// Without KIP-890, a broker may add late records to the next transaction of the same epoch: so there
+/// must be no transaction in that epoch.
 #[test]
 fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
     for transactions_v2 in [true, false] {
@@ -405,7 +406,7 @@ fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
         sent(&mut writer, &topic, "late").unwrap();
         let told = writer.flush(Duration::from_millis(200)).unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Unavailable, "{told}");
-        // By the older rules it waits in vain.
+        // Without KIP-890 it waits in vain.
         let patience = if transactions_v2 {
             WAIT
         } else {
@@ -415,7 +416,7 @@ fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
         assert_eq!(aborted.is_ok(), transactions_v2, "{aborted:?}");
         assert_eq!(broker.kept.lock().is_open("app"), !transactions_v2);
         broker.kept.lock().deaf = false;
-        // Heard again, it goes on.
+        // Once the broker receives records again, the producer goes on.
         writer.begin().unwrap();
         written(&mut writer, &topic, "next").unwrap();
         assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
@@ -424,7 +425,7 @@ fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
     }
 }
 
-/// Each is below the limit of the broker; so must be what they are sent in.
+/// Each record is below the broker's limit, so their batches must be as well.
 #[test]
 fn records_that_fit_are_sent_in_batches_that_fit() {
     let topic: Arc<str> = "left".into();
@@ -461,9 +462,9 @@ fn an_end_without_an_answer_is_unknown() {
     writer.begin().unwrap();
     written(&mut writer, &topic, "perhaps").unwrap();
     broker.kept.lock().one_of = 1;
-    // Long enough for the question to go out.
+    // Long enough for the request to be sent.
     let told = writer.commit(Duration::from_secs(2)).unwrap_err();
-    // "Not yet" may be said of what was done the time before.
+    // "Not yet" may be the answer although an earlier attempt has done it.
     assert_eq!(told.kind(), ErrorKind::UnknownOutcome, "{told}");
     broker.kept.lock().one_of = 0;
     writer.begin().unwrap();
@@ -489,7 +490,7 @@ fn a_transaction_of_nothing_is_committed_by_nobody() {
     }
 }
 
-/// What was asked first may have been done, whatever is said to the second time.
+/// The first attempt may have been done, whatever the second one is answered.
 #[test]
 fn an_end_whose_first_answer_is_lost_is_unknown_unless_it_is_done() {
     for transactions_v2 in [true, false] {
@@ -501,7 +502,7 @@ fn an_end_whose_first_answer_is_lost_is_unknown_unless_it_is_done() {
         broker.kept.lock().lose_end = Some("app".into());
         let told = writer.commit(WAIT).unwrap_err();
         if !transactions_v2 {
-            // By the older rules it may as well have been a newer writer.
+            // Without KIP-890 it may as well have been a newer producer.
             assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
             continue;
         }

@@ -1,4 +1,4 @@
-//! Who may set what.
+//! Which properties a user may set.
 
 use super::{OWNED, Properties};
 use std::time::Duration;
@@ -253,7 +253,7 @@ fn librdkafka_gets_the_text_of_a_secrets_file() {
     };
     for client in ["native", "librdkafka"] {
         let made = |password| made(client, password);
-        // The native client leaves transactions of old brokers to librdkafka.
+        // Transactions with old brokers use librdkafka even if the native client is chosen.
         let good = made(format!("file:{}", path.display())).unwrap();
         assert_eq!(
             good.admin().get("sasl.password"),

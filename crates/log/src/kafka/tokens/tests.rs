@@ -1,4 +1,4 @@
-//! What is no token.
+//! Tokens that are refused.
 
 use super::OauthToken;
 

@@ -1,8 +1,7 @@
-//! One question to the cluster under way: asks, waits for the answer, and asks again while it is "not
-//! yet".
+//! One admin call: sends the request, waits for the answer, and retries while it is "not yet".
 //!
-//! Takes a time, and never waits longer. While it waits it looks whether the client was refused,
-//! because librdkafka would try for ever.
+//! Never waits longer than its timeout. While it waits, it checks for authentication errors, because
+//! librdkafka would retry those forever.
 
 use super::Admin;
 use crate::kafka::errors::{ErrorContext, error};
@@ -14,12 +13,12 @@ use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Result, SystemClock};
 use sys::rd_kafka_admin_op_t as Op;
 
-/// While an answer is awaited, authentication errors are looked at this often.
+/// How often authentication errors are checked while waiting for an answer.
 const LOOK: Duration = Duration::from_millis(100);
-/// The longest time between two such looks.
+/// The longest time between two such checks.
 const MOST_PATIENT: Duration = Duration::from_secs(2);
 
-/// A call under way: its time, its options and the queue of its answer.
+/// A call in progress: its timeout, and what it does, for messages.
 pub(super) struct Call<'a> {
     pub(super) admin: &'a Admin,
     pub(super) clock: SystemClock,
@@ -27,7 +26,7 @@ pub(super) struct Call<'a> {
     pub(super) what: &'a str,
 }
 
-/// An answer, freed at the end.
+/// An answer, freed on drop.
 pub(super) struct Answer(pub(super) *mut sys::rd_kafka_event_t);
 
 impl Drop for Answer {
@@ -37,7 +36,7 @@ impl Drop for Answer {
     }
 }
 
-/// What became of each topic of a request: code, name, what was said.
+/// The result for each topic of a request: code, name, error text.
 ///
 /// # Safety
 /// There are `count` results, and they are alive.
@@ -45,7 +44,7 @@ pub(super) unsafe fn outcomes(
     results: *mut *const sys::rd_kafka_topic_result_t,
     count: usize,
 ) -> Vec<(Code, String, String)> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     unsafe {
         let result = |index| *results.add(index);
         let outcome = |result| {
@@ -81,7 +80,7 @@ impl Call<'_> {
         )
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(super) fn ask(
         &self,
         op: Op,
@@ -90,7 +89,7 @@ impl Call<'_> {
         self.ask_for(self.left(), op, send)
     }
 
-    /// As [`Call::ask`], and librdkafka gives the question up after `given_up`.
+    /// Like [`Call::ask`], with a request timeout of its own (`given_up`) for librdkafka.
     pub(super) fn ask_for(
         &self,
         given_up: Duration,
@@ -143,9 +142,8 @@ impl Call<'_> {
         }
     }
 
-    /// Waits until a broker is connected. Without one, librdkafka would try to connect without a
-    /// pause as long as a question for the controller waits: most of a core, for the whole of an
-    /// outage.
+    /// Waits until a broker is connected. Without one, librdkafka would try to connect without a pause
+    /// as long as a request for the controller waits: it would use most of a core for the whole outage.
     pub(super) fn reach(self) -> Result<Self> {
         let mut patience = LOOK;
         loop {
@@ -154,7 +152,7 @@ impl Call<'_> {
                 return Ok(self);
             }
             self.look()?;
-            // A broker that has just started may be slow to answer: longer than it takes to look again.
+            // A broker that has just started may be slow to answer: the waits grow.
             patience = (patience * 2).min(MOST_PATIENT);
             if self.left().is_zero() {
                 let said = format!("no broker is connected within {:?}", self.timeout);
@@ -163,7 +161,7 @@ impl Call<'_> {
         }
     }
 
-    /// Has the client been refused?
+    /// Fails if authentication was refused.
     fn look(&self) -> Result<()> {
         self.admin.client.serve(Duration::ZERO);
         let last = self.admin.client.events.last.lock().clone();
@@ -175,7 +173,7 @@ impl Call<'_> {
         }
     }
 
-    /// Asks again while the answer is "not yet".
+    /// Repeats `ask` while the answer is "not yet".
     pub(super) fn until_ready<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             match ask() {

@@ -1,6 +1,6 @@
 //! Topic settings.
 //!
-//! Takes topic names, gives how long each keeps its tombstones.
+//! Takes topic names, returns how long each topic keeps its tombstones.
 
 use super::{Admin, Call, Code, Op, c_text, sys, text};
 use crate::kafka::admin::{DEFAULT_TOMBSTONE_RETENTION, default_retention, retention_of};
@@ -79,7 +79,7 @@ impl Admin {
     }
 }
 
-/// Topics asked for, freed at the end.
+/// Topics to describe, freed on drop.
 struct Resources(Vec<*mut sys::rd_kafka_ConfigResource_t>);
 
 impl Resources {

@@ -1,6 +1,6 @@
-//! Making topics.
+//! Creating topics.
 //!
-//! Takes topics with their settings, gives `Ok` once every broker tells of them. One that exists is
+//! Takes topics with their settings, returns `Ok` once every broker reports them. One that exists is
 //! left as it is.
 
 use super::call::{Call, outcomes};
@@ -23,7 +23,7 @@ impl Admin {
             return Ok(());
         }
         call.until_ready(|| self.create(&call, &wanted))?;
-        // The controller has answered; every broker must know them before a client asks one.
+        // The controller has answered; every broker must know the topics before a client asks it.
         let names: Vec<_> = wanted.iter().map(|t| t.name.as_str()).collect();
         call.until_ready(|| {
             let found = self.describe(&call, &names, true)?;
@@ -71,7 +71,7 @@ impl Admin {
     }
 }
 
-/// Topics to be made, freed at the end.
+/// Topics to create, freed on drop.
 struct NewTopics(Vec<*mut sys::rd_kafka_NewTopic_t>);
 
 impl NewTopics {

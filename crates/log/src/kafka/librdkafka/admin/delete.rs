@@ -1,7 +1,7 @@
 //! Deleting topics.
 //!
-//! Takes names, gives `Ok` once the cluster no longer tells of them. What is gone already counts as
-//! deleted, so a deletion whose answer was lost can be asked for again.
+//! Takes names, returns `Ok` once the cluster no longer reports them. A missing topic counts as deleted,
+//! so a deletion whose answer was lost can be repeated.
 
 use super::call::{Call, outcomes};
 use super::{Admin, Code, Op, c_text, sys};
@@ -18,7 +18,7 @@ impl Admin {
             return Ok(());
         }
         call.until_ready(|| self.delete(&call, &names))?;
-        // The controller has answered; a broker that has not heard of it would still tell of them.
+        // The controller has answered; a broker that doesn't know yet would still report the topics.
         call.until_ready(|| {
             let left = self.describe(&call, &names, false)?;
             match left.into_iter().flatten().next() {
@@ -78,7 +78,7 @@ impl Admin {
     }
 }
 
-/// Topics to be deleted, freed at the end.
+/// Topics to delete, freed on drop.
 struct DeleteTopics(Vec<*mut sys::rd_kafka_DeleteTopic_t>);
 
 impl DeleteTopics {

@@ -1,14 +1,14 @@
-//! Who is in a group, asked of its coordinator; never joins.
+//! The members of a group, as its coordinator describes them; never joins.
 //!
-//! Takes the name of a group, gives its members: of a classic group, and of one with the protocol
-//! of KIP-848. A group of the `streams` protocol (KIP-1071) is unknown to librdkafka, which lists
-//! no such groups either: it says "nobody".
+//! Takes the name of a group, returns its members: of a classic group, and of one with the protocol of
+//! KIP-848. librdkafka doesn't know groups of the `streams` protocol (KIP-1071) and doesn't list them
+//! either: for them the result is `None`.
 //!
-//! Each try has a client of its own, since librdkafka 2.12.1 has three defects here:
-//! - A client goes on asking a coordinator that has left the cluster (confluentinc/librdkafka#5511).
+//! Each attempt has a client of its own, because librdkafka 2.12.1 has three defects here:
+//! - A client keeps asking a coordinator that has left the cluster (confluentinc/librdkafka#5511).
 //! - It looks for a coordinator three times, then waits for one without asking again.
-//! - The answer to a question that librdkafka has given up ends the process by an assertion (#4605). So
-//!   it never gives one up here: the client is closed before.
+//! - The answer to a request that has timed out in librdkafka ends the process by an assertion (#4605).
+//!   So no request times out here: the client is closed before.
 
 use super::{Admin, Call, Code, Op, c_text, sys, text};
 use crate::kafka::librdkafka::client::Fault;
@@ -18,11 +18,11 @@ use stoatflow_core::{Clock, ErrorKind, Result, SystemClock};
 
 use sys::rd_kafka_consumer_group_state_t as State;
 
-/// Most time of one try.
+/// Timeout of one attempt.
 const TRY: Duration = Duration::from_secs(4);
-/// Pause before the next try.
+/// Pause before the next attempt.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Timeout that librdkafka is given: the longest that it takes, so that it never gives a question up.
+/// Request timeout for librdkafka: the longest that it accepts, so that no request times out.
 const NEVER: Duration = Duration::from_secs(3600);
 
 impl Admin {
@@ -89,7 +89,7 @@ impl Admin {
                     let host = text(sys::rd_kafka_MemberDescription_host(member));
                     GroupMember {
                         client_id: text(sys::rd_kafka_MemberDescription_client_id(member)),
-                        // As Java prints an address without a name.
+                        // Java prints an address without a host name like this.
                         host: host.trim_start_matches('/').to_owned(),
                     }
                 })

@@ -7,7 +7,7 @@ use stoatflow_core::{ErrorKind, Offset, TopicPartition};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// While a broker is being started again, `ListOffsets` gives offset -1001 and no error.
+/// While a broker restarts, `ListOffsets` returns offset -1001 and no error.
 #[test]
 fn an_end_that_nobody_told_is_no_end() {
     let cluster = MockCluster::new(1).unwrap();

@@ -1,4 +1,4 @@
-//! The bookkeeping of delivery reports.
+//! What is kept of delivery reports.
 
 use super::{Failed, Loss, Reports};
 use rdkafka::types::RDKafkaErrorCode as Code;

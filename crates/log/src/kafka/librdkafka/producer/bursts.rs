@@ -1,7 +1,7 @@
-//! Records go in bursts: while a partition has a request under way, librdkafka sends no second one.
+//! Sends records in bursts: while a partition has a request in flight, librdkafka sends no second one.
 //!
-//! Keeps back what comes meanwhile, hands it over when what was sent before is acknowledged, and
-//! flushes. A small transaction goes as it comes.
+//! Keeps new records back until the ones sent before are acknowledged, then passes them on as the next
+//! burst; flushes. A small transaction is passed on at once.
 
 use super::KafkaProducer;
 use crate::kafka::errors::error;
@@ -12,25 +12,26 @@ use rdkafka_sys as sys;
 use std::time::Duration;
 use stoatflow_core::{Clock, Result, SystemClock};
 
-/// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes`
-/// of a topic).
+/// Bytes sent to a partition at a time: what fits into one request (`batch.size`, and
+/// `max.message.bytes` of a topic).
 const BURST: usize = 900_000;
-/// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would
-/// save little, and waiting for its answer takes longer than the rest.
+/// So many bytes of a transaction are passed on at once. If no more is written between two commits, a
+/// burst would save little, and waiting for its answer takes longer than everything else.
 const TRANSACTIONS_V2: usize = 2 << 20;
-/// For so long a burst is waited for, before what else there is to do is looked at.
+/// How long to wait for a burst before doing other work.
 const PUSH: Duration = Duration::from_millis(1);
-/// For so long a flush sends one burst after another.
+/// How long a flush sends one burst after another.
 const PATIENCE: Duration = Duration::from_millis(40);
 
 impl KafkaProducer {
-    /// How many of the records that the client has are not acknowledged.
+    /// How many records in the client are not acknowledged.
     fn unacknowledged(&self) -> i32 {
         // SAFETY: the client is alive.
         unsafe { sys::rd_kafka_outq_len(self.client.ptr()) }
     }
 
-    /// Gives the client the first record that was kept back; says how much of it one partition may have.
+    /// Passes the first kept record to the client; returns how many of its bytes may go to one
+    /// partition.
     pub(super) fn hand_over(&mut self) -> Result<usize> {
         let Some(record) = self.kept.pop_front() else {
             return Ok(0);
@@ -47,7 +48,7 @@ impl KafkaProducer {
         Ok(weight / spread)
     }
 
-    /// Gives the client one burst of it.
+    /// Passes one burst to the client.
     fn burst(&mut self) -> Result<()> {
         let mut most = 0;
         while most < BURST && !self.kept.is_empty() {
@@ -56,7 +57,7 @@ impl KafkaProducer {
         Ok(())
     }
 
-    /// Has the client send all it has, at once and whole, and waits until it is acknowledged.
+    /// Makes the client send everything it has at once, and waits until it is acknowledged.
     fn push(&self, timeout: Duration) -> Result<Code> {
         // SAFETY: the client is alive.
         let code = Code::from(unsafe { sys::rd_kafka_flush(self.client.ptr(), millis(timeout)) });
@@ -64,7 +65,7 @@ impl KafkaProducer {
         Ok(code)
     }
 
-    /// Fails if what the client has is not acknowledged in time.
+    /// Fails if not everything in the client is acknowledged in time.
     fn acknowledge(&self, timeout: Duration) -> Result<()> {
         let code = self.push(timeout)?;
         if code == Code::NoError {
@@ -78,9 +79,9 @@ impl KafkaProducer {
         Err(error(fault.0, &fault.1, self.doing("flushing", None)))
     }
 
-    /// One burst after another: while a partition has a request under way, librdkafka sends no
-    /// second one, but its thread turns for as long as there is something to send. What comes
-    /// meanwhile waits here, for the next burst.
+    /// Sends one burst after another. While a partition has a request in flight, librdkafka sends no
+    /// second one, but its thread spins as long as there is something to send. So new records wait here
+    /// for the next burst.
     pub(super) fn send_kept(&mut self) -> Result<usize> {
         self.client.serve(Duration::ZERO);
         self.delivered()?;

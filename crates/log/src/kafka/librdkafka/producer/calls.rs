@@ -1,7 +1,7 @@
-//! Calls of librdkafka that may never come back, each with a deadline.
+//! Runs librdkafka calls that may never return, each with a deadline.
 //!
-//! A thread makes them, one after the other, and lives as long as the producer. After a call that missed its
-//! deadline it is left behind, with all that the call uses.
+//! One thread runs them, one after the other, and lives as long as the producer. After a call that
+//! missed its deadline, the thread is abandoned with everything that the call uses.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// The thread; it is started by the first call.
+/// The thread; started by the first call.
 #[derive(Debug, Default)]
 pub(super) struct Caller {
     calls: Option<Sender<Call>>,
 }
 
 impl Caller {
-    /// What the call gives; `None` if it took longer than this.
+    /// The result of the call; `None` if it took longer than `most`.
     pub(super) fn call<T: Send + 'static>(
         &mut self,
         most: Duration,
@@ -24,11 +24,11 @@ impl Caller {
     ) -> Option<T> {
         let (done, result) = channel();
         let call: Call = Box::new(move || {
-            // Nobody waits any more if this fails.
+            // Fails if the caller has stopped waiting.
             let _ = done.send(call());
         });
         if let Err(call) = self.hand(call) {
-            // No thread can be started: better without a deadline than not at all.
+            // No thread can be started: call without a deadline.
             call();
         }
         let given = result.recv_timeout(most).ok();

@@ -1,6 +1,7 @@
-//! Topics that are written to, as librdkafka knows them.
+//! The topics that are written to.
 //!
-//! Takes a name, gives a handle that saves a look-up per record. Makes one only for a topic that exists.
+//! Takes a name, returns a topic handle, which saves a look-up per record. Creates one only for a topic
+//! that exists.
 
 use super::KafkaProducer;
 use crate::ProducerRecord;
@@ -15,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Result};
 
-/// How long a first write to a topic may take to find out whether it exists.
+/// Timeout for checking that a topic exists, at the first write.
 const LOOK_UP: Duration = Duration::from_secs(30);
 
-/// librdkafka's handle of a topic: saves a look-up by name per record.
+/// librdkafka's topic handle: saves a look-up by name per record.
 #[derive(Debug)]
 pub(super) struct Topic(pub(super) NonNull<sys::rd_kafka_topic_t>);
 
@@ -27,18 +28,18 @@ unsafe impl Send for Topic {}
 
 impl Drop for Topic {
     fn drop(&mut self) {
-        // SAFETY: made in `target`, given back once, before its client.
+        // SAFETY: created in `add_target`, released once, before its client.
         unsafe { sys::rd_kafka_topic_destroy(self.0.as_ptr()) };
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Target {
-    /// As senders name it: one pointer comparison finds it.
+    /// The `Arc` of the last record for this topic: one pointer comparison finds it.
     pub(super) name: Arc<str>,
     pub(super) topic: Topic,
     sticks: StickyPartitioner,
-    /// Over so many partitions its records spread, at a careful guess.
+    /// Over how many partitions its records are spread, estimated low.
     pub(super) spread: usize,
 }
 
@@ -56,7 +57,7 @@ impl KafkaProducer {
             self.last = found;
             return Ok(found);
         }
-        // The client would wait 30 s for a topic that does not exist, or have the broker make it.
+        // The client would wait 30 s for a topic that doesn't exist, or have the broker create it.
         match &self.admin.topics(&[name], LOOK_UP)?[0] {
             Some(found) => self.add_target(name, found.partitions),
             None => Err(error(
@@ -67,14 +68,14 @@ impl KafkaProducer {
         }
     }
 
-    /// Makes the handle of a topic that exists.
+    /// Adds the handle of a topic that exists.
     pub(in crate::kafka) fn add_target(
         &mut self,
         name: &Arc<str>,
         partitions: i32,
     ) -> Result<usize> {
         let text = c_text(name)?;
-        // SAFETY: client and name are alive; the configuration is given away.
+        // SAFETY: client and name are alive; librdkafka takes ownership of the configuration.
         let handle = unsafe {
             let config = topic_config(&self.client);
             sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), config)

@@ -1,8 +1,9 @@
-//! The transactions of one id through librdkafka: taken over, given offsets, and ended.
+//! The transactions of one id through librdkafka: taking the id over, adding offsets, ending.
 //!
-//! librdkafka speaks the first version of transactions, in which several have the same epoch. A
-//! request of an earlier one that may still be on its way to the broker would count for the next
-//! one, so there is no next one: it fails, and the start after it takes a new epoch.
+//! librdkafka implements the first version of transactions, in which consecutive transactions have the
+//! same producer epoch. A late request of an earlier transaction could reach the broker during the next
+//! one and be applied to it. So if there may be such a request, the next transaction fails, and a
+//! restart gets a new epoch.
 
 use super::KafkaProducer;
 use crate::kafka::librdkafka::client::{Fault, c_text, list, millis};
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Result, SystemClock};
 
-/// So much longer than it was given a call of librdkafka may take before it counts as one that never ends.
+/// How much longer than its timeout a call of librdkafka may take before it counts as hanging.
 const GRACE: Duration = Duration::from_secs(2);
 const AGAIN: &str = "start again: nothing of it is visible, and its records are read again";
 
-/// What a transaction needs to know of a group.
+/// librdkafka's metadata of a group, for a transaction.
 #[derive(Debug)]
 pub(super) struct Group(String, NonNull<sys::rd_kafka_consumer_group_metadata_t>);
 
@@ -34,10 +35,10 @@ impl Drop for Group {
 }
 
 impl KafkaProducer {
-    /// Takes its transactional id over: older ones with it are fenced, what they left open is aborted.
+    /// Takes over the transactional id: older producers with it are fenced, their open transactions are
+    /// aborted.
     pub(in crate::kafka) fn open(&self, timeout: Duration) -> Result<()> {
-        // librdkafka asks for the coordinator once at first, and half a second later if no broker was
-        // connected then.
+        // librdkafka looks for the coordinator once, and half a second later if no broker was connected.
         let clock = SystemClock::new();
         self.guard().connect(timeout);
         let left = timeout.saturating_sub(clock.monotonic());
@@ -49,7 +50,7 @@ impl KafkaProducer {
         opened.map_err(|fault| self.fail(&fault, "opening the producer"))
     }
 
-    /// Calls again while librdkafka says that one may and there is time.
+    /// Repeats a call while librdkafka calls the error retriable and there is time.
     fn retried(
         &self,
         timeout: Duration,
@@ -58,7 +59,7 @@ impl KafkaProducer {
         let clock = SystemClock::new();
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
-            // SAFETY: librdkafka's transactional calls give an error object that is ours, or null.
+            // SAFETY: librdkafka's transactional calls return an error object that is ours, or null.
             match unsafe { Fault::take(call(millis(left))) } {
                 None => return Ok(()),
                 Some(fault)
@@ -87,9 +88,9 @@ impl KafkaProducer {
         Ok(metadata.as_ptr())
     }
 
-    /// Is it certain that nobody else has the id? What a broker says of an epoch that it has ended itself,
-    /// because a transaction took too long, is what it says when a newer producer has begun. The next start
-    /// finds out: see `refuse_successor` of the engine.
+    /// Reports `Fenced` only if another producer must have taken the id. After a transaction timeout,
+    /// the broker ends the epoch itself, and then answers as if a newer producer had begun. The next
+    /// start finds out: see `refuse_successor` of the engine.
     pub(super) fn judge(&self, error: Error) -> Error {
         let open = self.clock.monotonic().saturating_sub(self.begun);
         if error.kind() != ErrorKind::Fenced || open < self.silence {
@@ -106,10 +107,10 @@ impl KafkaProducer {
         .caused_by(error)
     }
 
-    /// The end of a transaction was sent again, because it got no answer. librdkafka keeps its
-    /// epoch, so the first request, arriving late, would end the next transaction. A new client
-    /// would have another epoch, and take the id from an instance that has begun meanwhile: only a
-    /// start finds out whether there is one.
+    /// The request that ends a transaction was repeated, because it got no answer. librdkafka keeps its
+    /// epoch, so the first request, arriving late, would end the next transaction. A new client would
+    /// get another epoch, but would also take the id from an instance that has started meanwhile: only a
+    /// restart finds out whether there is one.
     pub(super) fn end_in_doubt(&self) -> Error {
         Error::unavailable(format!(
             "the broker at {} didn't answer the end of a transaction of '{}', and the request was repeated",
@@ -141,7 +142,7 @@ impl KafkaProducer {
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             let (wait, given) = (millis(left), arguments.clone());
-            // While a group has no coordinator, librdkafka asks for it without end
+            // While a group has no coordinator, librdkafka looks for it forever
             // (confluentinc/librdkafka#5511).
             let sent = self.caller.call(left + GRACE, move || given.send(wait));
             match sent {
@@ -168,9 +169,9 @@ impl KafkaProducer {
         }
     }
 
-    /// librdkafka has given the transaction up, after a record that the broker refused or a silence
-    /// of the broker, and says "erroneous state" to every call from then on. The reason, where
-    /// there is a delivery report with it.
+    /// librdkafka allows only an abort now, after a record that the broker refused or a broker that
+    /// didn't answer, and returns "erroneous state" from every other call. The error has the cause if a
+    /// delivery report names it.
     fn given_up(&self, fault: &Fault, what: &str) -> Error {
         self.guard().serve(Duration::ZERO);
         if let Err(reason) = self.delivered() {
@@ -183,7 +184,7 @@ impl KafkaProducer {
         .hint(AGAIN)
     }
 
-    /// A call of librdkafka never came back: what it uses must stay where it is.
+    /// A call of librdkafka never returned: everything it uses must stay allocated.
     fn leak(&mut self) {
         std::mem::forget(self.group.take());
         self.guard().leak();
@@ -246,7 +247,7 @@ impl KafkaProducer {
     }
 }
 
-/// What adding offsets takes. The client and the group outlive it: see [`KafkaProducer::leak`].
+/// The arguments for adding offsets. The client and the group outlive it: see [`KafkaProducer::leak`].
 #[derive(Clone)]
 struct Arguments(
     *mut sys::rd_kafka_t,

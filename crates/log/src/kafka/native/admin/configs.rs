@@ -1,6 +1,6 @@
 //! Topic settings.
 //!
-//! Takes topic names, gives how long each keeps its tombstones.
+//! Takes topic names, returns how long each topic keeps its tombstones.
 
 use super::{Call, text};
 use crate::kafka::admin::{DEFAULT_TOMBSTONE_RETENTION, default_retention, retention_of};
@@ -10,7 +10,7 @@ use kafka_protocol::protocol::StrBytes;
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
 
-/// A resource of this type is a topic.
+/// The resource type of a topic.
 const TOPIC: i8 = 2;
 const POLICY: &str = "cleanup.policy";
 const RETENTION: &str = "delete.retention.ms";

@@ -1,7 +1,8 @@
 //! Where the records of a leader epoch end (KIP-320).
 //!
-//! Takes partitions, each with an epoch; gives the end that the present leader has of it. Asks every leader
-//! once. A broker from before 2.3 doesn't know the question in this form: then nothing is known.
+//! Takes partitions, each with an epoch; returns the end that the current leader has for it. Asks every
+//! leader once. A broker from before 2.3 doesn't know this version of the request: then the end is
+//! unknown.
 
 use super::{ANSWER, Call, topic_name};
 use crate::kafka::native::error_class::{UNKNOWN_TOPIC_OR_PARTITION, named};
@@ -61,7 +62,7 @@ impl Call<'_> {
                             return Err(self.fail(code, &format!("partition {index}"), Some(name)));
                         }
                     }
-                    // Without an end, the leader knows of no such epoch.
+                    // Without an end offset, the leader doesn't know the epoch.
                     if of.end_offset >= 0 {
                         found.insert((name.to_owned(), index), Offset(of.end_offset));
                     }

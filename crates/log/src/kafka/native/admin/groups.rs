@@ -1,7 +1,6 @@
-//! A group's committed offsets, asked of its coordinator; never joins.
+//! A group's committed offsets, from its coordinator; never joins.
 //!
-//! Takes partitions, gives what was committed for them. Offsets of a transaction that is still open
-//! are waited for.
+//! Takes partitions, returns what was committed for them. Waits for the offsets of open transactions.
 
 use super::{ANSWER, Call, Topics, text, topic_name};
 use crate::Committed;
@@ -16,10 +15,10 @@ use stoatflow_core::{Offset, Result, TopicPartition};
 
 /// The first version that waits for open transactions.
 const STABLE: i16 = 7;
-/// The first version that asks for several groups at once.
+/// The first version with several groups.
 const GROUPS: i16 = 8;
 
-/// A partition of the answer, the same in all versions.
+/// A partition of the answer, for all versions.
 struct Row {
     topic: String,
     partition: i32,
@@ -29,7 +28,7 @@ struct Row {
 }
 
 impl Call<'_> {
-    /// Who keeps this group.
+    /// The coordinator of this group.
     pub(super) fn group_coordinator(&mut self, group: &str, refused: &str) -> Result<Node> {
         let most = self.left().min(ANSWER);
         let found = (self.cluster).coordinator(CoordinatorType::Group, group, most);
@@ -68,7 +67,8 @@ impl Call<'_> {
         }
         let of = |p: &TopicPartition| {
             let committed = found.get(&(p.topic.to_string(), p.partition.0)).cloned();
-            // "Nothing is committed" is said with the partition: who is left out is not that.
+            // "Nothing is committed" would be reported with the partition: a missing partition means
+            // something else.
             committed
                 .ok_or_else(|| self.not_yet("a partition is missing in the answer", Some(&p.topic)))
         };

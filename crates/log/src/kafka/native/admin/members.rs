@@ -1,8 +1,8 @@
-//! Who is in a group, asked of its coordinator; never joins.
+//! The members of a group, from its coordinator; never joins.
 //!
-//! Takes the name of a group, gives its members. A group is of one protocol, and each has a
-//! question of its own: a coordinator that knows the group under another one, or not at all, says
-//! that it doesn't know it.
+//! Takes the name of a group, returns its members. A group has one protocol, and each protocol has its
+//! own request: a coordinator that has the group under another protocol, or not at all, answers that it
+//! doesn't know it.
 
 use super::{ANSWER, Call, text};
 use crate::kafka::native::net::cluster::Node;
@@ -14,11 +14,11 @@ use stoatflow_core::Result;
 
 const UNSUPPORTED_VERSION: i16 = 35;
 const GROUP_ID_NOT_FOUND: i16 = 69;
-/// The first version of ListGroups that tells a group's protocol.
+/// The first version of ListGroups with a group's protocol.
 const TYPES: i16 = 5;
 
 impl Call<'_> {
-    /// Who takes part in it; `None` if nobody does.
+    /// The group with its members; `None` if it has none.
     pub(super) fn group_in_use(&mut self, group: &str) -> Result<Option<GroupInUse>> {
         let refused = format!("the members of group '{group}' are not readable");
         let node = self.group_coordinator(group, &refused)?;
@@ -48,7 +48,7 @@ impl Call<'_> {
         let Some(group) = answer.and_then(|answer| answer.groups.into_iter().next()) else {
             return Ok(None);
         };
-        // Up to version 5, a group that there is not is "Dead".
+        // Up to version 5, a group that doesn't exist is reported as "Dead".
         if group.error_code == 0 && &*group.group_state == "Dead" {
             return Ok(None);
         }
@@ -74,7 +74,7 @@ impl Call<'_> {
         self.known(group.error_code, refused, &group.group_state, members)
     }
 
-    /// The same for the protocol of KIP-1071. The crate kafka-protocol lacks the question for its
+    /// The same for the protocol of KIP-1071. The crate kafka-protocol lacks the request for its
     /// members, so only the state is known.
     fn streams_group(
         &mut self,
@@ -117,7 +117,7 @@ impl Call<'_> {
 fn member(client_id: &str, host: &str) -> GroupMember {
     GroupMember {
         client_id: client_id.to_owned(),
-        // As Java prints an address without a name.
+        // Java prints an address without a host name like this.
         host: host.trim_start_matches('/').to_owned(),
     }
 }

@@ -1,7 +1,7 @@
-//! Offsets of partitions: the first, the last, those of a time.
+//! Offsets of partitions: the first, the last, and by timestamp.
 //!
-//! Takes partitions, gives an offset for each in the order asked. Asks every leader once, and all
-//! of them again when one has moved, doesn't answer or leaves a partition out.
+//! Takes partitions, returns an offset for each in the order asked. Asks every leader once, and all of
+//! them again if one has moved, doesn't answer or leaves a partition out.
 
 use super::{ANSWER, Call, Node, Topics, topic_name};
 use crate::Range;
@@ -11,11 +11,11 @@ use kafka_protocol::messages::{BrokerId, ListOffsetsRequest};
 use std::collections::BTreeMap;
 use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 
-/// In place of a time: the end, and the first offset there is.
+/// Special timestamps: the end, and the first offset.
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 
-/// What stands at the end of a partition.
+/// What counts as the end of a partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum IsolationLevel {
     /// Its high watermark.
@@ -46,7 +46,7 @@ impl Call<'_> {
         partitions: &[TopicPartition],
         since: Timestamp,
     ) -> Result<Vec<Option<Offset>>> {
-        // Negative numbers ask for something else.
+        // Negative numbers have other meanings.
         let found = self.offsets(partitions, since.0.max(0), ReadCommitted)?;
         let some = |offset: Offset| (offset.0 >= 0).then_some(offset);
         Ok(found.into_iter().map(some).collect())
@@ -114,8 +114,8 @@ impl Call<'_> {
                 let index = partition.partition_index;
                 match partition.error_code {
                     0 => {}
-                    // It was known when the leaders were asked for: this one has not heard of it
-                    // yet, or it moves.
+                    // It existed when the leaders were requested: this broker doesn't know it yet, or it
+                    // is moving.
                     UNKNOWN_TOPIC_OR_PARTITION => {
                         let said = format!("partition {index} is unknown to broker {leader}");
                         return Err(self.not_yet(&said, Some(name)));

@@ -1,4 +1,4 @@
-//! Questions in the versions of old and new brokers, "not yet", refusals, and what is waited for.
+//! Admin requests to old and new brokers: versions, "not yet", refusals, and what is waited for.
 
 mod cluster;
 
@@ -36,7 +36,7 @@ fn topic(name: &str, partitions: i32) -> NewTopic {
     }
 }
 
-/// With a topic `t` of three partitions that all brokers know.
+/// A cluster with a topic `t` of three partitions that all brokers know.
 fn with_topic(versions: Versions) -> (TwoBrokers, NativeAdmin) {
     let cluster = TwoBrokers::start(versions);
     cluster.kept.lock().topics.insert("t".into(), (3, 0));
@@ -55,7 +55,7 @@ fn in_versions(versions: Versions) {
     admin
         .create_topics(&[topic("t", 3), topic("t", 9)], WAIT)
         .unwrap();
-    // It exists, and is left as it is.
+    // `t` exists, and is left as it is.
     admin
         .create_topics(&[topic("t", 8), topic("u", 1)], WAIT)
         .unwrap();
@@ -90,7 +90,7 @@ fn in_versions(versions: Versions) {
     asked_in(&cluster, versions);
 }
 
-/// Old brokers know one protocol only.
+/// Old brokers know only one protocol.
 fn of_the_group(cluster: &TwoBrokers, admin: &NativeAdmin, versions: Versions) {
     let in_use = || admin.group_in_use("group", WAIT).unwrap();
     assert_eq!(in_use(), None, "there is no such group");
@@ -184,7 +184,7 @@ fn of_partitions(admin: &NativeAdmin, versions: Versions) {
     }
 }
 
-/// In the newest version that both sides know, and of whom it has to be.
+/// Requests have the newest version that both sides know, and go to the right broker.
 fn asked_in(cluster: &TwoBrokers, versions: Versions) {
     let asked = |key: ApiKey| {
         let kept = cluster.kept.lock();
@@ -252,8 +252,8 @@ fn whoever_asks_for_nothing_asks_nobody() {
     assert_eq!(admin.open_transactions(&[], WAIT).unwrap(), []);
 }
 
-/// Not the controller; throttled; leaders that moved or don't know their end; coordinators that
-/// moved, are loading or wait for a transaction.
+/// Not the controller; throttled; leaders that moved or don't know their end; coordinators that moved,
+/// are loading or wait for a transaction.
 #[test]
 fn not_yet_is_asked_again() {
     let (cluster, admin) = with_topic(NEW);
@@ -300,7 +300,7 @@ fn a_partition_that_an_answer_leaves_out_is_asked_for_again() {
     );
 }
 
-/// A topic that any broker may be asked for, and one that none tells of any more.
+/// Creating waits until every broker knows the topic, deleting until none does.
 #[test]
 fn all_brokers_are_waited_for() {
     let cluster = TwoBrokers::start(NEW);
@@ -329,7 +329,8 @@ fn all_brokers_are_waited_for() {
     );
 }
 
-/// It was paused, or is cut off from the controllers: it still acts as the leader, and reports an old end.
+/// A broker that was paused, or is cut off from the controllers, still acts as the leader, and reports
+/// an old end.
 #[test]
 fn a_broker_that_has_not_heard_of_an_election_is_not_believed() {
     let (cluster, admin) = with_topic(NEW);
@@ -369,7 +370,7 @@ fn a_broker_that_has_not_heard_of_an_election_is_not_believed() {
     );
 }
 
-/// Of several questions to all brokers only the first waits for one that is frozen.
+/// Of several requests to all brokers, only the first waits for a frozen one.
 #[test]
 fn a_broker_that_was_silent_is_left_out_for_a_while() {
     let (cluster, admin) = with_topic(NEW);
@@ -441,17 +442,17 @@ fn what_is_refused_says_why_and_what_to_do() {
         let error = refused(key, 30, &members);
         assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
     }
-    // A coordinator that is told to keep classic groups only.
+    // The coordinator is configured for classic groups only.
     cluster.say(ApiKey::ConsumerGroupDescribe, &[35]);
     members().unwrap();
-    // Of a topic that was deleted nothing is committed.
+    // Nothing is committed for a deleted topic.
     cluster.say(ApiKey::OffsetFetch, &[3]);
     assert_eq!(
         admin.committed("group", &parts(&[0]), WAIT).unwrap(),
         [None]
     );
 
-    // Who may not describe a topic takes Kafka's default.
+    // A user without permission to describe a topic gets Kafka's default.
     cluster.say(ApiKey::DescribeConfigs, &[29]);
     let day = Some(Duration::from_secs(86_400));
     assert_eq!(admin.tombstone_retention(&["t"], WAIT).unwrap(), [day]);
@@ -488,7 +489,7 @@ fn a_partition_that_is_not_there_is_named() {
     }
 }
 
-/// Brokers close connections that nobody uses for long.
+/// Brokers close connections that are unused for long.
 #[test]
 fn connections_are_used_again_and_one_that_was_closed_is_made_anew() {
     let (cluster, admin) = with_topic(NEW);
@@ -500,8 +501,8 @@ fn connections_are_used_again_and_one_that_was_closed_is_made_anew() {
     for _ in 0..6 {
         everything();
     }
-    // To find the brokers, and to each of them, however often they are asked. On a busy machine,
-    // where a connection takes long, another one is tried beside it.
+    // One connection for the bootstrap, and one to each broker, however many requests there are. On a
+    // busy machine, where connecting takes long, another broker is tried as well.
     let connections = cluster.kept.lock().connections;
     assert!(connections <= 6, "{connections}");
     cluster.kept.lock().closing = true;
@@ -534,7 +535,7 @@ fn a_call_that_waits_holds_no_other_up() {
     let clock = SystemClock::new();
     admin.ranges(&parts(&[0, 1, 2]), WAIT).unwrap();
     assert!(clock.monotonic() < WAIT / 2, "{:?}", clock.monotonic());
-    // And no longer than it was given.
+    // And not longer than its timeout.
     let short = Duration::from_millis(300);
     let silent = admin.tombstone_retention(&["t"], short).unwrap_err();
     assert_eq!(silent.kind(), ErrorKind::Unavailable, "{silent}");
@@ -546,7 +547,7 @@ fn a_call_that_waits_holds_no_other_up() {
     assert_eq!(admin.idle.lock().len(), MOST_IDLE);
 }
 
-/// Applications compare it with what they have kept, whichever client told it.
+/// Applications compare the id with a stored one, whichever client returned it.
 #[test]
 fn a_topic_has_the_id_that_librdkafka_tells() {
     let ids = [

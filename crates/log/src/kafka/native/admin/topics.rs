@@ -1,7 +1,7 @@
-//! Topics: what there is, making and deleting them.
+//! Topics: listing, creating and deleting them.
 //!
-//! Topics are made and deleted by the controller. Other brokers hear of it later, and a client may
-//! ask any of them: both calls end when every broker that answers tells of it.
+//! The controller creates and deletes topics. Other brokers learn of it later, and a client may ask any
+//! of them: both calls end when every broker that answers has learned of it.
 
 use super::{ANSWER, Call, text, topic_name};
 use crate::kafka::native::error_class::named;
@@ -19,21 +19,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
 
-/// A broker that is told of, and doesn't answer for so long, is left out.
+/// A broker that doesn't answer a metadata request for this long is skipped.
 const SILENT: Duration = Duration::from_secs(2);
-/// For so long: a start asks all brokers several times.
+/// How long it is skipped: a start asks all brokers several times.
 const LEFT_OUT: Duration = Duration::from_secs(10);
-/// The first version that names a topic to be deleted by its name or its id.
+/// The first version that has a name or an id for each topic.
 const BY_ID: i16 = 6;
 
 impl Call<'_> {
-    /// In the order asked.
+    /// Describes topics, in the order asked.
     pub(super) fn topics(&mut self, names: &[&str]) -> Result<Vec<Option<TopicInfo>>> {
         let answer = self.metadata(names)?;
         self.told(&answer, names, false)
     }
 
-    /// All that this user may see.
+    /// The names of all topics that this user may see.
     pub(super) fn topic_names(&mut self) -> Result<Vec<Arc<str>>> {
         let all = MetadataRequest::default()
             .with_topics(None)
@@ -48,7 +48,7 @@ impl Call<'_> {
         Ok(names)
     }
 
-    /// One that exists is left as it is.
+    /// Creates topics; leaves those that exist as they are.
     pub(super) fn create_topics(&mut self, topics: &[NewTopic]) -> Result<()> {
         let mut wanted: Vec<&NewTopic> = Vec::new();
         for topic in topics {
@@ -114,7 +114,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// What is gone already counts as deleted, so a deletion whose answer was lost can be asked for again.
+    /// Deletes topics. A missing topic counts as deleted, so a deletion whose answer was lost can be
+    /// repeated.
     pub(super) fn delete_topics(&mut self, names: &[&str]) -> Result<()> {
         let mut names = names.to_vec();
         names.sort_unstable();
@@ -172,12 +173,13 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Collects the newest leader epochs from all brokers: later requests go to the current leaders.
+    /// Collects the newest leader epochs from all brokers: later requests are sent to the current
+    /// leaders.
     pub(super) fn learn_leaders(&mut self, names: &[&str]) -> Result<()> {
         self.metadata_of_each(names).map(drop)
     }
 
-    /// What every broker that answers tells of these topics; there is one at least.
+    /// The metadata of these topics from every broker that answers; at least one.
     fn metadata_of_each(&mut self, names: &[&str]) -> Result<Vec<MetadataResponse>> {
         let first = self.metadata(names)?;
         let nodes: Vec<_> = first.brokers.iter().map(|b| b.node_id.0).collect();
@@ -198,7 +200,7 @@ impl Call<'_> {
                 }
                 let asked = self.admin.clock.elapsed();
                 match self.ask(node, SILENT, |_| request.clone()) {
-                    // One that has just started knows of nobody, and of no topic.
+                    // A broker that has just started knows no brokers and no topics.
                     Ok(answer) if answer.brokers.is_empty() => {}
                     Ok(answer) => told.push((node, answer)),
                     Err(error) => {
@@ -211,7 +213,7 @@ impl Call<'_> {
                 }
             }
         }
-        // Twice: a broker may be behind one that answered after it.
+        // Twice: a broker's metadata may be older than that of one that answered after it.
         for (node, answer) in told.iter().chain(&told) {
             let _is_behind = self.cluster.leader_epochs().learn(answer, Some(*node));
         }
@@ -220,8 +222,8 @@ impl Call<'_> {
             .collect())
     }
 
-    /// The topics of an answer, in the order asked. `led`: a partition without a leader counts as
-    /// not yet there.
+    /// The topics of an answer, in the order asked. With `led`, a partition without a leader is an error
+    /// that is retried.
     fn told(
         &self,
         answer: &MetadataResponse,
@@ -258,11 +260,11 @@ pub(super) fn named_in<'a>(
     topics.find(|topic| topic.name.as_ref().is_some_and(|n| *n.0 == *name))
 }
 
-/// A topic's id in base64, as librdkafka writes it: applications keep it beside their state, and
-/// may have had it from there. A broker from before ids gives none.
+/// A topic's id in base64, exactly as librdkafka writes it: applications store it with their state, and
+/// may have got it from there. `None` for brokers without topic ids.
 pub(super) fn topic_id(id: u128) -> Option<Arc<str>> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    /// 21 digits of six bits, and one of the two that are left.
+    /// 21 digits of six bits, and one for the two bits that are left.
     const LENGTH: u32 = 22;
     if id == 0 {
         return None;

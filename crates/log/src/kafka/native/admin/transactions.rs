@@ -1,7 +1,7 @@
-//! Who has a transaction open in a partition (KIP-664).
+//! The open transactions of partitions (KIP-664).
 //!
-//! Takes partitions, gives of each the oldest open transaction. Asks the leaders, once. A broker
-//! from before 2.8 doesn't know the question.
+//! Takes partitions, returns the oldest open transaction of each. Asks every leader once. A broker from
+//! before 2.8 doesn't know the request.
 
 use super::{ANSWER, Call, topic_name};
 use crate::OpenTransaction;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 
 impl Call<'_> {
-    /// Of each partition, in the order asked, the open transaction that began first.
+    /// The oldest open transaction of each partition, in the order asked.
     pub(super) fn open_transactions(
         &mut self,
         partitions: &[TopicPartition],

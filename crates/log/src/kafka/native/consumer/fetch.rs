@@ -1,7 +1,7 @@
-//! The question for records, and what its answer says of each partition.
+//! Fetch requests, and what their answers contain for each partition.
 //!
-//! Takes positions, gives a request; takes an answer, gives what came. Pure: who is asked, and
-//! when, is the reader's.
+//! Takes positions, returns a request; takes the answer for a partition, returns its outcome. Pure: the
+//! reader decides which broker is asked, and when.
 
 use crate::kafka::native::error_class::{CORRUPT, ErrorClass, UNKNOWN_SERVER_ERROR, classify};
 use crate::kafka::native::records::batch_reader::Aborted;
@@ -16,37 +16,38 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// The newest version that names topics by their names. Every broker since 0.11 understands one of
-/// those before.
+/// The newest version that names topics by their names. Every broker since 0.11 supports an earlier one,
+/// at least.
 pub(in crate::kafka::native) const FETCH: i16 = 12;
-/// The first in which a broker is told what the reader has seen last.
+/// The first version with the last fetched epoch.
 const SEEN: i16 = 12;
-/// The first in which a reader says where it runs (KIP-392).
+/// The first version with the reader's rack (KIP-392).
 const RACK: i16 = 11;
-/// Only what was committed.
+/// Isolation level `read_committed`.
 const COMMITTED: i8 = 1;
 
-/// How much is asked for at a time.
+/// Maximum sizes of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka) struct FetchLimits {
     pub all: usize,
-    /// Of one partition.
+    /// Per partition.
     pub each: usize,
 }
 
-/// A partition that is asked for.
+/// A partition to fetch.
 #[derive(Clone, Debug)]
 pub(in crate::kafka::native) struct FetchTarget {
     pub topic: Arc<str>,
     pub partition: i32,
     pub from: i64,
-    /// Whom we take for its leader, by the number of its election.
+    /// The leader epoch that we know for the partition.
     pub leader_epoch: i32,
-    /// Under which leader the last record was written that we have: one that never heard of it says so.
+    /// The leader epoch of the last record that we have: a leader that never had such records answers
+    /// with a diverging epoch.
     pub seen_epoch: i32,
 }
 
-/// The request, for partitions in the order in which the broker shall fill its answer.
+/// Builds the request, with partitions in the order in which the broker shall fill its answer.
 pub(in crate::kafka::native) fn request(
     wanted: &[FetchTarget],
     fetch_limits: FetchLimits,
@@ -86,27 +87,27 @@ pub(in crate::kafka::native) fn request(
         .with_topics(topics.collect())
 }
 
-/// What was said of a partition.
+/// The outcome of a fetch for one partition.
 #[derive(Debug)]
 pub(in crate::kafka::native) enum FetchOutcome {
-    /// Records up to where the next transaction is open, or to the end.
+    /// Records up to the first open transaction, or to the end.
     Came {
         stable_end: i64,
         records: Bytes,
         aborted: Vec<Aborted>,
     },
-    /// A replica that is nearer has it too (`client.rack`).
+    /// A replica on a nearer broker has them too (`client.rack`).
     Nearer(i32),
-    /// What we have read is not what this leader has: records were lost with the one before.
+    /// This leader lacks records that we have read: they were lost with the previous leader.
     Diverged { from: i64 },
-    /// Not here, or not yet.
+    /// Not here, or not yet: retry.
     NotYet(i16),
-    /// It will not be given.
+    /// A retry won't help.
     Refused(i16),
 }
 
 pub(in crate::kafka::native) fn said(of: PartitionData) -> FetchOutcome {
-    /// Its first offsets are not known to the leader yet.
+    /// The leader doesn't know the start of its epoch yet.
     const OFFSET_NOT_AVAILABLE: i16 = 78;
     match (of.error_code, classify(of.error_code)) {
         (0, _) if of.diverging_epoch.epoch >= 0 => FetchOutcome::Diverged {
@@ -129,7 +130,7 @@ pub(in crate::kafka::native) fn said(of: PartitionData) -> FetchOutcome {
                 })
                 .collect(),
         },
-        // On its way to a broker it may be sent again; in its log it stays.
+        // When it is sent, it may be repeated; in the log, corruption stays.
         (CORRUPT, _) => FetchOutcome::Refused(CORRUPT),
         (code, ErrorClass::Again) | (code @ (OFFSET_NOT_AVAILABLE | UNKNOWN_SERVER_ERROR), _) => {
             FetchOutcome::NotYet(code)

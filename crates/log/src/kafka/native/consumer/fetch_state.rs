@@ -1,7 +1,7 @@
-//! What is assigned to a reader: where it is in each partition, and what has come of it and is not given yet.
+//! The state of a reader's partitions: positions, and fetched records that are not returned yet.
 //!
-//! Takes answers, gives records and what to ask for next. A partition is asked for when little of it is left,
-//! and not while it is paused. Owns positions and turns. Never connects and never waits.
+//! Takes answers, returns records and what to fetch next. A partition is fetched when it has few records
+//! left, and not while it is paused. Owns positions and turns. Never connects and never waits.
 
 use crate::kafka::native::consumer::fetch::{FetchLimits, FetchTarget};
 use crate::kafka::native::net::cluster::Node;
@@ -16,22 +16,22 @@ use stoatflow_core::{Offset, TopicPartition};
 #[cfg(test)]
 mod tests;
 
-/// A broker that has nothing waits so long for something. A partition that is resumed or has room again waits
-/// for the end of it.
+/// How long a broker waits for records before it sends an empty answer. A partition that is resumed or
+/// has room again waits for the end of that.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The same where a paused partition with nothing here is left out, and where one is that has
-/// enough here for a moment.
+/// The same if the fetch leaves out a paused partition without fetched records, or a partition that has
+/// enough for the moment.
 const PAUSED: Duration = Duration::from_millis(5);
 const FULL: Duration = Duration::from_millis(1);
-/// Brokers that keep old records elsewhere fetch them within that wait, or not at all (KAFKA-15776): where
-/// answers bring nothing for so long though there is something, they get longer.
+/// Brokers with tiered storage read old records within that wait, or not at all (KAFKA-15776): if
+/// answers have been empty for `STARVED` although there are records, the wait is `FAR`.
 const STARVED: Duration = Duration::from_secs(1);
 const FAR: Duration = Duration::from_secs(2);
-/// The leader is asked again after so long whether another replica is nearer.
+/// How long a nearer replica is read before the leader is asked for one again.
 const NEARER: Duration = Duration::from_secs(300);
-/// So many leaders are remembered, of those under which the records were written that came.
+/// How many leader epochs of fetched records are remembered.
 const LEADERS: usize = 16;
-/// Of one partition at least so much is given at a time.
+/// Minimum share of one partition in a call of `give`.
 const LEAST: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ struct Leader {
     /// The leader, or the replica near this client that is read instead.
     node: Node,
     epoch: i32,
-    /// Since when a replica is read instead.
+    /// Since when a nearer replica is read instead.
     nearer_since: Option<Duration>,
 }
 
@@ -47,23 +47,24 @@ struct Leader {
 #[derive(Debug)]
 pub(in crate::kafka::native) struct FetchState {
     pub partition: TopicPartition,
-    /// What is given next.
+    /// The offset to return next.
     pub position: i64,
-    /// What is asked for next, behind what is here.
+    /// The offset to fetch next, behind the fetched records.
     pub from: i64,
-    /// What was asked for last. Another answer is for who asked before something went wrong.
+    /// The offset of the last fetch. An answer counts only if it still equals `from`: otherwise
+    /// something went wrong after the request.
     asked: i64,
     seen_epoch: i32,
-    /// From which offset on records were written under which leader: offset and leader epoch.
+    /// First offset and leader epoch of records that were written under the same leader.
     epochs: VecDeque<(i64, i32)>,
     here: VecDeque<Records>,
     pub paused: bool,
     leader: Option<Leader>,
-    /// Where the last answer ended what can be read.
+    /// The last stable offset in the last answer.
     stable_end: Option<i64>,
-    /// Since when answers bring nothing though there is something.
+    /// Since when answers have been empty although there are records.
     starved: Option<Duration>,
-    /// Which topic of this name it is.
+    /// The topic's id, which tells it from a later one with its name.
     topic_id: u128,
 }
 
@@ -72,7 +73,7 @@ impl FetchState {
         self.here.iter().map(Records::size).sum()
     }
 
-    /// Takes what came.
+    /// Stores the records of an answer.
     pub(in crate::kafka::native) fn came(
         &mut self,
         stable_end: i64,
@@ -109,7 +110,7 @@ impl FetchState {
 
     fn note_epochs(&mut self, changes: Vec<(i64, i32)>) {
         for (from, epoch) in changes {
-            // What is read again says it again.
+            // Records that are fetched again repeat their epochs.
             self.epochs.retain(|(known, _)| *known < from);
             self.epochs.push_back((from, epoch));
             if self.epochs.len() > LEADERS {
@@ -118,20 +119,20 @@ impl FetchState {
         }
     }
 
-    /// Under which leader the last record before this offset was written, of those that came.
+    /// The leader epoch of the last fetched record before this offset.
     pub(in crate::kafka::native) fn epoch_before(&self, offset: i64) -> Option<i32> {
         let mut epochs = self.epochs.iter().rev();
         let (_, epoch) = epochs.find(|(from, _)| *from < offset)?;
         (*epoch >= 0).then_some(*epoch)
     }
 
-    /// Asks no more whether what was seen last is there: to be called before an answer about that is
-    /// believed. False if it wasn't asked.
+    /// Clears the last fetched epoch, so that the broker doesn't check for divergence; true if there was
+    /// one. To be called before an answer that may result from that check is believed.
     pub(in crate::kafka::native) const fn forget_seen(&mut self) -> bool {
         std::mem::replace(&mut self.seen_epoch, -1) >= 0
     }
 
-    /// What is here can't be read: it is asked for again.
+    /// Drops fetched records that can't be read, and fetches them again.
     fn ask_again(&mut self) {
         self.here.clear();
         self.from = self.position;
@@ -142,7 +143,7 @@ impl FetchState {
         self.leader = None;
     }
 
-    /// Reads a replica instead of the leader, which has named it.
+    /// Reads from a replica that the leader has named.
     pub(in crate::kafka::native) const fn read_nearer(&mut self, node: Node, now: Duration) {
         if let Some(leader) = &mut self.leader {
             leader.node = node;
@@ -150,18 +151,18 @@ impl FetchState {
         }
     }
 
-    /// Is a replica read instead of the leader?
+    /// Whether a nearer replica is read instead of the leader.
     pub(in crate::kafka::native) fn reads_nearer(&self) -> bool {
         self.leader
             .is_some_and(|leader| leader.nearer_since.is_some())
     }
 
-    /// Has all that is known to be readable been given?
+    /// Whether every record that is known to be readable has been returned.
     pub(in crate::kafka::native) fn has_caught_up(&self) -> bool {
         self.here.is_empty() && self.stable_end.is_some_and(|end| self.position >= end)
     }
 
-    /// Goes to the next record; false if there is none here.
+    /// Moves to the next record; false if there is none here.
     fn seek(&mut self) -> Result<bool, UnreadableBatch> {
         while let Some(records) = self.here.front_mut() {
             if records.seek(&mut self.position)? {
@@ -173,7 +174,7 @@ impl FetchState {
         Ok(false)
     }
 
-    /// Gives up to `room` records, and goes past what is no record behind them.
+    /// Passes up to `room` records to `each`, and moves past what follows them and is no record.
     fn give(
         &mut self,
         room: usize,
@@ -192,31 +193,31 @@ impl FetchState {
     }
 }
 
-/// What was learned of who leads.
+/// What metadata told about the leaders.
 #[derive(Debug, Default)]
 pub(in crate::kafka::native) struct Learned {
-    /// What is said not to be there, and how its topic was refused.
+    /// Partitions that are missing, with the topic's error code.
     pub missing: Vec<(usize, i16)>,
-    /// What is of another topic with the same name.
+    /// Partitions of a new topic with the same name.
     pub replaced: Vec<usize>,
 }
 
-/// All that is assigned.
+/// All assigned partitions.
 #[derive(Debug, Default)]
 pub(in crate::kafka::native) struct FetchStates {
     pub all: Vec<FetchState>,
     places: HashMap<Arc<str>, HashMap<i32, usize>>,
-    /// Who is given first.
+    /// The first slot to return records of.
     turn: usize,
-    /// Of each broker, who is asked for first.
+    /// The first slot to fetch, by broker.
     asked: BTreeMap<Node, usize>,
 }
 
-/// What a broker is to be asked for.
+/// What to fetch from a broker.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct FetchWish {
     pub wanted: Vec<FetchTarget>,
-    /// So long it may wait for something.
+    /// How long the broker may wait for records.
     pub patience: Duration,
 }
 
@@ -248,12 +249,12 @@ impl FetchStates {
         self.places.get(topic)?.get(&partition).copied()
     }
 
-    /// Is there one to be read whose leader is not known?
+    /// Whether a partition that is not paused has no known leader.
     pub(in crate::kafka::native) fn is_unled(&self) -> bool {
         (self.all.iter()).any(|slot| slot.leader.is_none() && !slot.paused)
     }
 
-    /// The topics with such a one.
+    /// The topics of partitions without a known leader.
     pub(in crate::kafka::native) fn unled_topics(&self) -> Vec<Arc<str>> {
         let unled = self.all.iter().filter(|slot| slot.leader.is_none());
         let mut names: Vec<_> = unled.map(|slot| slot.partition.topic.clone()).collect();
@@ -261,7 +262,7 @@ impl FetchStates {
         names
     }
 
-    /// Takes over who leads what was not led.
+    /// Sets the leaders of partitions that have none.
     pub(in crate::kafka::native) fn learn(&mut self, answer: &MetadataResponse) -> Learned {
         let mut learned = Learned::default();
         for (index, slot) in self.all.iter_mut().enumerate() {
@@ -277,7 +278,7 @@ impl FetchStates {
             });
             match found {
                 Some(part) if part.leader_id.0 >= 0 => {
-                    // None: 0.
+                    // 0 means that there is none.
                     let id = of_topic.map_or(0, |t| t.topic_id.as_u128());
                     if ![0, id].contains(&slot.topic_id) {
                         learned.replaced.push(index);
@@ -290,7 +291,7 @@ impl FetchStates {
                         nearer_since: None,
                     });
                 }
-                // It is there, and nobody leads it.
+                // It exists and has no leader.
                 Some(_) => {}
                 None => {
                     let code = of_topic.map_or(0, |t| t.error_code);
@@ -301,7 +302,7 @@ impl FetchStates {
         learned
     }
 
-    /// Brokers that lead something.
+    /// Brokers that lead a partition.
     pub(in crate::kafka::native) fn leaders(&self) -> Vec<Node> {
         let leaders = self.all.iter().filter_map(|slot| slot.leader);
         let mut nodes: Vec<_> = leaders.map(|leader| leader.node).collect();
@@ -310,14 +311,15 @@ impl FetchStates {
         nodes
     }
 
-    /// Has all come that a broker is known to have, of what is to be read?
+    /// Whether all records that this broker is known to have were fetched; paused partitions don't
+    /// count.
     pub(in crate::kafka::native) fn has_all(&self, node: Node) -> bool {
         let led = |slot: &&FetchState| slot.leader.is_some_and(|leader| leader.node == node);
         (self.all.iter().filter(led).filter(|slot| !slot.paused))
             .all(|slot| slot.stable_end.is_some_and(|end| slot.from >= end))
     }
 
-    /// Nobody can be reached there.
+    /// The broker can't be reached: clears it as leader.
     pub(in crate::kafka::native) fn lose(&mut self, node: Node) {
         for slot in &mut self.all {
             if slot.leader.is_some_and(|leader| leader.node == node) {
@@ -326,7 +328,7 @@ impl FetchStates {
         }
     }
 
-    /// What a broker is to be asked for, another one first each time.
+    /// What to fetch from a broker, beginning with another partition each time.
     pub(in crate::kafka::native) fn wish(
         &mut self,
         node: Node,
@@ -352,7 +354,7 @@ impl FetchStates {
             };
             let unread = slot.unread();
             if slot.paused || enough || unread > fetch_limits.each / 2 {
-                // Whoever is left out may be wanted soon.
+                // A partition that is left out may be fetched again soon.
                 patience = match (slot.paused, unread) {
                     (true, 0) => patience.min(PAUSED),
                     (true, _) => patience,
@@ -379,15 +381,15 @@ impl FetchStates {
         FetchWish { wanted, patience }
     }
 
-    /// Gives memory of its own to what may stay here for long.
+    /// Copies fetched records that may stay for long, to release the memory of their answer.
     pub(in crate::kafka::native) fn detach(&mut self) {
         for slot in self.all.iter_mut().filter(|slot| slot.paused) {
             slot.here.iter_mut().for_each(Records::detach);
         }
     }
 
-    /// Gives up to `max` records of those that are here, of each partition its share; says how many, and what
-    /// could not be read.
+    /// Passes up to `max` fetched records to `each`, a share from each partition; returns how many, and
+    /// the slot and error of a batch that couldn't be read.
     pub(in crate::kafka::native) fn give(
         &mut self,
         max: usize,

@@ -1,10 +1,10 @@
-//! Reading without librdkafka.
+//! Reading with the native client.
 //!
-//! Takes an assignment, gives committed records. Each broker has at most one fetch under way. The
-//! next one is sent before the records of the last answer are given, so that the broker works
-//! meanwhile and its answer waits in the socket. Records are read in the answer's own memory, which
-//! is used again for the next one. There is no thread: the caller of `poll` does the work. Owns the
-//! leaders, and when they are asked for again.
+//! Takes an assignment, returns committed records. Each broker has at most one fetch in flight. The next
+//! one is sent before the records of the last answer are returned, so that the broker works meanwhile
+//! and its answer waits in the socket. Records are read in the answer's own memory, which is reused for
+//! the next answer. There is no thread: the caller of `poll` does the work. Owns the leaders, and when
+//! they are requested again.
 
 mod answer;
 mod ask;
@@ -32,26 +32,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
-/// The longest pause between two looks at what has come.
+/// The longest wait for answers before the next call of `pump`.
 const LONGEST_PUMP: Duration = Duration::from_secs(30);
-/// The longest time to connect, to send a fetch, or to ask for the leaders.
+/// Timeout for connecting, for sending a fetch, and for metadata.
 const ASIDE: Duration = Duration::from_secs(1);
-/// The pause before the leaders are asked for again.
+/// The pause between metadata requests.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long a topic may be unknown to a broker, as after its start, before it counts as gone.
+/// How long a broker may not know a topic, for example after a restart, before the topic counts as
+/// deleted.
 const GONE: Duration = Duration::from_secs(10);
-/// How long a broker may answer with an unknown error before it counts as one.
+/// How long a broker may answer with an unknown error before reading fails.
 const LOST_FOR_WORDS: Duration = Duration::from_secs(60);
-/// The longest pause between two fetches from a broker, whatever was asked for.
+/// The longest pause between two fetches from a broker, even if the caller defers them for longer.
 pub(in crate::kafka::native) const LONGEST_REST: Duration = Duration::from_millis(15);
-/// How long an assignment may take to find out whether its topics exist.
+/// Timeout for checking that the topics of an assignment exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
 
-/// A question under way.
+/// A fetch in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     version: i16,
-    /// When it left, or something more of the answer came.
+    /// When it was sent, or more of the answer arrived.
     since: Duration,
     received: usize,
 }
@@ -64,22 +65,22 @@ pub(in crate::kafka) struct NativeConsumer {
     address: String,
     fetch_limits: FetchLimits,
     slots: FetchStates,
-    /// A connection without any part of an answer for this long is replaced.
+    /// A connection that receives no part of an answer for this long is replaced.
     answer_timeout: AnswerTimeout,
     flights: BTreeMap<Node, Flight>,
-    /// When each broker was asked for the last time.
+    /// When each broker was sent its last fetch.
     asked: BTreeMap<Node, Duration>,
-    /// How long each takes to answer with records, smoothed.
+    /// How long each broker takes to answer with records, smoothed.
     usual: BTreeMap<Node, Duration>,
-    /// If what comes is enough at its end: until when nothing need come.
+    /// If records are needed only at a later time: that time.
     deferred: Option<Duration>,
-    /// The last answer of each broker: its memory is used again when all of it is given.
+    /// The last answer of each broker: its memory is reused once all its records are returned.
     answers: BTreeMap<Node, Bytes>,
-    /// When the leaders may be asked for.
+    /// Earliest time of the next metadata request.
     look_at: Duration,
-    /// Since when a partition is said not to exist, or not to be readable nobody knows why.
+    /// Since when a partition is missing, or fails with an unknown error, and the code.
     missing: BTreeMap<usize, (Duration, i16)>,
-    /// Is said once what came is given.
+    /// Returned once, after the fetched records.
     trouble: Option<Error>,
     blocks: Blocks,
     clock: Stopwatch,
@@ -114,7 +115,7 @@ impl NativeConsumer {
 
     /// Assigns partitions that exist.
     pub(in crate::kafka) fn place(&mut self, partitions: &[(TopicPartition, Offset)]) {
-        // Answers that still come are for the old assignment.
+        // Answers in flight are for the old assignment.
         for node in std::mem::take(&mut self.flights).into_keys() {
             self.cluster.cut_data(node);
         }
@@ -124,14 +125,15 @@ impl NativeConsumer {
         self.look_at = Duration::ZERO;
     }
 
-    /// Takes the answers that have come, and sends the next fetches. Gives when to look again without one.
+    /// Takes the answers that have arrived, and sends the next fetches. Returns when to call again if no
+    /// answer arrives.
     fn pump(&mut self, left: Duration) -> Duration {
         let flying: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
         let under_way = flying.len();
         for (node, flight) in flying {
             self.receive(node, flight);
         }
-        // With a deferred fetch, what has come is given first.
+        // With a deferred fetch, records that have arrived are returned first.
         if self.deferred.is_some() && self.flights.len() < under_way {
             return Duration::ZERO;
         }
@@ -164,7 +166,7 @@ impl NativeConsumer {
         let received = link.received();
         match answer {
             Ok(None) if received != flight.received => {
-                // A part has come: the rest is waited for.
+                // A part has arrived: the timeout starts again.
                 let since = self.clock.elapsed();
                 let flight = Flight {
                     since,
@@ -195,7 +197,7 @@ impl NativeConsumer {
         }
     }
 
-    /// Notes how long an answer took, the wait for records included.
+    /// Records how long an answer took, including the wait for records.
     fn note_answer(&mut self, node: Node, answer: &FetchResponse) {
         const LONGEST: Duration = Duration::from_millis(4);
         let mut partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
@@ -211,7 +213,7 @@ impl NativeConsumer {
         }
     }
 
-    /// A broker that can't be read from: somebody else may lead by now.
+    /// The broker can't be read from: another one may lead its partitions by now.
     fn lose(&mut self, node: Node, why: &ConnectionError) {
         self.cluster.drop_data(node, why);
         if why.is_final() {
@@ -227,7 +229,7 @@ impl NativeConsumer {
         self.look_at = self.look_at.max(self.clock.elapsed() + AGAIN);
     }
 
-    /// Asks who leads.
+    /// Requests the leaders.
     fn look_up(&mut self) {
         let answer = self.cluster.metadata(&self.slots.unled_topics(), ASIDE);
         self.look_again();
@@ -266,7 +268,7 @@ impl NativeConsumer {
         }
     }
 
-    /// Gives up to `max` records. Waits for the first.
+    /// Passes up to `max` records to `each`. Waits for the first.
     fn rounds(
         &mut self,
         max: usize,

@@ -2,10 +2,10 @@ use super::{ErrorClass, classify, named};
 use kafka_protocol::ResponseError;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-/// What Kafka's own descriptions call retriable is asked again, but for what no writer meets.
+/// Every code that Kafka calls retriable is retried, except those that a producer never gets.
 #[test]
 fn what_may_be_asked_again_is_asked_again() {
-    // No share groups, no quorums of controllers, no fetches, no reassignments, no queries of a topic's id.
+    // Not share groups, controller quorums, fetches, reassignments and look-ups by topic id.
     let not_ours = |error: ResponseError| {
         let name = format!("{error:?}");
         [

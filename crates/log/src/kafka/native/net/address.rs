@@ -1,4 +1,4 @@
-//! Where a broker listens.
+//! The address of a broker.
 
 use std::fmt::{self, Display};
 
@@ -12,12 +12,12 @@ pub(in crate::kafka) struct BrokerAddress {
     pub port: u16,
 }
 
-/// The names of security protocols, which may stand in front of an address.
+/// The names of security protocols, which may precede an address.
 const PROTOCOLS: &[&str] = &["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"];
 
 impl BrokerAddress {
-    /// Reads `host`, `host:port` or `[::1]:port`, with a protocol in front (`SSL://host:port`) or
-    /// not. `None` if it is none of these.
+    /// Parses `host`, `host:port` or `[::1]:port`, with or without a protocol in front
+    /// (`SSL://host:port`). `None` if it is none of these.
     pub(in crate::kafka) fn read(text: &str) -> Option<Self> {
         const PORT: u16 = 9092;
         let text = text.trim();
@@ -50,7 +50,7 @@ impl BrokerAddress {
         })
     }
 
-    /// Reads a bootstrap list. The error is the part that is no address.
+    /// Parses a bootstrap list. The error is the part that is no address.
     pub(in crate::kafka) fn read_list(bootstrap: &str) -> Result<Vec<Self>, String> {
         let parts = bootstrap.split(',').filter(|part| !part.trim().is_empty());
         let read = |part: &str| Self::read(part).ok_or_else(|| part.trim().to_owned());

@@ -1,18 +1,18 @@
-//! How long the answer to a request is waited for.
+//! How long to wait for the answer to a request.
 //!
-//! A request that was lost on its way is noticed by nothing but time, so the first wait is short. A broker
-//! that is slow would never get an answer through then, so each wait without one is followed by one that is
-//! twice as long.
+//! Only the timeout detects a request that was lost on the network, so the first one is short. With a
+//! fixed short timeout, a slow broker would never get an answer through, so each timeout that passes
+//! doubles the next one.
 
 use std::time::Duration;
 
-/// The first wait, unless `request.timeout.ms` says another one. Java's clients and librdkafka wait for 30
-/// and 60 s.
+/// The first timeout, unless `request.timeout.ms` sets another one. Java's clients and librdkafka wait
+/// for 30 and 60 s.
 pub(in crate::kafka::native) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many times as long as the first the longest one is.
+/// The longest timeout, as a multiple of the first.
 const MOST: u32 = 8;
 
-/// The wait for the next answer.
+/// The timeout of the next answer.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kafka::native) struct AnswerTimeout {
     first: Duration,
@@ -28,12 +28,12 @@ impl AnswerTimeout {
         self.first * self.times
     }
 
-    /// None came in time.
+    /// No answer arrived in time.
     pub(in crate::kafka::native) fn missed(&mut self) {
         self.times = (self.times * 2).min(MOST);
     }
 
-    /// One came.
+    /// An answer arrived.
     pub(in crate::kafka::native) const fn answered(&mut self) {
         self.times = 1;
     }

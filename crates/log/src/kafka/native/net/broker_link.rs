@@ -1,8 +1,8 @@
-//! The way to one broker: a connection, or one that is being made.
+//! The link to one broker: a connection, or an attempt to connect.
 //!
-//! Takes an address, gives a connection as soon as there is one. Names are looked up, connections
-//! made and logins done on a thread of their own, so that the client's thread serves other brokers
-//! meanwhile. Owns the pause before a connection that failed is made again.
+//! Takes an address, returns a connection as soon as there is one. Names are resolved, connections made
+//! and authenticated on a separate thread, so that the client's thread serves other brokers meanwhile.
+//! Owns the pause after a failed attempt.
 
 use super::address::BrokerAddress;
 use super::connection::Connection;
@@ -18,19 +18,19 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// The first attempt to connect takes so long at most.
+/// Timeout of the first attempt to connect.
 const CONNECT: Duration = Duration::from_secs(2);
-/// Authenticating again may take so long.
+/// Timeout for authenticating again.
 const AUTHENTICATE: Duration = Duration::from_secs(5);
-/// The first pause after one that failed, and the longest.
+/// The first and the longest pause after a failed attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A connection that a thread makes, or authenticates again.
+/// A connection that a thread opens, or authenticates again.
 #[derive(Debug)]
 struct Attempt {
     outcome: Receiver<Result<Connection, ConnectionError>>,
-    /// Its other end is closed once there is an outcome.
+    /// Readable once there is an outcome: the thread closes the other end.
     ended: UnixStream,
     since: Duration,
 }
@@ -45,7 +45,7 @@ impl Attempt {
         let (ended, open) = UnixStream::pair().map_err(failed)?;
         let (sender, outcome) = channel();
         let work = move || {
-            // The client may have closed meanwhile.
+            // Fails if the client was closed meanwhile.
             let _gone = sender.send(make());
             drop(open);
         };
@@ -58,19 +58,19 @@ impl Attempt {
     }
 }
 
-/// The way to one broker.
+/// The link to one broker.
 #[derive(Debug, Default)]
 pub(super) struct BrokerLink {
     link: Option<Connection>,
     attempt: Option<Attempt>,
-    /// When it may be tried again, and how often it failed in a row.
+    /// Time of the next attempt, and how many have failed in a row.
     not_before: Duration,
     failures: u32,
 }
 
 impl BrokerLink {
-    /// The connection, if it is there within `most`; otherwise it is still being made. One that
-    /// failed is not made again for `rest` times as long as it took.
+    /// Returns the connection, waiting at most `most` for an attempt in progress. After a failed
+    /// attempt, the next one waits `rest` times as long as it took.
     pub(super) fn open(
         &mut self,
         address: &BrokerAddress,
@@ -99,13 +99,13 @@ impl BrokerLink {
             self.attempt(address, context, clock)?;
             self.settle(address, clock, (most, rest))?;
         }
-        // It is there: what is above has brought it or returned.
+        // There is one: otherwise the lines above have returned.
         self.link
             .as_mut()
             .ok_or_else(|| ConnectionError::lost("no connection"))
     }
 
-    /// Begins to connect, unless that is under way.
+    /// Starts to connect, unless an attempt is in progress.
     fn attempt(
         &mut self,
         address: &BrokerAddress,
@@ -121,7 +121,7 @@ impl BrokerLink {
                 "{address}: connected again in a moment"
             )));
         }
-        // Who answers slowly gets longer.
+        // Slow brokers get a longer timeout.
         let patience = CONNECT * 2_u32.pow(self.failures.min(4));
         let (to, by) = (address.clone(), Arc::clone(context));
         let attempt = Attempt::start(&*context.network, now, move || {
@@ -131,7 +131,7 @@ impl BrokerLink {
         Ok(())
     }
 
-    /// Waits for the outcome, at most so long.
+    /// Waits for the outcome, at most this long.
     fn settle(
         &mut self,
         address: &BrokerAddress,
@@ -175,30 +175,30 @@ impl BrokerLink {
         self.link.as_mut()
     }
 
-    /// Is a connection being made?
+    /// Whether an attempt is in progress.
     pub(super) const fn is_connecting(&self) -> bool {
         self.attempt.is_some()
     }
 
-    /// What to wait on: for an answer, or for the connection.
+    /// The descriptor to poll: for an answer, or for the end of the attempt.
     pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         let attempt = self.attempt.as_ref();
         let attempt = attempt.map(|attempt| PollFd::new(&attempt.ended, PollFlags::IN));
         attempt.or_else(|| self.link.as_ref().map(Connection::poll_fd))
     }
 
-    /// Whatever answers still come are nobody's.
+    /// Drops the connection. Answers in flight are lost.
     pub(super) fn cut(&mut self) {
         self.link = None;
     }
 
-    /// The next attempt need not wait.
+    /// Skips the pause before the next attempt.
     pub(super) const fn hurry(&mut self) {
         self.not_before = Duration::ZERO;
     }
 
-    /// The connection has failed. A way that only waits for its next attempt has not failed once more: it
-    /// would wait for ever.
+    /// Drops the connection after an error. A link that is waiting for its next attempt hasn't failed
+    /// again: counting that would postpone the attempt forever.
     pub(super) fn lose(&mut self, clock: &Stopwatch, why: &ConnectionError) {
         if self.link.is_some() && !why.leaves_connection() {
             self.failed(clock, why, Duration::ZERO);
@@ -206,7 +206,7 @@ impl BrokerLink {
     }
 
     fn failed(&mut self, clock: &Stopwatch, why: &ConnectionError, least: Duration) {
-        // A new connection is no way around a quota.
+        // A new connection must not circumvent a quota.
         let throttled = self.link.take().map(|link| link.throttled_for());
         let least = least.max(throttled.unwrap_or_default());
         let pause = (PAUSE * 2_u32.pow(self.failures.min(6)))

@@ -1,8 +1,8 @@
-//! The brokers of a cluster, as far as a writer has to know them.
+//! The connections of one client to the brokers of a cluster.
 //!
-//! Takes addresses, gives connections: to the leader of a partition, and to whoever keeps a transaction or a
-//! group. Owns the connections, and the pause before one that failed is tried again. Never decides what an
-//! answer means.
+//! Takes addresses, returns connections: to the leader of a partition, and to the coordinator of a
+//! transaction or a group. Owns the connections, and the pause after a failed attempt. Never decides
+//! what an answer means.
 
 use crate::kafka::native::NativeConfig;
 use crate::kafka::native::net::address::BrokerAddress;
@@ -23,40 +23,40 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Another broker is asked beside one that is not connected after this time.
+/// After this time, another broker is tried beside one that is still connecting.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// A broker's number; those that are known by their address only have none.
+/// A broker's id; brokers known only by a bootstrap address have none.
 pub(in crate::kafka::native) type Node = i32;
 
-/// What a coordinator is asked for.
+/// The kind of coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka::native) enum CoordinatorType {
     Group = 0,
     Transaction = 1,
 }
 
-/// The cluster.
+/// The brokers of a cluster, and the links to them.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Cluster {
     bootstrap: Vec<BrokerAddress>,
     context: Arc<ClientContext>,
     nodes: BTreeMap<Node, BrokerAddress>,
-    /// Ways for records: a question is under way for as long as the broker writes.
+    /// Links for records: a fetch request stays in flight as long as the broker waits for records.
     data: BTreeMap<Node, BrokerLink>,
-    /// Ways for all else.
+    /// Links for all other requests.
     control: BTreeMap<Node, BrokerLink>,
-    /// To the addresses of the list, as long as no broker is known.
+    /// Links to the bootstrap addresses, used when no known broker answers.
     doors: Vec<BrokerLink>,
-    /// How many times as long as an attempt took it is not tried again.
+    /// The pause after a failed attempt, as a multiple of its duration.
     rest: u32,
-    /// Which address of the list is tried next.
+    /// The bootstrap address to try next.
     turn: usize,
     clock: Stopwatch,
 }
 
 impl Cluster {
-    /// Of these addresses; nothing is connected yet.
+    /// Creates the links; nothing is connected yet.
     pub(in crate::kafka::native) fn new(config: &NativeConfig) -> Self {
         Self {
             bootstrap: config.bootstrap.clone(),
@@ -84,18 +84,19 @@ impl Cluster {
         &self.context.leader_epochs
     }
 
-    /// Waits this long; a signal ends it early.
+    /// Waits this long; a signal ends the wait early.
     pub(in crate::kafka::native) fn pause(&self, time: Duration) {
         self.context.network.wait(&mut [], time);
     }
 
-    /// For who has more to do than wait for a broker that is silent.
+    /// Pauses longer after failed attempts, for a caller that has other work than waiting for a silent
+    /// broker.
     pub(in crate::kafka::native) fn sparing(self) -> Self {
         Self { rest: 4, ..self }
     }
 
-    /// The connection for records to a broker. One that is still being made is an error that leaves
-    /// the connection; `wait` waits for it.
+    /// The connection for records to a broker. While it is being opened, the error leaves the link as it
+    /// is; `wait` waits for it.
     pub(in crate::kafka::native) fn data(
         &mut self,
         node: Node,
@@ -111,44 +112,44 @@ impl Cluster {
         )
     }
 
-    /// Is a connection for records to this broker being made?
+    /// Whether the connection for records to this broker is being opened.
     pub(in crate::kafka::native) fn is_connecting(&self, node: Node) -> bool {
         self.data.get(&node).is_some_and(BrokerLink::is_connecting)
     }
 
-    /// How long this broker wants no records, and no question for some.
+    /// For how long a quota of this broker forbids sending and fetching records.
     pub(in crate::kafka::native) fn throttled_for(&self, node: Node) -> Duration {
         let link = self.data.get(&node).and_then(BrokerLink::link);
         link.map_or(Duration::ZERO, Connection::throttled_for)
     }
 
-    /// The same, if there is one.
+    /// The open connection for records to a broker, if there is one.
     pub(in crate::kafka::native) fn open_data(&mut self, node: Node) -> Option<&mut Connection> {
         self.data.get_mut(&node)?.link_mut()
     }
 
-    /// Whatever answers still come are nobody's.
+    /// Drops the connection. Answers in flight are lost.
     pub(in crate::kafka::native) fn cut_data(&mut self, node: Node) {
         if let Some(way) = self.data.get_mut(&node) {
             way.cut();
         }
     }
 
-    /// Is of no more use.
+    /// Drops the connection after an error.
     pub(in crate::kafka::native) fn drop_data(&mut self, node: Node, why: &ConnectionError) {
         if let Some(way) = self.data.get_mut(&node) {
             way.lose(&self.clock, why);
         }
     }
 
-    /// Waits for an answer of one of them.
+    /// Waits for an answer from any of these brokers.
     pub(in crate::kafka::native) fn wait(&self, nodes: impl Iterator<Item = Node>, most: Duration) {
         let network = &self.context.network;
         network.wait(&mut self.sockets(nodes).collect::<Vec<_>>(), most);
     }
 
-    /// Waits for an answer of one of them, or for a connection that is being made. Whoever calls
-    /// takes it: it ends the next wait at once too.
+    /// Waits for an answer from any of these brokers, or for any connection in progress. The caller must
+    /// then take the connection: otherwise the next wait ends at once, too.
     pub(in crate::kafka::native) fn wait_or_connected(
         &self,
         nodes: impl Iterator<Item = Node>,
@@ -164,7 +165,7 @@ impl Cluster {
         nodes.filter_map(|node| self.data.get(&node)?.poll_fd())
     }
 
-    /// The connection for questions to a broker.
+    /// The connection for other requests to a broker.
     pub(in crate::kafka::native) fn control(
         &mut self,
         node: Node,
@@ -187,8 +188,8 @@ impl Cluster {
         }
     }
 
-    /// Sends a request to the first broker that answers: connected ones first, then known ones,
-    /// then the bootstrap list. Returns the version of the request as well.
+    /// Sends a request to the first broker that answers: connected ones first, then known ones, then the
+    /// bootstrap list. Returns the version of the request as well.
     pub(in crate::kafka::native) fn ask_anyone<R: Request>(
         &mut self,
         most_version: i16,
@@ -202,7 +203,7 @@ impl Cluster {
         answered.map(|(answer, version, _)| (answer, version))
     }
 
-    /// As `ask_anyone`, and which broker answered: `None` for a bootstrap address.
+    /// Like `ask_anyone`, and returns which broker answered: `None` for a bootstrap address.
     fn answered<R: Request>(
         &mut self,
         most_version: i16,
@@ -225,7 +226,8 @@ impl Cluster {
             let is_behind = self.context.leader_epochs.is_behind(*node);
             (is_behind, !self.is_connected(*node))
         });
-        // A broker that can't be reached holds the others up for a moment only; meanwhile it is still tried.
+        // A broker that can't be reached delays the others only for a moment; the attempt goes on
+        // meanwhile.
         let mut is_first = true;
         loop {
             let mut is_pending = false;
@@ -271,7 +273,7 @@ impl Cluster {
                         if !why.leaves_connection() {
                             door.cut();
                         }
-                        // Whoever asks again need not wait.
+                        // The next call need not wait.
                         door.hurry();
                         self.turn = self.turn.wrapping_add(1);
                         if why.is_final() {
@@ -289,7 +291,7 @@ impl Cluster {
         }
     }
 
-    /// Asks for brokers and topics; what is said of the brokers is remembered here.
+    /// Requests metadata of brokers and topics; remembers the brokers.
     pub(in crate::kafka::native) fn metadata(
         &mut self,
         topics: &[Arc<str>],
@@ -307,7 +309,7 @@ impl Cluster {
                 .with_allow_auto_topic_creation(false)
         };
         let (answer, _, from) = self.answered(12, request, timeout)?;
-        // A broker that has just come back may know of nobody, itself included.
+        // A broker that has just restarted may know no brokers, itself included.
         if !answer.brokers.is_empty() {
             self.learn(&answer);
         }
@@ -332,7 +334,7 @@ impl Cluster {
                 Some((broker.node_id.0, address))
             })
             .collect();
-        // Who has moved is connected anew.
+        // A broker with a new address needs a new connection.
         for ways in [&mut self.data, &mut self.control] {
             ways.retain(|node, _| {
                 nodes.contains_key(node) && nodes.get(node) == self.nodes.get(node)
@@ -342,14 +344,14 @@ impl Cluster {
         self.doors.fill_with(BrokerLink::default);
     }
 
-    /// Who keeps the transaction or the group of this name. The error code of the answer, if it is one.
+    /// The coordinator of the transactional id or group with this name, or the error code of the answer.
     pub(in crate::kafka::native) fn coordinator(
         &mut self,
         seat: CoordinatorType,
         name: &str,
         timeout: Duration,
     ) -> Result<Result<Node, i16>, ConnectionError> {
-        /// The first version that asks for several at once.
+        /// The first version that takes several keys.
         const SEVERAL: i16 = 4;
         let key = StrBytes::from_string(name.to_owned());
         let request = |version| {
@@ -388,7 +390,7 @@ impl Cluster {
     }
 }
 
-/// The version to ask a broker in, or why there is none.
+/// The request version to use with a broker, or why there is none.
 pub(in crate::kafka::native) fn version_for<R: Request>(
     link: &Connection,
     most: i16,

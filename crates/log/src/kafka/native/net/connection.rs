@@ -1,7 +1,7 @@
 //! A connection to one broker: one request at a time, and its response.
 //!
-//! Takes frames, gives responses. Owns the transport, the broker's API versions, and when this client has to
-//! authenticate again. Never tries again: a connection that is broken is dropped.
+//! Takes frames, returns responses. Owns the transport, the broker's API versions, and the time of the
+//! next authentication. Never retries: a broken connection is dropped.
 
 mod api_versions;
 mod authentication;
@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::ErrorKind;
 
-/// No response is larger.
+/// Larger responses are refused.
 const LARGEST_RESPONSE: usize = 128 << 20;
-/// So much is read at first: most responses are shorter.
+/// Size of the first read: most responses are shorter.
 const FIRST_READ: usize = 4 << 10;
 
 const ILLEGAL_SASL_STATE: i16 = 34;
@@ -44,19 +44,20 @@ pub(in crate::kafka::native) struct Connection {
     context: Arc<ClientContext>,
     pub api_versions: ApiVersions,
     correlation_id: i32,
-    /// Has the broker answered more than what it understands?
+    /// Whether the broker has answered a request after ApiVersions.
     is_served: bool,
-    /// The response, as far as it has come.
+    /// The response, as far as it has arrived.
     received: Vec<u8>,
-    /// What ends the session (KIP-368), and when, by `clock`.
+    /// How the session ends (KIP-368), and when, by `clock`.
     session: Session,
-    /// Until when the broker wants no further request (KIP-219), by `clock`.
+    /// Until when the broker accepts no further request (KIP-219), by `clock`.
     throttled_until: Duration,
     clock: Stopwatch,
 }
 
 impl Connection {
-    /// Connects, encrypts, authenticates and asks for the broker's API versions, as the context says.
+    /// Connects, encrypts, authenticates and requests the broker's API versions, as configured in the
+    /// context.
     pub(in crate::kafka::native) fn connect(
         address: &BrokerAddress,
         context: &Arc<ClientContext>,
@@ -68,7 +69,7 @@ impl Connection {
         let places = (context.resolve)(&address.host, address.port).map_err(failed)?;
         let mut last = ConnectionError::lost("the name has no address").of(&name);
         for (at, place) in places.iter().enumerate() {
-            // One that is silent leaves time for the others.
+            // A silent address leaves time for the others.
             let others = u32::try_from(places.len() - at).unwrap_or(u32::MAX);
             let left = timeout.saturating_sub(clock.elapsed()) / others;
             if left.is_zero() {
@@ -112,7 +113,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Asks for the broker's API versions.
+    /// Requests the broker's API versions.
     fn negotiate(&mut self, timeout: Duration) -> Result<(), ConnectionError> {
         let clock = self.context.stopwatch();
         let request = ApiVersionsRequest::default()
@@ -154,7 +155,7 @@ impl Connection {
         )
     }
 
-    /// The start of a frame: room for its length, and the header of the request.
+    /// Starts a frame: room for its length, and the header of the request.
     pub(in crate::kafka::native) fn open<R: Request>(
         &mut self,
         version: i16,
@@ -172,7 +173,7 @@ impl Connection {
         Ok(frame)
     }
 
-    /// Sends all pieces; the first begins with the length of all.
+    /// Sends all pieces; the first one begins with the length of the whole frame.
     pub(in crate::kafka::native) fn post(
         &mut self,
         pieces: &[&[u8]],
@@ -189,7 +190,7 @@ impl Connection {
                     Err(e) => Err(e),
                 }
             } else {
-                // The system takes so many at a time.
+                // The system's limit of slices per call.
                 let some = rest.len().min(1024);
                 self.transport.write(&rest[..some])
             };
@@ -210,7 +211,7 @@ impl Connection {
         }
     }
 
-    /// The response to the request in flight, if it is there.
+    /// The response to the request in flight, if it has arrived.
     pub(in crate::kafka::native) fn receive<R: Request>(
         &mut self,
         version: i16,
@@ -228,12 +229,12 @@ impl Connection {
         Ok(Some(response))
     }
 
-    /// How many bytes of the response have come.
+    /// How many bytes of the response have arrived.
     pub(in crate::kafka::native) const fn received(&self) -> usize {
         self.received.len()
     }
 
-    /// Memory for the next response, if nothing of it has come yet.
+    /// Lends memory for the next response, if none of it has arrived yet.
     pub(in crate::kafka::native) fn lend(&mut self, mut room: Vec<u8>) {
         if self.received.is_empty() {
             room.clear();
@@ -281,7 +282,7 @@ impl Connection {
         )
     }
 
-    /// A connection that ends before the first response may have met a listener of another kind.
+    /// A connection that is closed before the first response may have met a listener of another kind.
     fn closed(&self) -> ConnectionError {
         let why = "the broker has closed the connection";
         if self.api_versions.ranges.is_empty() {
@@ -311,7 +312,7 @@ impl Connection {
         self.name(lost(why))
     }
 
-    /// While it is being made, whoever makes it says which broker it is.
+    /// Adds the broker's address to an error. While connecting, `connect` does that.
     fn name(&self, error: ConnectionError) -> ConnectionError {
         if self.api_versions.ranges.is_empty() {
             error
@@ -347,8 +348,8 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and waits for the response. A connection that gave none in time is broken:
-    /// it may still come.
+    /// Sends a request, and waits for the response. After a timeout the connection can't be used any
+    /// more, because the response may still arrive.
     pub(in crate::kafka::native) fn call<R: Request>(
         &mut self,
         version: i16,
@@ -374,7 +375,7 @@ impl Connection {
         Ok(response)
     }
 
-    /// The broker wants no further request for so long.
+    /// The broker accepts no further request for this long.
     pub(in crate::kafka::native) fn throttle(&mut self, ms: i32) {
         let time = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
         if time.is_zero() {
@@ -391,7 +392,7 @@ impl Connection {
         }
     }
 
-    /// How long the broker wants no request.
+    /// For how long the broker accepts no request.
     pub(in crate::kafka::native) fn throttled_for(&self) -> Duration {
         if self.throttled_until.is_zero() {
             return Duration::ZERO;
@@ -399,7 +400,7 @@ impl Connection {
         self.throttled_until.saturating_sub(self.clock.elapsed())
     }
 
-    /// Where the broker listens.
+    /// The broker's address.
     pub(super) const fn address(&self) -> &BrokerAddress {
         &self.address
     }
@@ -409,7 +410,7 @@ impl Connection {
         &self.context.rack
     }
 
-    /// What to wait on for a response.
+    /// The descriptor to poll for a response.
     pub(in crate::kafka::native) fn poll_fd(&self) -> PollFd<'_> {
         self.transport.poll_fd(PollFlags::IN)
     }

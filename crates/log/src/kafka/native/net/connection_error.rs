@@ -3,20 +3,21 @@
 use std::fmt::{self, Display};
 use stoatflow_core::ErrorKind;
 
-/// Why a connection can't be used: a broker that is away is tried again, one that refuses is not.
+/// Why a connection can't be used: a broker that is away is tried again, one that refuses the client is
+/// not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::kafka) struct ConnectionError {
     why: String,
     kind: ErrorKind,
     hint: Option<String>,
-    /// Nothing was sent: the connection is as it was.
+    /// Nothing was sent: the connection can still be used.
     is_intact: bool,
-    /// The broker has answered: it can't do it now.
+    /// The broker has answered that it can't do it now.
     is_answered: bool,
 }
 
 impl ConnectionError {
-    /// May go away by itself: the connection is made again.
+    /// May go away by itself: the connection is opened again.
     pub(in crate::kafka) fn lost(why: impl Into<String>) -> Self {
         Self {
             why: why.into(),
@@ -27,7 +28,7 @@ impl ConnectionError {
         }
     }
 
-    /// As `lost`, with what may help.
+    /// Like `lost`, with a hint.
     pub(in crate::kafka) fn lost_perhaps(why: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
@@ -35,7 +36,7 @@ impl ConnectionError {
         }
     }
 
-    /// Stays until somebody changes a setting or a permission, which the hint names.
+    /// Stays until someone changes a setting or a permission, which the hint names.
     pub(in crate::kafka) fn refused(
         kind: ErrorKind,
         why: impl Into<String>,
@@ -50,7 +51,7 @@ impl ConnectionError {
         }
     }
 
-    /// Nothing could be sent in time, and the connection is as it was.
+    /// Nothing could be sent in time, and the connection can still be used.
     pub(in crate::kafka) fn not_yet(why: impl Into<String>) -> Self {
         Self {
             is_intact: true,
@@ -58,7 +59,7 @@ impl ConnectionError {
         }
     }
 
-    /// The broker answers that it can't do it now.
+    /// The broker has answered that it can't do it now.
     pub(in crate::kafka::native) fn not_now(why: impl Into<String>, hint: Option<&str>) -> Self {
         Self {
             hint: hint.map(str::to_owned),
@@ -67,17 +68,17 @@ impl ConnectionError {
         }
     }
 
-    /// Has the broker answered?
+    /// Whether the broker has answered.
     pub(in crate::kafka::native) const fn is_answered(&self) -> bool {
         self.is_answered
     }
 
-    /// Is the connection as it was?
+    /// Whether the connection can still be used.
     pub(in crate::kafka::native) const fn leaves_connection(&self) -> bool {
         self.is_intact
     }
 
-    /// Is trying again of no use?
+    /// Whether a retry is pointless.
     pub(in crate::kafka) fn is_final(&self) -> bool {
         self.kind != ErrorKind::Unavailable
     }
@@ -90,7 +91,7 @@ impl ConnectionError {
         self.hint.as_deref()
     }
 
-    /// The same, of the broker with this address.
+    /// Adds the address of the broker.
     pub(super) fn of(mut self, broker: &str) -> Self {
         self.why = format!("{broker}: {}", self.why);
         self

@@ -1,10 +1,10 @@
-//! The newest leader epoch of each partition, over the metadata of all brokers.
+//! The newest leader epoch of each partition, from the metadata of all brokers.
 //!
-//! A broker that was paused, or is cut off from the controllers, misses elections: it still acts as
-//! the leader, and reports an end of the log that newer records follow.
+//! A broker that was paused, or is cut off from the controllers, misses elections: it still acts as the
+//! leader, and reports a log end that newer records follow.
 //!
-//! Takes metadata; says whether it is stale, and which brokers gave stale metadata. Shared by all
-//! clients of an application. Sends no requests.
+//! Takes metadata; finds out whether it is stale, and which brokers answered with stale metadata. Shared
+//! by all clients of an application. Sends no requests.
 
 use kafka_protocol::messages::MetadataResponse;
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(test)]
 mod tests;
 
-/// See the module.
+/// The newest leader epochs; see the module.
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct LeaderEpochs(Mutex<Known>);
 
@@ -33,8 +33,8 @@ struct Topic {
 }
 
 impl LeaderEpochs {
-    /// Takes over newer epochs. Stale metadata changes nothing; the error names a partition with an
-    /// older epoch. `from` is the broker that answered, if known.
+    /// Stores newer epochs. Stale metadata changes nothing; the error names a partition with an older
+    /// epoch. `from` is the broker that answered, if known.
     pub(in crate::kafka) fn learn(
         &self,
         answer: &MetadataResponse,
@@ -52,7 +52,7 @@ impl LeaderEpochs {
         outcome
     }
 
-    /// Was the last metadata of this broker stale?
+    /// Whether the last metadata of this broker was stale.
     pub(in crate::kafka) fn is_behind(&self, node: i32) -> bool {
         self.0.lock().behind.contains(&node)
     }

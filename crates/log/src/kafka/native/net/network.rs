@@ -1,7 +1,7 @@
-//! The network and the clock as a client sees them: the machine's, or a simulated one in tests.
+//! The network and the clock of a client: the machine's, or simulated ones in tests.
 //!
-//! Everything that a client waits for or asks the time of goes through here, so that a test decides
-//! which requests are late, lost or answered, and how long that takes, without waiting for it.
+//! Every wait and every reading of the clock goes through this trait, so that a test decides which
+//! requests are late, lost or answered, and how long that takes, without waiting for it.
 
 use super::connection_error::ConnectionError;
 use super::poll;
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
-/// What a client needs of the machine.
+/// What a client needs from the machine.
 pub(in crate::kafka) trait Network: Debug + Send + Sync {
     /// Time since some fixed moment; never goes back.
     fn monotonic(&self) -> Duration;
 
-    /// Connects to an address of this host, and encrypts if there is a `tls`.
+    /// Connects to an address of this host, encrypted if `tls` is given.
     fn connect(
         &self,
         place: &SocketAddr,
@@ -29,10 +29,10 @@ pub(in crate::kafka) trait Network: Debug + Send + Sync {
         timeout: Duration,
     ) -> Result<Box<dyn Transport>, ConnectionError>;
 
-    /// Waits until one of the sockets is ready, at most so long. Without any it is a pause.
+    /// Waits until one of the sockets is ready, at most this long. Without sockets it is a pause.
     fn wait(&self, sockets: &mut [PollFd<'_>], most: Duration);
 
-    /// Runs what may block beside the client's thread.
+    /// Runs work that may block on another thread.
     fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> io::Result<()>;
 }
 

@@ -1,6 +1,6 @@
 //! Authentication by SASL: PLAIN, SCRAM and OAUTHBEARER.
 //!
-//! Takes who this client is, gives the messages of a mechanism one by one;
+//! Takes the client's credentials, returns the messages of a mechanism one by one;
 //! [`Connection`](super::connection) sends them. Never prints a password or a token.
 
 mod keeper;
@@ -37,7 +37,7 @@ impl Debug for Login {
     }
 }
 
-/// How this client says who it is.
+/// The mechanism and the client's credentials.
 #[derive(Clone, Debug)]
 pub(in crate::kafka) enum SaslSettings {
     Plain(Login),
@@ -50,7 +50,8 @@ pub(in crate::kafka) enum SaslSettings {
 pub(in crate::kafka) enum SaslError {
     /// The broker can't be used now.
     Later(String),
-    /// The broker doesn't know the password that it should: somebody else answers, or the setting is wrong.
+    /// The broker can't prove that it knows the password, or refuses the client: it is another server,
+    /// or a setting is wrong.
     Refused(String),
 }
 
@@ -63,7 +64,7 @@ pub(super) enum SaslClient {
 }
 
 impl SaslSettings {
-    /// The name under which brokers know the mechanism.
+    /// The mechanism's name in the protocol.
     pub(in crate::kafka) const fn mechanism(&self) -> &'static str {
         match self {
             Self::Plain(_) => "PLAIN",
@@ -81,7 +82,7 @@ impl SaslSettings {
         }
     }
 
-    /// Begins an authentication; waits for a token, if there is none.
+    /// Starts an authentication; waits for a token if there is none.
     pub(super) fn begin(&self) -> Result<SaslClient, ConnectionError> {
         Ok(match self {
             Self::Plain(login) => SaslClient::Plain(login.clone()),
@@ -99,7 +100,7 @@ impl SaslSettings {
 }
 
 impl SaslClient {
-    /// Whose token it is, if that is known.
+    /// The principal of the token, if known.
     pub(super) fn principal(&self) -> Option<&str> {
         match self {
             Self::Oauth(oauth) => oauth.principal(),
@@ -116,7 +117,7 @@ impl SaslClient {
         }
     }
 
-    /// The message that answers the broker's; `None` at the end.
+    /// The answer to a message of the broker; `None` at the end.
     pub(super) fn next(&mut self, said: &[u8]) -> Result<Option<Vec<u8>>, SaslError> {
         match self {
             Self::Plain(_) => Ok(None),

@@ -1,4 +1,4 @@
-//! How connections to a cluster are protected, and who this client is.
+//! Encryption and authentication of connections, and what else the connections of a client share.
 
 use super::leader_epochs::LeaderEpochs;
 #[cfg(test)]
@@ -12,32 +12,32 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// All addresses of a name with this port.
+/// Resolves a name to all its addresses, with this port.
 pub(in crate::kafka) type Resolve = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
 
-/// As the system does it.
+/// Resolves with the system's resolver.
 pub(in crate::kafka) fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok((host, port).to_socket_addrs()?.collect())
 }
 
-/// What all connections of a client have in common.
+/// Shared by all connections of a client.
 #[derive(Clone, Debug)]
 pub(in crate::kafka) struct ClientContext {
     /// `client.id`.
     pub client_id: StrBytes,
-    /// `client.rack`: where this client runs, for reading from replicas nearby.
+    /// `client.rack`: the location of this client, for fetching from a replica nearby.
     pub rack: StrBytes,
-    /// Encryption, if the protocol has it.
+    /// Encryption, if the security protocol has it.
     pub tls: Option<TlsClient>,
-    /// Who this client is, if the protocol asks.
+    /// Credentials, if the security protocol requires them.
     pub sasl: Option<Arc<SaslSettings>>,
-    /// Looks a name up; waits as long as the system does.
+    /// Resolves a name; blocks as long as the system does.
     pub resolve: Resolve,
     /// The machine's network and clock, or a simulated one.
     pub network: Arc<dyn Network>,
-    /// How much brokers have slowed this application down.
+    /// For how long quotas have throttled this application.
     pub throttled: Arc<ThrottleTotals>,
-    /// What this application knows of elections.
+    /// The leader epochs that this application knows.
     pub leader_epochs: Arc<LeaderEpochs>,
 }
 
@@ -47,7 +47,7 @@ impl ClientContext {
         Stopwatch::start(&self.network)
     }
 
-    /// Does it need more than a plaintext connection?
+    /// Whether connections are encrypted or authenticated.
     pub(in crate::kafka) const fn is_secured(&self) -> bool {
         self.tls.is_some() || self.sasl.is_some()
     }

@@ -1,4 +1,4 @@
-//! How long a login lasts (KIP-368), and what follows it.
+//! How long an authentication lasts (KIP-368), and what to do at its end.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ mod tests;
 /// For how long the broker serves this client (KIP-368).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Session {
-    /// As long as the connection stands.
+    /// As long as the connection is open.
     #[default]
     Endless,
-    /// From then on this client authenticates again.
+    /// Authenticate again from this time on.
     Renewed(Duration),
-    /// From then on there must be another connection.
+    /// Open another connection from this time on.
     Replaced(Duration),
 }
 
 impl Session {
-    /// A broker takes a second authentication of a connection only after this time.
+    /// A broker accepts a second authentication on a connection only after this time.
     const LEAST: Duration = Duration::from_millis(1100);
 
-    /// A session that begins now, of so many milliseconds.
+    /// A session that starts now, with a lifetime in milliseconds.
     pub(super) fn new(lifetime_ms: i64, now: Duration) -> Self {
-        // As Java's client: between 85 and 95 % of the session's lifetime.
+        // Like Java's client: between 85 and 95 % of the session's lifetime.
         let used = Duration::from_millis(u64::try_from(lifetime_ms).unwrap_or(0)) * 9 / 10;
         if used.is_zero() {
             Self::Endless

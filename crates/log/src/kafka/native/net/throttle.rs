@@ -1,8 +1,8 @@
-//! Quotas of a broker (KIP-219): for how long it wants no further request of this client.
+//! Quotas of a broker (KIP-219): for how long it accepts no further request of this client.
 //!
-//! A broker that slows a client down answers at once, says for how long, and reads nothing from
-//! that connection until then. What is sent meanwhile would only wait there, while the time for its
-//! answer runs.
+//! A broker that throttles a client answers at once with the duration, and reads nothing from the
+//! connection until that is over. A request sent meanwhile would only wait there, while its timeout
+//! runs.
 
 use kafka_protocol::messages as m;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// How often, and for how long in all, brokers have slowed the clients of an application down.
+/// How often, and for how long in total, brokers have throttled the clients of an application.
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct ThrottleTotals {
     times: AtomicU64,
@@ -19,7 +19,7 @@ pub(in crate::kafka) struct ThrottleTotals {
 }
 
 impl ThrottleTotals {
-    /// Once more, for so long. Gives whether it was the first time.
+    /// Adds one; returns true for the first time.
     pub(in crate::kafka) fn add(&self, time: Duration) -> bool {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Relaxed);
@@ -32,9 +32,9 @@ impl ThrottleTotals {
     }
 }
 
-/// An answer, as far as it says for how long nothing more is to be sent.
+/// A response with a throttle time.
 pub(in crate::kafka::native) trait Throttled {
-    /// In milliseconds; 0 for not at all.
+    /// In milliseconds; 0 if not throttled.
     fn throttle_time_ms(&self) -> i32;
 }
 
@@ -70,7 +70,7 @@ throttled!(
     TxnOffsetCommitResponse,
 );
 
-/// A login is never slowed down.
+/// Authentication is never throttled.
 impl Throttled for m::SaslHandshakeResponse {
     fn throttle_time_ms(&self) -> i32 {
         0

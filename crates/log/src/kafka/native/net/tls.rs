@@ -1,8 +1,8 @@
-//! TLS to a broker, by rustls.
+//! TLS to a broker, with rustls.
 //!
-//! Takes the settings of `ssl.*`, gives a [`TlsClient`] that all connections share, and a
-//! [`TlsStream`] per connection. Certificates of brokers are checked against the system's roots or
-//! the given ones, and against the host name. Never asks the system's OpenSSL.
+//! Takes the `ssl.*` settings, returns a [`TlsClient`] that all connections share, and a [`TlsStream`]
+//! per connection. Broker certificates are checked against the system's roots or the configured ones,
+//! and against the host name. Never uses the system's OpenSSL.
 
 mod errors;
 mod pem;
@@ -27,31 +27,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
-/// Bytes of the socket that are read at a time.
+/// Bytes read from the socket at a time.
 const READ: usize = 32 << 10;
-/// Encrypted bytes that wait for the socket, at most.
+/// Maximum number of encrypted bytes that wait for the socket.
 const WRITE: usize = 256 << 10;
 
-/// What `ssl.*` says. PEM texts, not yet parsed.
+/// The `ssl.*` settings. PEM texts, not yet parsed.
 #[derive(Clone, Default)]
 pub(in crate::kafka) struct TlsSettings {
-    /// Certificates that are trusted; without them the system's.
+    /// Trusted certificates; without them the system's.
     pub ca: Option<Vec<u8>>,
-    /// The client's own certificate, followed by those that signed it.
+    /// The client's certificate, followed by its chain of signers.
     pub certificate: Option<Vec<u8>>,
     /// Its key.
     pub key: Option<Vec<u8>>,
     /// The password of the key.
     pub key_password: Option<String>,
-    /// Must the certificate be for the host that is connected to?
+    /// Whether the certificate may be for another host.
     pub ignore_host_name: bool,
-    /// Is any certificate taken?
+    /// Whether any certificate is accepted.
     pub trust_everybody: bool,
-    /// TLS 1.2 too, or only it; both without a wish.
+    /// The allowed versions; empty allows both.
     pub versions: Vec<TlsVersion>,
 }
 
-/// A version of TLS that may be spoken.
+/// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka) enum TlsVersion {
     V12,
@@ -79,7 +79,7 @@ impl Debug for TlsSettings {
     }
 }
 
-/// What all connections have in common.
+/// Shared by all connections.
 #[derive(Clone, Debug)]
 pub(in crate::kafka) struct TlsClient {
     config: Arc<ClientConfig>,
@@ -91,7 +91,7 @@ pub(in crate::kafka) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The roots that are trusted; a problem as a sentence.
+/// The trusted roots; the error is a sentence.
 pub(super) fn roots(
     ca: Option<&[u8]>,
 ) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
@@ -167,7 +167,7 @@ impl TlsClient {
         }
     }
 
-    /// Shakes hands on a socket that doesn't block.
+    /// Performs the handshake on a non-blocking socket.
     pub(super) fn connect(
         &self,
         socket: TcpStream,
@@ -211,7 +211,7 @@ impl TlsClient {
         Ok(stream)
     }
 
-    /// What an error of an open connection means.
+    /// Explains an error of an open connection.
     pub(super) fn explain(&self, error: &io::Error, host: &str) -> ConnectionError {
         errors::explain(error, host, self.has_certificate)
     }
@@ -222,13 +222,13 @@ impl TlsClient {
 pub(super) struct TlsStream {
     socket: TcpStream,
     tls: ClientConnection,
-    /// What came from the socket; between `from` and `to` it isn't decrypted yet.
+    /// Bytes read from the socket; those between `from` and `to` are not decrypted yet.
     incoming: Vec<u8>,
     from: usize,
     to: usize,
 }
 
-/// Writes to a socket; a broker that has gone is an error, never a signal.
+/// Writes to a socket; a closed connection is an error, never a signal.
 struct Socket<'a>(&'a TcpStream);
 
 impl Write for Socket<'_> {
@@ -279,7 +279,7 @@ impl TlsStream {
         }
     }
 
-    /// Takes what the socket has. `End` if it is closed.
+    /// Decrypts what the socket has. `End` if it is closed.
     fn decrypt(&mut self) -> io::Result<Read> {
         if self.from == self.to {
             match read(&self.socket, &mut self.incoming) {
@@ -295,7 +295,7 @@ impl TlsStream {
         self.tls.read_tls(&mut rest)?;
         self.from += before - rest.len();
         if let Err(error) = self.tls.process_new_packets() {
-            // The broker is told why, if it listens.
+            // Sends the alert that names the cause, if the broker still reads.
             let _told = self.send();
             return Err(io::Error::other(error));
         }
@@ -314,7 +314,7 @@ impl TlsStream {
         self.decrypt()
     }
 
-    /// Encrypts the start of these slices; gives how many bytes of them.
+    /// Encrypts the start of these slices; returns how many bytes of them.
     pub(super) fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.send()?;
         let taken = self.tls.writer().write_vectored(slices)?;

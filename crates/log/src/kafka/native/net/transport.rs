@@ -1,7 +1,7 @@
 //! Bytes to and from a broker, plain or encrypted.
 //!
-//! A transport owns its socket, which never blocks by itself: what would block says so, and the
-//! caller waits on [`Transport::poll_fd`].
+//! A transport owns its socket, which never blocks: a call that would block returns so, and the caller
+//! waits on [`Transport::poll_fd`].
 
 use super::tls::{self, TlsStream};
 use rustix::buffer::spare_capacity;
@@ -11,12 +11,12 @@ use std::fmt::Debug;
 use std::io::{self, ErrorKind as Io, IoSlice};
 use std::net::TcpStream;
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka) enum Read {
-    /// So many bytes.
+    /// Some bytes were read.
     Some,
-    /// Nothing yet.
+    /// No bytes yet.
     Later,
     /// The other side has closed.
     End,
@@ -24,16 +24,16 @@ pub(in crate::kafka) enum Read {
 
 /// A connected socket.
 pub(in crate::kafka) trait Transport: Debug + Send {
-    /// Appends what has come, at most `most` bytes more.
+    /// Appends received bytes, at most `most`.
     fn read(&mut self, into: &mut Vec<u8>, most: usize) -> io::Result<Read>;
 
-    /// Sends the start of these slices; gives how many bytes.
+    /// Sends the start of these slices; returns how many bytes.
     fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends what [`Self::write`] has taken and not yet sent. True once all of it is.
+    /// Sends what [`Self::write`] has taken and not yet sent. True once everything is sent.
     fn flush(&mut self) -> io::Result<bool>;
 
-    /// What to wait on.
+    /// The descriptor to poll.
     fn poll_fd(&self, flags: PollFlags) -> PollFd<'_>;
 }
 

@@ -1,9 +1,9 @@
-//! What waits to be sent, and what is under way: records by partition, as batches that the socket
-//! takes as they are.
+//! Records that wait to be sent or are in flight, by partition, in batches that the socket sends as they
+//! are.
 //!
-//! Takes records and answers, gives requests. Owns batches, the numbers that a broker knows them
-//! by, and what was acknowledged. At most one batch of a partition is under way, so that nothing
-//! can overtake. Never connects and never waits.
+//! Takes records and answers, returns requests. Owns batches, their sequence numbers, and the
+//! acknowledged offsets. At most one batch of a partition is in flight, so that records stay in order.
+//! Never connects and never waits.
 
 use crate::ProducerRecord;
 use crate::kafka::librdkafka::outgoing::weight;
@@ -28,14 +28,14 @@ mod tests;
 pub(in crate::kafka::native) use answers::{PartitionError, is_of_number};
 use frame::{Frame, compact_length, compact_text};
 
-/// Beyond this a batch takes no second record (`max.message.bytes` of a topic is 1 MiB, if nobody
-/// has changed it).
+/// A batch beyond this size takes no second record (the default of a topic's `max.message.bytes` is 1
+/// MiB).
 const FULL: usize = 900_000;
-/// Nor does a request take one more batch beyond this (a broker takes 100 MiB).
+/// A request beyond this size takes no further batch (a broker accepts 100 MiB).
 const LOADED: usize = 32 << 20;
-/// So much memory of batches that were sent is kept for the next ones.
+/// Maximum memory of sent batches that is kept for new ones.
 const SPARE: usize = 4 << 20;
-/// The partition's leader is not known.
+/// Stands for an unknown leader.
 const NOBODY: Node = -1;
 
 /// One partition.
@@ -43,14 +43,14 @@ const NOBODY: Node = -1;
 struct Part {
     leader: Node,
     waiting: VecDeque<BatchWriter>,
-    /// The number of its next record.
+    /// The sequence number of its next record.
     sequence: i32,
-    /// Does the transaction know it?
+    /// Whether it was added to the transaction.
     added: bool,
     under_way: bool,
-    /// So large its batches may become: less than elsewhere, once the broker has found one too large.
+    /// Maximum size of its batches: reduced once the broker has refused one as too large.
     full: usize,
-    /// One past the last record that is acknowledged.
+    /// One past the last acknowledged record.
     end: Option<i64>,
 }
 
@@ -76,18 +76,18 @@ struct Topic {
     parts: Vec<Part>,
 }
 
-/// Where a batch is from.
+/// The partition of a batch, by indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka::native) struct Place {
     pub topic: usize,
     pub part: usize,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Flight {
     pub version: i16,
-    /// When it left.
+    /// When it was sent.
     pub since: Duration,
     batches: Vec<(Place, BatchWriter)>,
 }
@@ -98,22 +98,22 @@ impl Flight {
     }
 }
 
-/// All of it.
+/// The batches of one producer.
 #[derive(Debug, Default)]
 pub(in crate::kafka::native) struct Accumulator {
-    /// Does it belong to transactions?
+    /// Whether the records belong to transactions.
     transactional: bool,
     compression: Compression,
     topics: Vec<Topic>,
     last: usize,
     waiting: usize,
     under_way: usize,
-    /// Does something wait for a partition that the transaction does not know yet?
+    /// Whether a record waits for a partition that was not added to the transaction yet.
     fresh: bool,
     flights: BTreeMap<Node, Flight>,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
-    /// The broker's clock when it wrote the last batch to a topic that has its time.
+    /// The broker's clock when it wrote the last batch to a topic with `LogAppendTime`.
     append_time: Option<Timestamp>,
     pub ends: AppendEnds,
 }
@@ -131,7 +131,7 @@ impl Accumulator {
         self.transactional
     }
 
-    /// The topic of this name, if its partitions are known.
+    /// The topic with this name, if its partitions are known.
     pub(in crate::kafka::native) fn find(&mut self, name: &Arc<str>) -> Option<usize> {
         let same = |topic: &Topic| Arc::ptr_eq(&topic.name, name);
         if self.topics.get(self.last).is_some_and(same) {
@@ -143,7 +143,7 @@ impl Accumulator {
         Some(found)
     }
 
-    /// Topics that something waits for.
+    /// Topics with waiting records.
     pub(in crate::kafka::native) fn awaited(&self) -> Vec<Arc<str>> {
         let waits = |topic: &&Topic| topic.parts.iter().any(|part| !part.waiting.is_empty());
         let waiting = self.topics.iter().filter(waits);
@@ -158,8 +158,8 @@ impl Accumulator {
         self.topics[topic].parts.len()
     }
 
-    /// Takes over who leads what. A topic that is new becomes known; one that is not there any more
-    /// stays as it is.
+    /// Takes leaders from metadata. Adds topics that are new; a topic that is no longer there stays as
+    /// it is.
     pub(in crate::kafka::native) fn learn(
         &mut self,
         answer: &MetadataResponse,
@@ -190,7 +190,7 @@ impl Accumulator {
         }
     }
 
-    /// Where a record goes; None if its partition is not there.
+    /// The partition of a record; `None` if it doesn't exist.
     pub(in crate::kafka::native) fn place(
         &mut self,
         topic: usize,
@@ -246,8 +246,8 @@ impl Accumulator {
         self.fresh
     }
 
-    /// Brokers that something waits for and that have nothing to answer. With those that are not
-    /// known: [`NOBODY`].
+    /// Brokers with waiting batches and no request in flight. Unknown leaders are included, as
+    /// [`NOBODY`].
     pub(in crate::kafka::native) fn idle_leaders(&self) -> Vec<Node> {
         let parts = self.topics.iter().flat_map(|t| &t.parts);
         let mut leaders: Vec<_> = parts
@@ -276,7 +276,8 @@ impl Accumulator {
         self.flights.get(&node)
     }
 
-    /// Takes the first batch of each partition of a broker, named and numbered. Gives none where none waits.
+    /// Takes the first batch of each partition of a broker, sealed with producer id and sequence number.
+    /// `None` if no batch waits.
     pub(in crate::kafka::native) fn gather(
         &mut self,
         node: Node,
@@ -312,7 +313,7 @@ impl Accumulator {
         })
     }
 
-    /// Those of a flight that the transaction does not know, by topic.
+    /// The partitions of a request that were not added to the transaction, by topic.
     pub(in crate::kafka::native) fn unknown(&self, flight: &Flight) -> Vec<(Arc<str>, Vec<i32>)> {
         let mut topics: Vec<(Arc<str>, Vec<i32>)> = Vec::new();
         for place in flight.places() {
@@ -329,7 +330,7 @@ impl Accumulator {
         topics
     }
 
-    /// The transaction knows them now.
+    /// The partitions of this request were added to the transaction.
     pub(in crate::kafka::native) fn added(&mut self, flight: &Flight) {
         for place in flight.places() {
             self.topics[place.topic].parts[place.part].added = true;
@@ -338,7 +339,7 @@ impl Accumulator {
         self.fresh = parts().any(|part| !part.added && !part.waiting.is_empty());
     }
 
-    /// The frame of a request: what stands around the batches, and each of them.
+    /// The frame of a request: its fields, and the batches between them.
     pub(in crate::kafka::native) fn frame<'a>(
         &self,
         flight: &'a Flight,
@@ -366,7 +367,7 @@ impl Accumulator {
                 into.put_i32(i32::try_from(place.part).unwrap_or(i32::MAX));
                 compact_length(into, batch.bytes().len());
                 frame.insert(batch.bytes());
-                frame.between.put_u8(0); // no more fields of the partition
+                frame.between.put_u8(0); // no tagged fields of the partition
             }
             frame.between.put_u8(0); // nor of the topic
         }
@@ -390,7 +391,7 @@ impl Accumulator {
         self.flights.remove(&node)
     }
 
-    /// Another transaction begins: it knows no partition.
+    /// A new transaction begins: no partition was added to it yet.
     pub(in crate::kafka::native) fn forget_added(&mut self) {
         for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
             part.added = false;
@@ -398,13 +399,13 @@ impl Accumulator {
         self.fresh = self.waiting > 0;
     }
 
-    /// May something still arrive that was sent?
+    /// Whether a batch that was sent may still arrive.
     pub(in crate::kafka::native) fn is_in_doubt(&self) -> bool {
         let mut parts = self.topics.iter().flat_map(|t| &t.parts);
         self.is_flying() || parts.any(|part| part.waiting.iter().any(|batch| batch.lost))
     }
 
-    /// Drops what has not left, and what the broker has said no to.
+    /// Drops batches that were not sent, or that the broker refused.
     pub(in crate::kafka::native) fn drop_certain(&mut self) {
         for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
             part.waiting.retain(|batch| {
@@ -415,7 +416,7 @@ impl Accumulator {
         }
     }
 
-    /// Drops all that is not acknowledged.
+    /// Drops everything that is not acknowledged.
     pub(in crate::kafka::native) fn clear(&mut self) {
         self.flights.clear();
         for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
@@ -425,7 +426,7 @@ impl Accumulator {
         (self.waiting, self.under_way, self.fresh) = (0, 0, false);
     }
 
-    /// Another identity counts from the start.
+    /// Restarts sequence numbers for a new identity.
     pub(in crate::kafka::native) fn renumber(&mut self) {
         for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
             part.sequence = 0;
@@ -436,7 +437,7 @@ impl Accumulator {
         self.append_time
     }
 
-    /// The ends of what was acknowledged.
+    /// The ends of the acknowledged records.
     pub(in crate::kafka::native) fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
         let Some(topic) = self.topics.iter().find(|t| *t.name == *topic) else {
             return Vec::new();

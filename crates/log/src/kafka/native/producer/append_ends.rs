@@ -1,7 +1,7 @@
-//! Where the topics end that nobody else writes to, as far as acknowledged records say.
+//! The ends of topics that only this application writes to, according to acknowledgements.
 //!
-//! Takes what brokers acknowledge, and what another producer of the same application heard; says
-//! when a partition goes on before its end: records that were acknowledged are gone.
+//! Takes the broker's acknowledgements, and ends from another producer of the same application; detects
+//! a partition whose next record gets an offset before its end: acknowledged records are gone.
 
 use crate::kafka::lost_records::LostRecords;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use stoatflow_core::{Error, Offset, Partition, TopicPartition};
 #[cfg(test)]
 mod tests;
 
-/// Ends of the topics that are remembered.
+/// Ends of the remembered topics.
 #[derive(Debug, Default)]
 pub(in crate::kafka::native) struct AppendEnds {
     topics: BTreeMap<Arc<str>, BTreeMap<Partition, Offset>>,
-    /// The first partition that went on before its end.
+    /// The first partition that lost records.
     lost: Option<LostRecords>,
 }
 
@@ -28,7 +28,7 @@ impl AppendEnds {
         }
     }
 
-    /// A partition ends there, or behind it.
+    /// Notes that a partition ends at this offset or later.
     pub(in crate::kafka::native) fn note(
         &mut self,
         topic: &str,
@@ -41,7 +41,7 @@ impl AppendEnds {
         }
     }
 
-    /// Records were acknowledged, the first at this offset.
+    /// Records were acknowledged, the first one at this offset.
     pub(in crate::kafka::native) fn append(
         &mut self,
         topic: &str,
@@ -52,7 +52,7 @@ impl AppendEnds {
         let Some(ends) = self.topics.get_mut(topic) else {
             return;
         };
-        // What follows has lower offsets, too; a loss is told once.
+        // Later records have lower offsets, too; a loss is reported once.
         let before = ends.insert(partition, Offset(first.0 + count));
         if let Some(end) = before.filter(|end| first < *end) {
             self.lost.get_or_insert_with(|| LostRecords {
@@ -63,7 +63,7 @@ impl AppendEnds {
         }
     }
 
-    /// What went wrong, once.
+    /// The loss as an error, once.
     pub(in crate::kafka::native) fn take_loss(&mut self, address: &str) -> Option<Error> {
         self.lost.take().map(|lost| lost.error(address))
     }

@@ -1,8 +1,8 @@
-//! What is asked of the brokers that keep transactions and groups.
+//! Requests to the coordinators of transactions and groups.
 //!
-//! Takes the id and what is to be added, gives what the coordinator said. Owns who the coordinators are and
-//! whose identity the producer has. Asks again while the answer is "not yet" and there is time. Never knows
-//! of records.
+//! Takes the id and what to add, returns the coordinator's answer. Owns who the coordinators are, and
+//! the producer's identity. Retries while the answer is "not yet" and there is time. Never knows of
+//! records.
 
 mod identity;
 #[cfg(test)]
@@ -25,43 +25,43 @@ use std::time::Duration;
 use stoatflow_core::{Error, Result};
 pub(in crate::kafka::native) use transaction::refused_topic;
 
-/// What to do where a coordinator doesn't come to the end of a transaction (KAFKA-19999).
+/// The hint if a coordinator doesn't complete a transaction (KAFKA-19999).
 const STUCK: &str = "the coordinator is still ending the transaction before: start again in a moment; if it stays so, \
     `kafka-transactions.sh list` shows the transaction, and `find-hanging` the partitions that hold it up";
 
-/// The pause before a question is asked again: the first, and the longest.
+/// The pause before a request is repeated: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what
-/// it is told to.
+/// Request versions that brokers since 2.8 support; partitions and offsets are added to a transaction
+/// explicitly.
 pub(in crate::kafka::native) const PRODUCE: i16 = 11;
-/// The first with the form that ours is written in.
+/// The first version with the encoding that `accumulator` writes.
 pub(in crate::kafka::native) const PRODUCE_LEAST: i16 = 9;
 const OFFSETS: i16 = 4;
 const END: i16 = 4;
-/// Those with which whatever arrives is in the transaction at once, and each transaction has an epoch of its
-/// own (KIP-890).
+/// Request versions of KIP-890: whatever arrives is added to the transaction at once, and each
+/// transaction has an epoch of its own.
 pub(in crate::kafka::native) const PRODUCE_V2: i16 = 12;
 const OFFSETS_V2: i16 = 5;
 const END_V2: i16 = 5;
-/// The rules for transactions from which on they are understood.
+/// The `transaction.version` from which on those are supported.
 const TRANSACTIONS_V2: i16 = 2;
 
-/// How a question ended.
+/// How a request to a coordinator ended.
 #[derive(Debug)]
 pub(in crate::kafka::native) enum CoordinatorAnswer<T> {
-    /// It is done.
+    /// It was done.
     Done(T),
-    /// It is not done and will not be. An earlier time may have been without an answer, and done
-    /// it: `perhaps`.
+    /// It was not done and won't be. With `perhaps`, an earlier attempt that got no answer may have done
+    /// it.
     Code {
         code: i16,
         answer: Option<T>,
         perhaps: bool,
     },
-    /// There was no answer in time, or "not yet", which may be said of what was done before: `perhaps`.
-    /// Without it nothing was asked.
+    /// There was no final answer in time. With `perhaps`, it may have been done: an attempt got no
+    /// answer, or "not yet". Without it, no request was sent.
     Silence {
         perhaps: bool,
         last: ConnectionError,
@@ -93,14 +93,14 @@ pub(in crate::kafka::native) struct Coordination {
     pub id: String,
     pub address: String,
     pub identity: Identity,
-    /// Are partitions and offsets added by what is sent to them?
+    /// Whether partitions and offsets are added to the transaction by being sent (KIP-890).
     pub transactions_v2: bool,
-    /// May the coordinator have a transaction that has to be ended?
+    /// Whether the coordinator may have a transaction that must be ended.
     pub touched: bool,
-    /// Was a request sent in this epoch that got no answer?
+    /// Whether a request of this epoch got no answer.
     pub unanswered: bool,
     silence: Duration,
-    /// How long one answer may take at first.
+    /// The first timeout of an answer.
     pub request_timeout: Duration,
     coordinator: Option<Node>,
     group: Option<(String, Node)>,
@@ -139,7 +139,7 @@ impl Coordination {
         }
     }
 
-    /// Our error for a code.
+    /// The error for a code.
     pub(in crate::kafka::native) fn refused(&self, code: i16, said: &str, what: &str) -> Error {
         let what = format!("{what} of '{}'", self.id);
         error(named(code), said, self.doing(&what, None))
@@ -182,7 +182,7 @@ impl Coordination {
         }
     }
 
-    /// Asks whoever has the seat until there is an answer, or no time.
+    /// Sends a request to the coordinator, and repeats it until there is a final answer or no time left.
     fn ask<R: Request>(
         &mut self,
         (seat, name): (CoordinatorType, &str),
@@ -231,8 +231,8 @@ impl Coordination {
                         Ok(answer) => {
                             let code = code_of(&answer);
                             let meant = classify(code);
-                            // A coordinator that loses its seat may say so when it has begun what it was
-                            // asked. Then a later answer is that it is done, and no other.
+                            // A coordinator that is being moved may answer so although it has begun the
+                            // request. Repeating it then gives "done" and no other answer.
                             begun |= matches!(meant, ErrorClass::Ending | ErrorClass::Again);
                             perhaps |= code == UNKNOWN_SERVER_ERROR;
                             match meant {
@@ -277,8 +277,8 @@ impl Coordination {
         }
     }
 
-    /// Which rules hold for the next transaction; to be asked before it begins. Do brokers know
-    /// enough at all?
+    /// Finds out the version of the next transaction; to be called before it begins. Returns whether the
+    /// brokers are recent enough at all.
     pub(in crate::kafka::native) fn negotiate_transaction_version(
         &mut self,
         timeout: Duration,

@@ -1,10 +1,10 @@
-//! The writer outside of transactions: what it sends is there at once, and its commits are transactions of
-//! offsets alone.
+//! The producer outside of transactions: records are visible once acknowledged, and its commits are
+//! transactions with offsets only.
 //!
-//! Takes records, offsets and the end of what guards them; gives outcomes. Owns when something is sent, and
-//! what becomes of a record that a broker doesn't take. A number per record keeps what goes again from being
-//! there twice; after a broker has forgotten whose the numbers are, it may be. Sends when asked to do
-//! something, and has no thread of its own.
+//! Takes records, offsets and the end of the transaction of offsets; returns outcomes. Owns when
+//! something is sent, and what happens to a record that a broker refuses. Sequence numbers prevent
+//! duplicates when a batch is sent again; after a broker has lost the state of the producer id,
+//! duplicates are possible. Sends during calls, and has no thread of its own.
 
 use crate::kafka::errors::error;
 use crate::kafka::native::NativeConfig;
@@ -19,29 +19,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp};
 
-/// What comes sooner behind a request goes with the next one. What comes later goes at once.
+/// Records that arrive sooner after a request wait for the next one. Later records are sent at once.
 const PACE: Duration = Duration::from_millis(5);
 
 /// A writer of records that belong to no transaction.
 #[derive(Debug)]
 pub(in crate::kafka) struct IdempotentProducer {
-    /// Its transactions have no records.
+    /// Commits the offsets; its transactions have no records.
     guard: TransactionalProducer,
     coordination: Coordination,
     sender: Sender,
-    /// When something was last sent; None as long as nothing was.
+    /// When something was last sent; `None` before the first time.
     departed: Option<Duration>,
     /// How long `send` waits for acknowledgements, if it does.
     waits: Option<Duration>,
-    /// Have the brokers forgotten whose the numbers are?
+    /// Whether a new producer id is needed: at first, and after brokers have lost the state of the old
+    /// one.
     forgotten: bool,
-    /// Was a record given up? Then nothing is committed any more that may need it.
+    /// Whether a record failed for good. Then nothing that may depend on it is committed any more.
     failed: bool,
     clock: Stopwatch,
 }
 
 impl IdempotentProducer {
-    /// Behind a guard that is open; connects when it is opened itself.
+    /// Takes a guard that is open; `open` connects the rest.
     pub(in crate::kafka::native) fn new(
         guard: TransactionalProducer,
         config: &NativeConfig,
@@ -60,7 +61,7 @@ impl IdempotentProducer {
         }
     }
 
-    /// Gets itself an identity.
+    /// Requests a producer id.
     pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<()> {
         self.coordination.init_idempotent_id(timeout)?;
         self.sender.accumulator.renumber();
@@ -79,7 +80,7 @@ impl IdempotentProducer {
         Ok(())
     }
 
-    /// What could not be helped, as an error. One that can be is none.
+    /// Converts a failure to an error, unless a retry can fix it.
     fn trouble(&mut self, trouble: SendError) -> Result<()> {
         let address = &self.coordination.address;
         match trouble {
@@ -111,7 +112,7 @@ impl IdempotentProducer {
         }
     }
 
-    /// Sends what waits: all of it, or if it is time.
+    /// Sends waiting records: with `all` everything, otherwise what is due.
     fn drive(&mut self, all: bool, wait: Option<Duration>) -> Result<()> {
         if self.forgotten
             && let Err(error) = self.open(ASIDE)

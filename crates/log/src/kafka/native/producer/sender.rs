@@ -1,7 +1,7 @@
-//! Brings batches to the leaders of their partitions, and hears what became of them.
+//! Sends batches to the leaders of their partitions, and handles the answers.
 //!
-//! Takes records; gives acknowledgements, or trouble. Owns when a request is worth sending, when it goes
-//! again, and for how long a broker may be away. Never decides what becomes of the transaction.
+//! Takes records; returns errors. Owns when a request is worth sending, when it is repeated, and for how
+//! long a broker may be away. Never decides what happens to the transaction.
 
 use crate::ProducerRecord;
 use crate::kafka::errors::error;
@@ -21,63 +21,61 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::Error;
 
-/// So much goes without being asked for, as soon as the request before is answered. Less waits for
-/// the commit.
+/// So many bytes are sent without being asked for, as soon as the previous request is answered. Fewer
+/// wait for the commit.
 pub(in crate::kafka::native) const EAGER: usize = 128 << 10;
-/// Nor does less than that wait for longer, where a commit is far: what is written early need not
-/// be written then.
+/// Fewer bytes wait at most this long: what is sent early need not be sent at the commit.
 const LINGER: Duration = Duration::from_millis(25);
-/// So much may be unacknowledged before whoever sends more waits.
+/// Maximum number of unacknowledged bytes before `send` waits.
 pub(in crate::kafka::native) const KEPT: usize = 24 << 20;
-/// One look at what answers there are.
+/// One wait for answers.
 pub(in crate::kafka::native) const LOOK: Duration = Duration::from_millis(20);
-/// What is asked of a broker may take so long.
+/// Timeout of a request that nothing else can be done without.
 pub(in crate::kafka::native) const AT_BROKER: Duration = Duration::from_secs(30);
-/// A broker that takes nothing for so long is connected anew.
+/// A broker that accepts no bytes for this long gets a new connection.
 const TAKES_NOTHING: Duration = Duration::from_secs(10);
-/// The first pause before something is sent again, and the longest.
+/// The pause before something is sent again: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// A topic that was just made may not be known to the broker that is asked first, for so long.
+/// How long a broker may not know a topic that was just created.
 const JUST_MADE: Duration = Duration::from_secs(1);
-/// One that was written to, and that a broker does not know, may be known to it again: after its
-/// start, for so long.
+/// How long a broker may not know a topic that was written to before, for example after a restart.
 const NEW_TOPIC: Duration = Duration::from_secs(10);
-/// A question beside the others may take so long.
+/// Timeout of a request that can be repeated later.
 pub(in crate::kafka::native) const ASIDE: Duration = Duration::from_secs(5);
 
-/// Why it can't go on.
+/// Why sending can't go on.
 #[derive(Debug)]
 pub(in crate::kafka::native) enum SendError {
-    /// A broker's answer.
+    /// A broker's error code.
     Code {
         code: i16,
         said: String,
         what: &'static str,
         topic: Option<String>,
     },
-    /// Nothing was acknowledged for longer than that may be; the last that was heard.
+    /// Nothing was acknowledged for longer than allowed; with the last error.
     Away(String),
-    /// What is wrong is known.
+    /// An error that is known already.
     Fatal(Error),
-    /// All was taken, and records of before are gone.
+    /// Everything was acknowledged, but earlier records are gone.
     LostRecords(Error),
 }
 
-/// What is on its way, and what was heard of it.
+/// Sends batches, and keeps track of their progress.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Sender {
     pub accumulator: Accumulator,
-    /// Does somebody else lead what we thought, as far as we were told?
+    /// Whether the known leaders may be outdated.
     stale: bool,
-    /// When something is sent again, and after which pause the next time.
+    /// Earliest time of the next attempt, and the pause after it.
     not_before: Duration,
     pause: Duration,
-    /// Since when something waits to be sent.
+    /// Since when the first record has been waiting to be sent.
     waiting_since: Duration,
-    /// When something was last acknowledged, or nothing was left to be.
+    /// When records were last acknowledged, or none were outstanding.
     progress: Duration,
-    /// Since when a topic is said not to exist.
+    /// Since when a topic has been missing.
     missing: Option<Duration>,
     silence: Duration,
     answer_timeout: AnswerTimeout,
@@ -85,7 +83,8 @@ pub(in crate::kafka::native) struct Sender {
 }
 
 impl Sender {
-    /// For what belongs to transactions, or to none, and may go unacknowledged for so long.
+    /// Creates a sender of records inside or outside of transactions; `silence` is how long they may
+    /// stay unacknowledged.
     pub(in crate::kafka::native) fn new(
         transactional: bool,
         config: &NativeConfig,
@@ -105,7 +104,7 @@ impl Sender {
         }
     }
 
-    /// The topic's number; asks for it the first time.
+    /// The topic's index; requests metadata the first time.
     fn topic(&mut self, at: &mut Coordination, name: &Arc<str>) -> Result<usize, SendError> {
         if let Some(known) = self.accumulator.find(name) {
             return Ok(known);
@@ -128,7 +127,7 @@ impl Sender {
         error(named(UNKNOWN_TOPIC_OR_PARTITION), said, doing)
     }
 
-    /// Asks who leads these topics, again while nobody answers.
+    /// Requests the leaders of these topics, again while no broker answers.
     fn ask_for(
         &mut self,
         at: &mut Coordination,
@@ -171,7 +170,7 @@ impl Sender {
         let place = match self.accumulator.place(topic, record) {
             Some(place) => place,
             None => {
-                // It may have grown.
+                // The topic may have got more partitions.
                 self.ask_for(at, &[Arc::clone(&record.topic)], AT_BROKER)?;
                 let known = self.accumulator.partitions(topic);
                 self.accumulator.place(topic, record).ok_or_else(|| {
@@ -185,7 +184,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes what answers there are, and sends what is due: all of it, or what is worth a request.
+    /// Takes the answers that have arrived, and sends what is due: with `all` everything, otherwise what
+    /// is worth a request.
     pub(in crate::kafka::native) fn drive(
         &mut self,
         at: &mut Coordination,
@@ -214,7 +214,7 @@ impl Sender {
         Ok(())
     }
 
-    /// As `drive`, then waits for an answer, at most so long, and takes it.
+    /// Like `drive`, then waits for an answer, at most this long, and takes it.
     pub(in crate::kafka::native) fn drive_for(
         &mut self,
         at: &mut Coordination,
@@ -226,21 +226,20 @@ impl Sender {
         if soon.is_zero() {
             let most = match self.accumulator.is_flying() {
                 true => most,
-                // Nobody will answer: what waits goes as soon as it may.
+                // No answer will come: waits until something can be sent.
                 false => self.pause_for(at, most),
             };
             at.cluster
                 .wait_or_connected(self.accumulator.flying(), most);
         } else {
-            // Nothing is sent before, so a connection that is there sooner would be waited on
-            // without a pause.
+            // Nothing is sent before then, so a new connection would only end each wait at once.
             at.cluster.wait(self.accumulator.flying(), most.min(soon));
         }
         self.drive(at, all)
     }
 
-    /// How long nobody takes what waits, `most` at most: zero, unless each who would has a quota
-    /// that is used up, or is being connected.
+    /// How long no broker takes what waits, at most `most`: zero, unless all their leaders are throttled
+    /// or being connected.
     fn pause_for(&self, at: &Coordination, most: Duration) -> Duration {
         let leaders = self.accumulator.idle_leaders().into_iter();
         let times = leaders.map(|node| match at.cluster.is_connecting(node) {
@@ -300,7 +299,8 @@ impl Sender {
         }
     }
 
-    /// A request whose answer will not come: it goes again, and the broker knows again what it has already.
+    /// The answer of a request won't come: its batches are sent again, and the broker recognises those
+    /// that it has already.
     fn requeue(
         &mut self,
         at: &mut Coordination,
@@ -316,7 +316,7 @@ impl Sender {
         self.bear(at, why)
     }
 
-    /// What a connection that failed means for what waits: patience, or an error that stays.
+    /// What a failed connection means for waiting batches: patience, or an error.
     fn bear(&self, at: &Coordination, why: &ConnectionError) -> Result<(), SendError> {
         if why.is_final() {
             return Err(SendError::Fatal(at.silent(why, "writing")));
@@ -329,7 +329,7 @@ impl Sender {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Fails if nothing was acknowledged for too long: a transaction cannot live any more.
+    /// Fails if nothing was acknowledged for too long: the transaction has timed out by then.
     pub(in crate::kafka::native) fn patience(&self, last: &str) -> Result<(), SendError> {
         if self.clock.elapsed() < self.progress + self.silence {
             return Ok(());
@@ -337,7 +337,7 @@ impl Sender {
         Err(SendError::Away(last.to_owned()))
     }
 
-    /// What a broker did not take.
+    /// Handles the partitions that a broker refused.
     fn handle_errors(&mut self, setbacks: &[PartitionError]) -> Result<(), SendError> {
         let final_one = (setbacks.iter())
             .find(|s| !matches!(classify(s.code), ErrorClass::Again | ErrorClass::Ending));
@@ -358,9 +358,9 @@ impl Sender {
         self.patience(&format!("{:?} {}", named(last.code), last.said))
     }
 
-    /// Asks who leads what is written to.
+    /// Requests the leaders of topics with waiting records.
     fn look_around(&mut self, at: &mut Coordination) -> Result<(), SendError> {
-        // A topic that is deleted and no longer written to is nobody's trouble.
+        // Only those: a topic that was deleted and is no longer written to must cause no error.
         let names = self.accumulator.awaited();
         let answer = match at.cluster.metadata(&names, ASIDE) {
             Ok(answer) => answer,
@@ -390,7 +390,7 @@ impl Sender {
         )))
     }
 
-    /// Sends a broker what waits for it.
+    /// Sends a broker the batches that wait for it.
     fn dispatch(&mut self, at: &mut Coordination, node: Node) -> Result<(), SendError> {
         if !Accumulator::is_known(node) {
             self.stale = true;
@@ -409,7 +409,8 @@ impl Sender {
         });
         let version = match opened {
             Ok(version) => version,
-            // It is being made, and nothing was sent: what waits goes once it is there.
+            // The connection is being opened, and nothing was sent: the batches are sent once it is
+            // there.
             Err(why) if why.leaves_connection() => return self.patience(&why.to_string()),
             Err(why) => return self.requeue(at, node, &why),
         };
@@ -443,7 +444,8 @@ impl Sender {
         node: Node,
         flight: &Flight,
     ) -> Result<(), ConnectionError> {
-        // It answers in time that its replicas don't, which takes some time more on its way.
+        // The broker must report a timeout of its replicas before our own timeout ends: it gets three
+        // quarters of that.
         let at_broker = self.answer_timeout.time() / 4 * 3;
         let timeout = i32::try_from(at_broker.as_millis()).unwrap_or(i32::MAX);
         let link = at.cluster.data(node)?;
@@ -452,7 +454,7 @@ impl Sender {
         link.post(&frame.pieces(), TAKES_NOTHING)
     }
 
-    /// Tells the coordinator of partitions, where the rules ask for that. SendError of none: later.
+    /// Adds partitions to the transaction, where that needs a request. `Err(None)`: try later.
     fn add(&mut self, at: &mut Coordination, flight: &Flight) -> Result<(), Option<SendError>> {
         let unknown = self.accumulator.unknown(flight);
         if unknown.is_empty() {
@@ -467,7 +469,7 @@ impl Sender {
                 topic: answer.flatten(),
             })),
             CoordinatorAnswer::Silence { last, .. } => {
-                // A topic that is gone is said to be "not yet": who leads it is asked for.
+                // A deleted topic is answered with "not yet": request its leaders.
                 self.stale = true;
                 self.hold_back();
                 Err(self.bear(at, &last).err())
@@ -475,15 +477,14 @@ impl Sender {
         }
     }
 
-    /// All was to be acknowledged by now, and is not.
+    /// The error if not everything was acknowledged in time.
     pub(in crate::kafka::native) fn late(&self, at: &Coordination, timeout: Duration) -> Error {
         let bytes = self.accumulator.unacknowledged();
         let last = format!("{bytes} bytes are not acknowledged after {timeout:?}");
         at.silent(&ConnectionError::lost(last), "flushing")
     }
 
-    /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing
-    /// was until now.
+    /// Restarts the clocks for the first waiting and the first unacknowledged record.
     pub(in crate::kafka::native) fn note_start(&mut self) {
         let now = self.clock.elapsed();
         if self.accumulator.waiting() == 0 {

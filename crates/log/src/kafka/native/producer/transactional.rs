@@ -1,7 +1,7 @@
-//! The writer: the port's calls, done with one thread and one question at a time to each broker.
+//! The transactional producer, with one thread and one request at a time to each broker.
 //!
-//! Takes records, offsets and the end of the transaction; gives outcomes. Owns what becomes of a transaction
-//! when an answer is not as it should be. Sends when asked to do something, and has no thread of its own.
+//! Takes records, offsets and the end of the transaction; returns outcomes. Owns what happens to a
+//! transaction after an error. Sends during calls, and has no thread of its own.
 
 mod failures;
 mod roll_back;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp};
 
-/// An abort that follows a commit has at least so long.
+/// Minimum timeout of an abort after a failed commit.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Where the producer stands.
+/// The state of the producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Between transactions.
@@ -34,7 +34,7 @@ enum State {
     Open,
     /// In one that can only be aborted.
     Lost,
-    /// Nothing is ever sent again.
+    /// Fenced: nothing is sent any more.
     Fenced,
 }
 
@@ -44,16 +44,16 @@ pub(in crate::kafka) struct TransactionalProducer {
     coordination: Coordination,
     sender: Sender,
     state: State,
-    /// Was anything of this epoch given up whose fate is not known?
+    /// Whether a request of this epoch was given up without knowing its outcome.
     doubtful: bool,
     rollovers: u64,
     markers: Markers,
-    /// The time of the markers.
+    /// The clock of `markers`.
     started: Stopwatch,
 }
 
 impl TransactionalProducer {
-    /// For an id; connects when it is opened.
+    /// Creates a producer for an id; `open` connects it.
     pub(in crate::kafka::native) fn new(
         config: &NativeConfig,
         id: &str,
@@ -70,7 +70,7 @@ impl TransactionalProducer {
         }
     }
 
-    /// Takes its transactional id over. False if the brokers are too old for what is asked of them here.
+    /// Takes over its transactional id. False if the brokers are too old for this client.
     pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<bool> {
         let clock = self.stopwatch();
         self.coordination
@@ -84,7 +84,7 @@ impl TransactionalProducer {
         self.coordination.cluster.stopwatch()
     }
 
-    /// Waits until the markers of the last commit stand.
+    /// Waits until the markers of the last commit are written.
     fn settle_markers(&mut self) {
         let (now, cluster) = (&self.started, &self.coordination.cluster);
         self.markers
@@ -113,11 +113,12 @@ impl TransactionalProducer {
         self.coordination.touched = false;
     }
 
-    /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
+    /// Handles the answer to the end of a transaction: with an epoch for each, it has the identity of
+    /// the next one.
     fn ended(&mut self, answer: &EndTxnResponse) {
         if !self.coordination.transactions_v2 {
-            // Transactions have one epoch: a request that was sent and not answered may arrive in a
-            // later one, and end it, or move its offsets back.
+            // Consecutive transactions have the same epoch: a request without an answer may arrive in a
+            // later one, and end it or move its offsets back.
             self.doubtful |= self.coordination.unanswered;
             return;
         }
@@ -133,14 +134,14 @@ impl TransactionalProducer {
         }
     }
 
-    /// Takes the next epoch of the id.
+    /// Requests the next epoch of the id.
     fn renew(&mut self, timeout: Duration) -> Result<()> {
         let own = self.coordination.identity;
         let renewed = self.coordination.init_producer_id(own, timeout);
         self.after_proof(renewed)
     }
 
-    /// Is the id still ours? Then it has a new epoch.
+    /// Handles the answer to a request for the next epoch.
     fn after_proof(&mut self, proved: Result<()>) -> Result<()> {
         if let Err(error) = proved {
             if error.kind() == ErrorKind::Fenced {
@@ -173,8 +174,8 @@ impl Producer for TransactionalProducer {
         if self.doubtful {
             self.renew(AT_BROKER)?;
         }
-        // Who has agreed on other rules meanwhile says so when it is connected again. Without a connection
-        // those of before hold.
+        // Brokers that have been upgraded report their new transaction version on a new connection.
+        // Without a connection the version stays.
         let _reached = self.coordination.negotiate_transaction_version(ASIDE);
         self.state = State::Open;
         self.coordination.touched = false;
@@ -203,7 +204,7 @@ impl Producer for TransactionalProducer {
     fn pursue(&mut self) -> Result<usize> {
         self.assure()?;
         self.drive(false)?;
-        // What is too little for a request waits for the commit, and nobody has to look after it.
+        // Too few bytes for a request wait for the commit; the caller need not call again for them.
         let waiting = self.sender.accumulator.waiting();
         Ok(if waiting >= EAGER { waiting } else { 0 })
     }
@@ -226,13 +227,13 @@ impl Producer for TransactionalProducer {
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
         self.assure()?;
-        // Whoever reads nothing has no positions; a transaction that got nothing is none to the broker.
+        // A reader without partitions has no positions; the broker doesn't know an empty transaction.
         if cut.is_empty() {
             return Ok(());
         }
         self.settle_markers();
         self.coordination.touched = true;
-        // Its answer is awaited by `flush`, beside that of the coordinator.
+        // `flush` waits for the answers, while the coordinator handles the offsets.
         self.drive(true)?;
         let what = "adding offsets to the transaction";
         match self.coordination.offsets(group, cut, timeout) {
@@ -285,7 +286,8 @@ impl Producer for TransactionalProducer {
                         let left = || timeout.saturating_sub(clock.elapsed()).max(LEAST);
                         self.roll_back(left())?;
                         if classify(code) == ErrorClass::Lost {
-                            // Did the broker end it by itself, or for somebody who is taking the id over?
+                            // Did the broker end it by itself, or for a newer producer that is taking
+                            // the id over?
                             let proved = self.coordination.prove_again(left());
                             self.after_proof(proved)?;
                         }
@@ -340,7 +342,7 @@ impl Producer for TransactionalProducer {
 
 impl TransactionalSide for TransactionalProducer {
     fn owns_its_id(&mut self) -> bool {
-        // Whoever does not hear an answer asks again when it starts again.
+        // Without an answer, the next start finds out.
         let fenced = |error: Error| error.kind() == ErrorKind::Fenced;
         self.state != State::Fenced && !self.renew(ASIDE).is_err_and(fenced)
     }

@@ -1,6 +1,6 @@
-//! Java's way of naming a user: `sasl.jaas.config`.
+//! Java's format for credentials: `sasl.jaas.config`.
 
-/// What a JAAS text says: the login module, and its options.
+/// The content of a JAAS text: the login module, and its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Jaas {
     pub module: String,
@@ -8,7 +8,8 @@ pub(super) struct Jaas {
 }
 
 impl Jaas {
-    /// Reads `org...PlainLoginModule required username="u" password="p";`. `None` if it has another form.
+    /// Parses `org...PlainLoginModule required username="u" password="p";`. `None` if it has another
+    /// form.
     pub(super) fn read(text: &str) -> Option<Self> {
         let text = text.trim().strip_suffix(';')?;
         let mut rest = text.trim_start();
@@ -36,7 +37,7 @@ impl Jaas {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Options with this prefix, without it.
+    /// The options with this prefix, which is removed.
     pub(super) fn with_prefix(&self, prefix: &str) -> Vec<(String, String)> {
         (self.options.iter())
             .filter_map(|(name, value)| {

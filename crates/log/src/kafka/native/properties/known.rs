@@ -1,19 +1,19 @@
-//! The names of client properties, and what the native client does about each.
+//! The names of client properties, and how the native client treats each.
 
-/// What the native client knows of a property.
+/// How the native client treats a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka) enum Knowledge {
-    /// It does what the property says; this is the name that it uses itself.
+    /// It supports the property; this is its canonical name.
     Native(&'static str),
-    /// The property changes nothing here, and why.
+    /// The property has no effect here, and why.
     NoEffect(&'static str),
-    /// It can't do it, and says what to do instead.
+    /// It doesn't support the property; what to do instead.
     Refused(&'static str),
-    /// Only librdkafka may know it.
+    /// Unknown here; librdkafka may know it.
     Unknown,
 }
 
-/// Names that mean the same; the first is the one used here.
+/// Names with the same meaning; the first is the canonical one.
 const NATIVE: &[&[&str]] = &[
     &["client.id"],
     &["client.rack"],
@@ -75,7 +75,7 @@ const SIZES: &str = "max.message.bytes of the topic bounds a request: what is la
 const TOKENS: &str = "a token is used for four fifths of its life, and asked for again after 0.25 to 10 s; \
     sasl.login.read.timeout.ms bounds how long one may take";
 
-/// Properties that change nothing here.
+/// Properties without effect.
 const NO_EFFECT: &[(&str, &str)] = &[
     (
         "api.version.request",
@@ -164,7 +164,7 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ("topic.metadata.refresh.interval.ms", CONNECTS),
 ];
 
-/// Properties that this client can't honour.
+/// Properties that this client doesn't support.
 const REFUSED: &[(&str, &str)] = &[
     (
         "sasl.login.callback.handler.class",
@@ -187,7 +187,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the native client makes of a name.
+/// How the native client treats a property.
 pub(in crate::kafka) fn knowledge(name: &str) -> Knowledge {
     if let Some(names) = NATIVE.iter().find(|names| names.contains(&name)) {
         return Knowledge::Native(names[0]);
@@ -202,7 +202,7 @@ pub(in crate::kafka) fn knowledge(name: &str) -> Knowledge {
     of(REFUSED).map_or(Knowledge::Unknown, Knowledge::Refused)
 }
 
-/// All names that the native client does something about, with the other names of each.
+/// All names that the native client supports, each with its synonyms.
 #[cfg(test)]
 pub(super) fn native_names() -> &'static [&'static [&'static str]] {
     NATIVE

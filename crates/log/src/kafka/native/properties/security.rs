@@ -10,7 +10,7 @@ use crate::kafka::tokens::TokenProvider;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A way to say who a client is.
+/// How a client authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
     Plain,
@@ -18,7 +18,7 @@ enum Mechanism {
     OauthBearer,
 }
 
-/// Encryption and authentication, as far as the protocol asks for them.
+/// Encryption and authentication, as far as the security protocol requires them.
 pub(super) fn read(reader: &mut Reader) -> (Option<TlsClient>, Option<SaslSettings>) {
     let protocol = reader.get("security.protocol").unwrap_or("plaintext");
     let (tls, sasl) = match protocol.to_ascii_lowercase().as_str() {
@@ -108,7 +108,7 @@ fn read_tls(reader: &mut Reader) -> Option<TlsClient> {
         certificate,
         key,
         key_password: reader.secret("ssl.key.password"),
-        // Java turns it off with an empty text, librdkafka with `none`.
+        // Java turns it off with an empty value, librdkafka with `none`.
         ignore_host_name: is_set && matches!(algorithm.as_str(), "" | "none"),
         trust_everybody: !reader.flag("enable.ssl.certificate.verification", true),
         versions: versions(reader),
@@ -122,13 +122,13 @@ fn read_tls(reader: &mut Reader) -> Option<TlsClient> {
     }
 }
 
-/// A PEM text, given itself or as the name of a file.
+/// A PEM text, either as the value or in a file.
 fn text_or_file(reader: &mut Reader, text: &str, file: &str) -> Option<Vec<u8>> {
     if let Some(text) = reader.get(text) {
-        // In a properties file lines may be joined with a backslash and an n.
+        // In a properties file, lines may be joined with a backslash and an n.
         return Some(text.replace("\\n", "\n").into_bytes());
     }
-    // librdkafka's word for the system's own certificates, which are the default here.
+    // librdkafka's value for the system's own certificates, which are the default here.
     let path = reader.get(file).filter(|path| *path != "probe")?.to_owned();
     match std::fs::read(&path) {
         Ok(bytes) => Some(bytes),
@@ -255,7 +255,7 @@ fn login(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<Login> {
             None
         }
         (_, None) => {
-            // A file that can't be read is told already.
+            // A file that can't be read was already reported.
             if reader.get("sasl.password").is_none() {
                 reader.problem("'sasl.password' is not set".to_owned());
             }
@@ -264,7 +264,7 @@ fn login(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<Login> {
     }
 }
 
-/// The property that bounds how long a token may take to be made, and its default.
+/// The property that bounds how long a token may take, and its default.
 const TOKEN_TIMEOUT: &str = "sasl.login.read.timeout.ms";
 const USUAL_TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -280,7 +280,7 @@ fn read_oauth(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<SaslSettings> 
     ))))
 }
 
-/// A function of the user's makes tokens: then nothing else may.
+/// A function of the user's provides tokens: then nothing else may.
 fn own_tokens(
     reader: &mut Reader,
     given: Arc<dyn TokenProvider>,

@@ -1,4 +1,4 @@
-//! What properties mean for the native client.
+//! The effects of properties on the native client.
 
 use super::jaas::Jaas;
 use super::known::native_names;
@@ -10,7 +10,7 @@ fn read(rows: &[(&str, &str)]) -> Result<NativeProperties, Vec<String>> {
     NativeProperties::read("b:1", rows.iter().copied(), &mut Security::default())
 }
 
-/// The only problem of these.
+/// The only problem of these properties.
 fn problem(rows: &[(&str, &str)]) -> String {
     let mut problems = read(rows).unwrap_err();
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -191,7 +191,7 @@ fn secrets_come_from_files() {
     );
 }
 
-/// The problems as one text.
+/// All problems as one text.
 fn problem_of(rows: &[(&str, &str)]) -> String {
     read(rows).unwrap_err().join("; ")
 }

@@ -1,9 +1,8 @@
-//! Records out of batches as a broker keeps them (format 2), read where they lie.
+//! Reads records from batches in the broker's format (version 2), without copying.
 //!
-//! Takes what an answer holds of one partition, and which transactions were aborted; gives its committed
-//! records, one at a time. Owns what of it is not read yet. What is no record for a reader (marks of
-//! transactions, records of aborted ones, what lies before the position) is passed over, and the position
-//! with it.
+//! Takes the records of one partition in an answer, and its aborted transactions; returns committed
+//! records, one at a time. Owns the part that is not read yet. Skips control records, records of aborted
+//! transactions and records before the position, and moves the position past them.
 
 use crate::kafka::native::records::batch_writer::{
     ATTRIBUTES, COMPRESSION, CONTROL, COUNT, CRC, FIRST_TIME, FORMAT, HEAD, LAST_DELTA,
@@ -17,15 +16,15 @@ use stoatflow_core::{Header, Headers};
 #[cfg(test)]
 mod tests;
 
-/// What stands in front of the part that the length is of.
+/// Bytes in front of the part that the length counts.
 const FRONT: usize = LENGTH + 4;
-/// The kind of a mark that says that a transaction was aborted.
+/// The control record type of an abort.
 const ABORTED: i16 = 0;
 
 /// Why a batch can't be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::kafka::native) enum UnreadableBatch {
-    /// It is not what the broker got.
+    /// It differs from what the broker received.
     Corrupt(String),
     /// Of a format from before 2017.
     Old(u8),
@@ -39,14 +38,14 @@ fn short() -> UnreadableBatch {
     corrupt("a record ends early")
 }
 
-/// A transaction that was aborted, and where its first record lies.
+/// An aborted transaction, and the offset of its first record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka::native) struct Aborted {
     pub producer: i64,
     pub first: i64,
 }
 
-/// A record where it lies.
+/// A record in the memory of its batch.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kafka::native) struct Record<'a> {
     pub offset: i64,
@@ -76,7 +75,7 @@ impl Record<'_> {
     }
 }
 
-/// Bytes with their number in front; none of them is null.
+/// Bytes with their length in front; `None` for null.
 fn part<'a>(from: &mut &'a [u8]) -> Result<Option<&'a [u8]>, UnreadableBatch> {
     let size = unzigzag(take_varint(from).ok_or_else(short)?);
     let Ok(size) = usize::try_from(size) else {
@@ -106,7 +105,8 @@ fn at<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {
 }
 
 impl Head {
-    /// Of the first batch. None if it is not whole: a broker cuts where its answer is full.
+    /// Reads the head of the first batch. `None` if the batch is incomplete: a broker truncates the last
+    /// one when its answer is full.
     fn read(bytes: &[u8]) -> Result<Option<Self>, UnreadableBatch> {
         if bytes.len() <= MAGIC {
             return Ok(None);
@@ -114,7 +114,7 @@ impl Head {
         match bytes[MAGIC] {
             FORMAT => {}
             old if old < FORMAT => return Err(UnreadableBatch::Old(old)),
-            // No broker sends a newer one in an answer of the version that was asked for.
+            // No broker sends a newer one in an answer of the requested version.
             unknown => return Err(corrupt(format!("a batch of format {unknown}"))),
         }
         let size = usize::try_from(i32::from_be_bytes(at(bytes, LENGTH))).map_err(corrupt)? + FRONT;
@@ -128,7 +128,7 @@ impl Head {
         Ok(Some(Self {
             size,
             base,
-            // One more is a position.
+            // One more must still be a valid position.
             last: base
                 .saturating_add(i32::from_be_bytes(at(bytes, LAST_DELTA)).into())
                 .min(i64::MAX - 1),
@@ -151,12 +151,12 @@ impl Head {
 struct Open {
     head: Head,
     body: Bytes,
-    /// Where in the body the next record begins.
+    /// Where the next record begins in the body.
     next: usize,
     left: i32,
 }
 
-/// Refuses a batch whose bytes are not those that were written.
+/// Refuses a batch whose bytes have changed since it was written.
 fn check(head: &Head, batch: &[u8]) -> Result<(), UnreadableBatch> {
     let (said, found) = (
         u32::from_be_bytes(at(batch, CRC)),
@@ -181,7 +181,7 @@ impl Open {
         })
     }
 
-    /// The next record, and where the one behind it begins.
+    /// The next record, and where the one after it begins.
     fn record(&self) -> Result<(Record<'_>, usize), UnreadableBatch> {
         let from = &mut &self.body[self.next..];
         let mut record = part(from)?.ok_or_else(short)?;
@@ -212,7 +212,7 @@ impl Open {
     }
 }
 
-/// The records of a batch, whatever they are packed with.
+/// The decompressed records of a batch.
 fn unpacked(mut body: Bytes, with: i16) -> Result<Bytes, UnreadableBatch> {
     let all = |unpacked: &mut Bytes| Ok(std::mem::take(unpacked));
     let unpacked = match with {
@@ -229,12 +229,13 @@ fn unpacked(mut body: Bytes, with: i16) -> Result<Bytes, UnreadableBatch> {
     unpacked.map_err(|e| corrupt(format!("{e:#}")))
 }
 
-/// Could so much have been packed into so little? Room for it is made before it is unpacked.
+/// Whether so few bytes can hold as many as the size in front of them says. That memory is allocated
+/// before they are decompressed.
 fn snappy_may_be(mut body: &[u8]) -> bool {
-    /// What Java's clients write in front: a name, and two numbers.
+    /// The header of Java's clients: a name, and two numbers.
     const NAME: &[u8] = b"\x82SNAPPY\0";
     const FRAME: usize = 16;
-    /// The most that it packs into a byte is less than 22; 64 copied bytes take 3.
+    /// Snappy's ratio is less than 22: 64 copied bytes take 3.
     const RATIO: u64 = 24;
     let plausible = |mut block: &[u8]| {
         let size = block.len() as u64;
@@ -260,21 +261,21 @@ fn snappy_may_be(mut body: &[u8]) -> bool {
 pub(in crate::kafka::native) struct Records {
     open: Option<Open>,
     rest: Bytes,
-    /// Aborted transactions that begin further on; the next one is the last.
+    /// Aborted transactions that begin later, in descending order: the next one is the last.
     aborted: Vec<Aborted>,
-    /// Producers that are within an aborted one.
+    /// Producers with an aborted transaction at this offset.
     within: Vec<i64>,
-    /// Is its memory its own, and no part of an answer?
+    /// Whether it has its own memory, instead of a part of an answer.
     own: bool,
-    /// What comes behind all of it, and under which leader its last batch was written.
+    /// The offset after the last batch, and the leader epoch of that batch.
     pub end: i64,
     pub epoch: i32,
-    /// Where batches begin that were written under another leader than those before: offset and leader epoch.
+    /// First offset and leader epoch of each batch whose epoch differs from the one before.
     pub changes: Vec<(i64, i32)>,
 }
 
 impl Records {
-    /// None if there is no whole batch in it. `epoch` is that of the batches before.
+    /// `None` if there is no whole batch. `epoch` is that of the batches before.
     pub(in crate::kafka::native) fn new(
         bytes: Bytes,
         mut aborted: Vec<Aborted>,
@@ -304,7 +305,7 @@ impl Records {
         }))
     }
 
-    /// Copies what is not read yet into memory of its own: what lay beside it can go.
+    /// Copies the unread part into memory of its own, so that the answer can be freed.
     pub(in crate::kafka::native) fn detach(&mut self) {
         if std::mem::replace(&mut self.own, true) {
             return;
@@ -316,14 +317,14 @@ impl Records {
         }
     }
 
-    /// How many bytes of it are not read yet.
+    /// How many bytes are unread.
     pub(in crate::kafka::native) fn size(&self) -> usize {
         let of_batch = self.open.as_ref().map_or(0, |o| o.body.len() - o.next);
         self.rest.len() + of_batch
     }
 
-    /// Goes to the next record and leaves it there; false if there is none. The position goes past
-    /// what is no record.
+    /// Moves to the next record and leaves it unread; false if there is none. The position moves past
+    /// everything that is no record.
     pub(in crate::kafka::native) fn seek(
         &mut self,
         position: &mut i64,
@@ -340,7 +341,7 @@ impl Records {
         Ok(false)
     }
 
-    /// Takes the next record; the position is behind it then. False if there was none.
+    /// Passes the next record to `each` and moves the position past it. False if there was none.
     pub(in crate::kafka::native) fn take(
         &mut self,
         position: &mut i64,
@@ -362,15 +363,14 @@ impl Records {
         Ok(false)
     }
 
-    /// Opens the next batch with records, unless there are some in the one that is open; false if
-    /// there is none.
+    /// Opens the next batch with records, unless the open one has some left; false if there is none.
     fn enter(&mut self, position: &mut i64) -> Result<bool, UnreadableBatch> {
         loop {
             if let Some(open) = &self.open {
                 if open.left > 0 {
                     return Ok(true);
                 }
-                // Compaction may have taken the last ones.
+                // Compaction may have removed its last records.
                 *position = (*position).max(open.head.last + 1);
                 self.open = None;
             }
@@ -378,7 +378,7 @@ impl Records {
                 return Ok(false);
             };
             let batch = self.rest.split_to(head.size);
-            // Also of one that is passed over: its head says that it may be.
+            // A skipped batch too, because it is its head that decides whether to skip it.
             check(&head, &batch)?;
             if self.holds_records(&head, &batch)? && head.last >= *position {
                 self.open = Some(Open::new(head, &batch)?);
@@ -388,17 +388,17 @@ impl Records {
         }
     }
 
-    /// Are there records in it, and committed ones?
+    /// Whether the batch has committed records.
     fn holds_records(&mut self, head: &Head, batch: &Bytes) -> Result<bool, UnreadableBatch> {
         while let Some(begun) = self.aborted.pop_if(|a| a.first <= head.last) {
             self.within.push(begun.producer);
         }
-        // Compaction leaves a batch without records where it must remember its producer, of a mark too.
+        // Compaction keeps an empty batch to preserve the state of its producer, also one of a marker.
         if head.count <= 0 {
             return Ok(false);
         }
         if head.is(CONTROL) {
-            // The key of a mark is its version and its kind.
+            // The key of a control record is its version and its type.
             let open = Open::new(*head, batch)?;
             let mut key = open.record()?.0.key.unwrap_or_default();
             let kind = key.try_get_i16().and_then(|_version| key.try_get_i16());

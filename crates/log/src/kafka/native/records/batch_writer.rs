@@ -1,7 +1,7 @@
-//! A record batch as a broker keeps it (format 2), written once: what is appended here is what the
+//! A record batch in the broker's format (version 2), written once: what is appended here is what the
 //! socket sends.
 //!
-//! Takes records, gives bytes. Producer id and base sequence are patched in when the batch is sent,
+//! Takes records, returns bytes. Producer id and base sequence are patched in when the batch is sent,
 //! and then it is compressed too.
 
 use super::compression::Compression;
@@ -11,14 +11,14 @@ use stoatflow_core::Header;
 #[cfg(test)]
 mod tests;
 
-/// What stands in front of the records.
+/// Size of the batch header, which precedes the records.
 pub(in crate::kafka::native) const HEAD: usize = 61;
-/// The fields of the head, by their place.
+/// Offsets of the header fields.
 pub(in crate::kafka::native) const LENGTH: usize = 8;
 pub(in crate::kafka::native) const LEADER_EPOCH: usize = 12;
 pub(in crate::kafka::native) const MAGIC: usize = 16;
 pub(in crate::kafka::native) const CRC: usize = 17;
-/// Where what the CRC is of begins.
+/// The CRC covers everything from here on.
 pub(in crate::kafka::native) const ATTRIBUTES: usize = 21;
 pub(in crate::kafka::native) const LAST_DELTA: usize = 23;
 pub(in crate::kafka::native) const FIRST_TIME: usize = 27;
@@ -29,14 +29,13 @@ const SEQUENCE: usize = 53;
 pub(in crate::kafka::native) const COUNT: usize = 57;
 
 pub(in crate::kafka::native) const FORMAT: u8 = 2;
-/// The attributes: what it is packed with, whether its time is the broker's, whether it belongs to a
-/// transaction, and whether it is no more than a mark of one.
+/// The attribute bits: compression, timestamps set by the broker, part of a transaction, control batch.
 pub(in crate::kafka::native) const COMPRESSION: i16 = 0b111;
 pub(in crate::kafka::native) const LOG_TIME: i16 = 1 << 3;
 pub(in crate::kafka::native) const TRANSACTIONAL: i16 = 1 << 4;
 pub(in crate::kafka::native) const CONTROL: i16 = 1 << 5;
 
-/// Whose records they are, as the broker named it.
+/// A producer id with its epoch, as the broker assigned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kafka::native) struct Identity {
     pub id: i64,
@@ -44,7 +43,7 @@ pub(in crate::kafka::native) struct Identity {
 }
 
 impl Identity {
-    /// Nobody yet.
+    /// None assigned yet.
     pub(in crate::kafka::native) const NONE: Self = Self { id: -1, epoch: -1 };
 }
 
@@ -53,18 +52,18 @@ impl Identity {
 pub(in crate::kafka::native) struct BatchWriter {
     bytes: Vec<u8>,
     compression: Compression,
-    /// The same compressed, if that is shorter. Made when the batch is sealed.
+    /// The compressed form, if that is shorter. Created when the batch is sealed.
     packed: Option<Vec<u8>>,
     count: i32,
     first: i64,
     latest: i64,
     sealed: bool,
-    /// Was it sent, and nobody said what became of it? Then it may still arrive.
+    /// Whether it was sent without an answer. Then it may still arrive.
     pub lost: bool,
 }
 
 impl BatchWriter {
-    /// An empty one, in memory that may have been another's.
+    /// An empty batch, in memory that another one may have used.
     pub(in crate::kafka::native) fn new(mut room: Vec<u8>, compression: Compression) -> Self {
         room.clear();
         room.resize(HEAD, 0);
@@ -80,7 +79,7 @@ impl BatchWriter {
         }
     }
 
-    /// What it takes in memory, and on its way if it isn't compressed.
+    /// Its size in memory, and on the network if it isn't compressed.
     pub(in crate::kafka::native) const fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -90,7 +89,8 @@ impl BatchWriter {
         self.count
     }
 
-    /// Has it been named? Then it stays as it is: a broker that has it already must know it again.
+    /// Whether producer id and sequence number are set. Then it no longer changes: a broker must
+    /// recognise a batch that it has already.
     pub(in crate::kafka::native) const fn is_sealed(&self) -> bool {
         self.sealed
     }
@@ -129,7 +129,7 @@ impl BatchWriter {
         self.count += 1;
     }
 
-    /// Says whose it is, what it belongs to, and which number its first record has.
+    /// Sets the producer id, the attributes, and the sequence number of the first record.
     pub(in crate::kafka::native) fn seal(
         &mut self,
         owner: Identity,
@@ -154,7 +154,7 @@ impl BatchWriter {
         self.sealed = true;
     }
 
-    /// Compresses, if that helps; gives what the attributes say of it.
+    /// Compresses, if that saves space; returns the codec bits of the attributes.
     fn pack(&mut self) -> i16 {
         let mut packed = vec![0; HEAD];
         match self.compression.compress(&self.bytes[HEAD..], &mut packed) {
@@ -170,15 +170,14 @@ impl BatchWriter {
         }
     }
 
-    /// It is nobody's again: a broker has said that it has not taken it, and takes it under another
-    /// number only.
+    /// Clears the producer id and sequence number: the broker has refused the batch with these.
     pub(in crate::kafka::native) fn unseal(&mut self) {
         (self.sealed, self.lost) = (false, false);
         self.packed = None;
     }
 
-    /// Two with half of the records each, numbered as they are in the whole, which nobody has taken. None of
-    /// a single record.
+    /// Two batches with half of the records each, numbered as in the whole one, which the broker
+    /// refused. `None` for a single record.
     pub(in crate::kafka::native) fn halves(&self) -> Option<[Self; 2]> {
         let middle = self.count / 2;
         if middle == 0 {
@@ -206,7 +205,7 @@ impl BatchWriter {
         Some(halves)
     }
 
-    /// A record whose key, value and headers are written already.
+    /// Appends a record whose key, value and headers are encoded already.
     fn append_as_it_is(&mut self, at: i64, rest: &[u8]) {
         if self.count == 0 {
             self.first = at;
@@ -235,18 +234,18 @@ impl BatchWriter {
         bytes[at..at + N].copy_from_slice(&what);
     }
 
-    /// What the socket sends.
+    /// The bytes to send.
     pub(in crate::kafka::native) fn bytes(&self) -> &[u8] {
         self.packed.as_ref().unwrap_or(&self.bytes)
     }
 
-    /// Its memory, for the next one.
+    /// Its memory, for the next batch.
     pub(in crate::kafka::native) fn into_room(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// A length as the format counts: lengths beyond `i32` do not get this far.
+/// A length in the format's type: lengths beyond `i32` don't get this far.
 fn whole(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
@@ -259,14 +258,14 @@ pub(in crate::kafka::native) const fn unzigzag(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
 }
 
-/// The number of a record so many behind another: they begin anew behind the largest.
+/// The sequence number `count` records later; it wraps around to 0 after the largest.
 pub(in crate::kafka::native) const fn after(sequence: i32, count: i32) -> i32 {
     sequence.wrapping_add(count) & i32::MAX
 }
 
-/// The number at the front, which it takes away.
+/// Reads a varint from the front and removes it.
 pub(in crate::kafka::native) fn take_varint(from: &mut &[u8]) -> Option<u64> {
-    // Most are small.
+    // Most take one byte.
     if let [byte @ ..0x80, rest @ ..] = *from {
         *from = rest;
         return Some((*byte).into());
@@ -283,7 +282,7 @@ pub(in crate::kafka::native) fn take_varint(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// How many bytes a number takes.
+/// How many bytes a varint takes.
 const fn width(n: u64) -> usize {
     let bits = 64 - (n | 1).leading_zeros() as usize;
     bits.div_ceil(7)

@@ -1,7 +1,7 @@
-//! Compression of what is produced (`compression.type`, `compression.level`).
+//! Compression of produced batches (`compression.type`, `compression.level`).
 //!
-//! Takes the records of a batch, gives the bytes that stand in their place. What consumers read is
-//! decompressed by the crate kafka-protocol.
+//! Takes the records of a batch, returns the bytes that replace them. Consumed batches are decompressed
+//! by the crate kafka-protocol.
 
 use flate2::write::GzEncoder;
 use kafka_protocol::compression::{Compressor, Snappy};
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 #[cfg(test)]
 mod tests;
 
-/// The algorithm, by the number that it has in a batch's attributes.
+/// The algorithm, with its number in the attributes of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::kafka) enum Codec {
     #[default]
@@ -23,7 +23,7 @@ pub(in crate::kafka) enum Codec {
 }
 
 impl Codec {
-    /// Reads a value of `compression.type`.
+    /// Parses a value of `compression.type`.
     pub(in crate::kafka) fn read(name: &str) -> Option<Self> {
         Some(match name {
             "none" => Self::None,
@@ -35,7 +35,7 @@ impl Codec {
         })
     }
 
-    /// The levels that it knows, the first and the last.
+    /// The lowest and the highest level.
     pub(in crate::kafka) const fn levels(self) -> (i32, i32) {
         match self {
             Self::None | Self::Snappy => (0, 0),
@@ -46,16 +46,16 @@ impl Codec {
     }
 }
 
-/// An algorithm, and how hard it tries.
+/// An algorithm with its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::kafka) struct Compression {
     pub codec: Codec,
-    /// Without one, the algorithm's own default.
+    /// `None` is the algorithm's own default.
     pub level: Option<i32>,
 }
 
 impl Compression {
-    /// Appends the compressed records to `into`. False if the algorithm is none.
+    /// Appends the compressed records to `into`. False if the codec is `None`.
     pub(super) fn compress(self, records: &[u8], into: &mut Vec<u8>) -> io::Result<bool> {
         match self.codec {
             Codec::None => return Ok(false),
@@ -77,7 +77,7 @@ impl Compression {
                 into.extend_from_slice(&packed);
             }
             Codec::Lz4 => {
-                // Java reads frames of independent blocks only.
+                // Java reads only frames of independent blocks.
                 let mut builder = EncoderBuilder::new();
                 builder
                     .block_mode(BlockMode::Independent)

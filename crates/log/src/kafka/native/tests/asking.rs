@@ -1,4 +1,4 @@
-//! When brokers are asked for records, and how long they are left in peace.
+//! When brokers are sent fetches, and for how long they are not.
 
 use super::faults::FaultyBroker;
 use super::{WAIT, open, reader, written};
@@ -31,11 +31,12 @@ fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know(
         let before = broker.kept.lock().fetches;
         let clock = SystemClock::new();
         reader.poll(10, time, &mut came).unwrap();
-        // A slow machine asks less often, or polls for longer.
+        // On a slow machine there are fewer fetches, or the poll takes longer.
         let took = clock.monotonic();
         (broker.kept.lock().fetches - before, took)
     };
-    // This broker answers at once also where it has nothing: without a pause there would be thousands.
+    // This broker answers at once even if it has no records: without a pause there would be thousands of
+    // fetches.
     let often = (0..50).any(|_| {
         let (fetches, took) = asked_in(Duration::from_millis(200));
         let most = u32::try_from(took.as_millis() / 3).unwrap() + 2;
@@ -43,8 +44,8 @@ fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know(
         fetches >= 3
     });
     assert!(often, "never asked again in a poll");
-    // Less than the pause is left: what is said at the end of it is asked for before. With the pause alone it
-    // would be seven, as it is where the broker gets no turn.
+    // Polls shorter than the pause: a fetch is sent in time for the end of each. With the pause alone
+    // there would be seven, as there are if the broker gets no CPU time.
     let mut most = 0_u32;
     for _ in 0..200 {
         most = most.max((0..20).map(|_| asked_in(Duration::from_millis(1)).0).sum());
@@ -55,8 +56,8 @@ fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know(
     assert!(most >= 15, "{most} in 20 polls");
 }
 
-/// Whoever wants all at the end of a time is no reason to ask before, and gets what came before
-/// more is asked for.
+/// A deferred reader sends no fetch before its time, and returns what has arrived before it fetches
+/// more.
 #[test]
 fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     let broker = FaultyBroker::start(1, 0, true);
@@ -86,7 +87,7 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     let deferred = SystemClock::new();
     reader.defer(Some(time));
     reader.poll(10, time / 4, &mut came).unwrap();
-    // On a slow machine the longest pause may have passed, and then it is asked for, and comes, at once.
+    // On a slow machine the longest pause may be over: then the fetch is sent, and answered, at once.
     let is_slow = || clock.monotonic() >= LONGEST_REST;
     assert!(fetches() == before || is_slow());
     if came.is_empty() {
@@ -95,7 +96,7 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     assert_eq!(came.len(), 1);
     assert!(deferred.monotonic() >= time || is_slow());
     assert_eq!((fetches(), reader.has_asked()), (before + 1, false));
-    // However long it is to be deferred, the broker is not forgotten.
+    // However long it is deferred, the broker is asked at least every `LONGEST_REST`.
     write("three");
     reader.defer(Some(WAIT * 10));
     reader.poll(10, WAIT, &mut came).unwrap();
@@ -105,7 +106,7 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
         !usual.is_zero() && usual <= Duration::from_millis(4),
         "{usual:?}"
     );
-    // Where all of it does not fit into an answer, what came is given before the rest is asked for.
+    // If not everything fits into one answer, its records are returned before the rest is fetched.
     for _ in 0..2 {
         write(&"large".repeat(300));
     }
@@ -119,7 +120,7 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     assert!(clock.monotonic() < WAIT);
 }
 
-/// An answer takes what the broker takes, not what nobody had written or nobody fetched for a while.
+/// The usual time is that of the broker's answers, not the time in which nothing was written or polled.
 #[test]
 fn how_long_answers_take_is_what_records_took_to_come() {
     let broker = FaultyBroker::start(1, 0, true);
@@ -141,7 +142,7 @@ fn how_long_answers_take_is_what_records_took_to_come() {
     assert!(!usual.is_zero());
     (reader.poll(10, Duration::from_millis(30), &mut came)).unwrap();
     assert_eq!(reader.usual_answer(), usual, "answers without records");
-    // CoordinatorAnswer for, and looked at much later.
+    // Fetched, and polled much later.
     let (_held, never) = channel::<()>();
     for round in 0..20 {
         write();

@@ -1,6 +1,7 @@
-//! What a broker answers: it keeps transactions as Kafka does.
+//! The broker of the tests: it keeps transactions as Kafka does.
 //!
-//! It knows producer ids, epochs, numbers of records, partitions of transactions and both sets of rules.
+//! It implements producer ids, epochs, sequence numbers, the partitions of transactions, and
+//! transactions with and without KIP-890.
 
 use super::faults::Dice;
 use crate::kafka::native::records::batch_writer::Identity;
@@ -42,26 +43,27 @@ pub(in crate::kafka::native) struct Kept {
     ids: BTreeMap<String, Id>,
     pub committed: BTreeMap<Part, i64>,
     pub dice: Dice,
-    /// One of so many requests goes wrong; 0: none.
+    /// One of so many requests fails; 0: none.
     pub one_of: u64,
     transactions_v2: bool,
     port: i32,
     pub faults: u32,
-    /// How often it was asked for records, and given some.
+    /// How many fetches it got, and how many produce requests.
     pub fetches: u32,
     pub produces: u32,
-    /// Who has no transactions: how many, and does it forget now and then which of their records it has?
+    /// How many producer ids without transactions it has assigned, and whether it loses their state now
+    /// and then.
     named: i64,
     pub forgetful: bool,
-    /// The next end of this id's transaction is lost on its way.
+    /// The next request that ends a transaction of this id is lost.
     pub lose_end: Option<String>,
-    /// Records get lost on their way.
+    /// Produce requests are lost.
     pub deaf: bool,
-    /// A batch may be so large.
+    /// Maximum size of a batch.
     pub most: usize,
-    /// The epoch before an id's first.
+    /// The epoch before the first one of an id.
     pub first_epoch: i16,
-    /// Two batches of the same records are one too many, wherever they stand.
+    /// Batches that one epoch of a producer has written twice.
     pub doubled: Vec<String>,
 }
 
@@ -97,7 +99,7 @@ impl Kept {
         }
     }
 
-    /// What a reader of committed records sees of a partition.
+    /// The records of a partition that a `read_committed` reader sees.
     pub(in crate::kafka::native) fn visible(&self, topic: &str, partition: i32) -> Vec<Bytes> {
         let log = self.logs.get(&(topic.to_owned(), partition));
         let entries = log.into_iter().flatten();
@@ -106,13 +108,13 @@ impl Kept {
             .collect()
     }
 
-    /// What comes behind all that lies in a partition.
+    /// The offset after the last batch of a partition.
     pub(in crate::kafka::native) fn end_of(&self, topic: &str, partition: i32) -> i64 {
         let log = self.logs.get(&(topic.to_owned(), partition));
         log.and_then(|log| log.last()).map_or(0, Entry::end)
     }
 
-    /// Is anything left that neither was committed nor aborted?
+    /// Whether a batch is neither committed nor aborted.
     pub(in crate::kafka::native) fn is_hanging(&self) -> bool {
         let mut entries = self.logs.values().flatten();
         entries.any(|e| e.committed.is_none())
@@ -274,14 +276,14 @@ impl Kept {
             return answer.with_error_code(Fault::ProducerFenced.code());
         }
         if own != Identity::NONE && id.before == Some(own) {
-            // It was asked before, and did not hear the answer.
+            // A retry, because the answer was lost.
             return answer
                 .with_producer_id(ProducerId(id.now.id))
                 .with_producer_epoch(id.now.epoch);
         }
         if id.open {
-            // The open transaction is ended first, in an epoch that nobody has, and whoever asked is told to
-            // come again.
+            // The open transaction is aborted first, in an epoch of its own, and the client is asked to
+            // retry.
             self.time_out(&name);
             return answer.with_error_code(Fault::ConcurrentTransactions.code());
         }
@@ -292,7 +294,7 @@ impl Kept {
             .with_producer_epoch(id.now.epoch)
     }
 
-    /// Puts partitions into the open transaction of whoever asks, if it is who it says.
+    /// Adds partitions to the open transaction, if the identity is the current one.
     fn join(
         &mut self,
         name: &str,
@@ -398,7 +400,7 @@ impl Kept {
         let name = request.transactional_id.as_ref().map(|id| id.to_string());
         assert_eq!(version >= 12, self.transactions_v2 && name.is_some());
         self.produces += 1;
-        // Of one request some partitions may be taken and others not.
+        // Some partitions of a request may be accepted and others not.
         let topics = request.topic_data.iter().map(|topic| {
             let parts = topic.partition_data.iter().map(|data| {
                 let part = (topic.name.to_string(), data.index);
@@ -501,7 +503,7 @@ impl Kept {
                 .with_producer_epoch(id.epoch)
         };
         if own != now {
-            // Under the newer rules an end that is repeated, or comes too late, has the epoch before.
+            // With KIP-890, a repeated or late end has the previous epoch.
             let late = transactions_v2 && before == Some(own);
             return match (late, again) {
                 (true, true) => says(now),
@@ -510,7 +512,7 @@ impl Kept {
             };
         }
         if !id.open {
-            // Under the older ones it has the same.
+            // Without, it has the same epoch.
             let fine = !transactions_v2 && again;
             return if fine {
                 says(now)
@@ -537,7 +539,7 @@ impl Kept {
         self.deaf && request.starts_with(&(ApiKey::Produce as i16).to_be_bytes())
     }
 
-    /// The number of the producer that has an id.
+    /// The producer id of a transactional id.
     pub(in crate::kafka::native) fn producer(&self, name: &str) -> i64 {
         self.ids[name].now.id
     }
@@ -546,11 +548,11 @@ impl Kept {
         self.ids[name].open
     }
 
-    /// Nobody has ended a transaction for too long.
+    /// A transaction was open for too long, and is aborted.
     pub(in crate::kafka::native) fn time_out(&mut self, name: &str) {
         self.settle(name, false);
         let id = self.ids.get_mut(name).unwrap();
-        // By the older rules nobody goes on from the epoch before: it could be another producer's.
+        // Without KIP-890, no producer may continue from the previous epoch: it could be another one's.
         id.advance(self.transactions_v2);
         id.last_end = Some(false);
     }

@@ -1,7 +1,7 @@
-//! A broker in one process that fails as often as a seed says.
+//! A broker in this process that fails as often as a seed says.
 //!
-//! What it does on purpose: it closes a connection before it has done what it was asked, or after it, without
-//! an answer; it answers "not yet" or "not here", having done nothing; it cuts an answer in half.
+//! Its faults: it closes a connection before or after it has handled a request, without an answer; it
+//! answers "not yet" or "not here" without doing anything; it truncates an answer.
 
 use super::broker::Kept;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::Builder;
 
-/// xorshift: a seed says all that is left to chance.
+/// xorshift: the seed determines all random choices.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Dice(pub u64);
 
@@ -24,7 +24,7 @@ impl Dice {
     }
 }
 
-/// The broker; it ends with its process.
+/// The broker; its threads end with the process.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct FaultyBroker {
     pub kept: Arc<Mutex<Kept>>,
@@ -33,13 +33,13 @@ pub(in crate::kafka::native) struct FaultyBroker {
 
 enum ErrorContext {
     Well,
-    /// Closes the connection, having done it or not.
+    /// Closes the connection, after handling the request or before.
     Close {
         done: bool,
     },
-    /// Half of the answer.
+    /// Sends half of the answer.
     Cut,
-    /// Does nothing, and says so.
+    /// Does nothing, and answers so.
     NotYet,
 }
 
@@ -71,7 +71,7 @@ impl FaultyBroker {
 }
 
 fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
-    // A read that fails is a client that has gone.
+    // A failed read means that the client is gone.
     let _gone = (|| -> std::io::Result<()> {
         loop {
             let mut size = [0; 4];
@@ -80,7 +80,7 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
             stream.read_exact(&mut request)?;
             let mut kept = kept.lock();
             if let Some(id) = kept.end_is_lost(&request) {
-                // It never came, and the broker did not wait for the next one.
+                // The request was lost, and the broker has aborted the transaction before a second one.
                 kept.time_out(&id);
                 return Ok(());
             }

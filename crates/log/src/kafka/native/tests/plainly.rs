@@ -1,4 +1,4 @@
-//! At least once, whatever goes wrong on the way: what was flushed is there.
+//! At least once, whatever goes wrong: flushed records are there.
 
 use super::broker::PARTITIONS;
 use super::faults::{Dice, FaultyBroker};
@@ -22,7 +22,7 @@ fn open_plainly(broker: &FaultyBroker, id: &str) -> native::IdempotentProducer {
     writer
 }
 
-/// One life of a writer, and what there is of it. Only a broker that forgets has anything twice.
+/// One life of a producer; checks the records. Only a broker that loses state may have duplicates.
 fn run(seed: u64, transactions_v2: bool, forgetful: bool) {
     let broker = FaultyBroker::start(seed, 6, transactions_v2);
     broker.kept.lock().forgetful = forgetful;
@@ -59,7 +59,7 @@ fn run(seed: u64, transactions_v2: bool, forgetful: bool) {
             writer.send(&mut records).unwrap();
             writer.pursue().unwrap();
         }
-        // Nothing that was sent is taken back.
+        // An abort takes back no record.
         if dice.roll(5) == 0 {
             writer.abort(WAIT).unwrap();
             continue;
@@ -92,7 +92,8 @@ fn nothing_is_lost_by_a_broker_that_forgets() {
     with_every_seed(|seed| run(seed, seed % 2 == 0, true));
 }
 
-/// Nobody asks for it: what comes first goes at once, and what comes close behind goes together.
+/// No flush is needed: the first record is sent at once, and those that follow closely are sent
+/// together.
 #[test]
 fn a_record_is_there_soon_and_many_need_few_requests() {
     let broker = FaultyBroker::start(1, 0, true);
@@ -102,14 +103,14 @@ fn a_record_is_there_soon_and_many_need_few_requests() {
     sent(&mut writer, &topic, "first").unwrap();
     let clock = SystemClock::new();
     while broker.committed("left", 0).is_empty() {
-        // The connection is made meanwhile.
+        // The connection is opened meanwhile.
         writer.pursue().unwrap();
         assert!(clock.monotonic() < WAIT, "it was not sent");
     }
     let clock = SystemClock::new();
     for _ in 0..100 {
         sent(&mut writer, &topic, "next").unwrap();
-        // The broker has long answered when the next one comes.
+        // The broker has answered long before the next record.
         native::net::wait(&mut [], Duration::from_micros(500));
     }
     while writer.pursue().unwrap() > 0 {
@@ -124,7 +125,7 @@ fn a_record_is_there_soon_and_many_need_few_requests() {
     assert_eq!(broker.committed("left", 0).len(), 101);
 }
 
-/// Whoever goes on would commit positions of records whose results are not there.
+/// A later commit would contain positions of records whose results are missing.
 #[test]
 fn after_a_record_that_is_not_taken_nothing_is_committed() {
     for how in ["nowhere", "too large"] {

@@ -1,5 +1,5 @@
-//! Both guarantees on a simulated network: applications that restart, newcomers that take over, and requests
-//! that arrive long after the client has given them up.
+//! Both guarantees on a simulated network: applications that restart, newer instances that take over,
+//! and requests that arrive long after the client has given them up.
 
 mod faults;
 mod network;
@@ -19,13 +19,13 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, TopicPartition};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Far more than it takes to read all of it.
+/// Far more than reading everything takes.
 const READ: Duration = Duration::from_secs(3600);
 const ID: &str = "app";
 const INPUT: &str = "input";
 const TOPICS: [&str; 2] = ["left", "right"];
 
-/// Where the output of an input goes.
+/// The topic and partition for the output of an input.
 fn place(input: i64) -> (usize, i32) {
     let at = input.wrapping_mul(0x9e37_79b9) >> 4;
     let topic = usize::try_from(at.rem_euclid(2)).unwrap();
@@ -38,7 +38,7 @@ struct Application {
     writer: Box<dyn Producer>,
     /// The next number that it reads.
     position: i64,
-    /// The numbers of the transaction under way end here.
+    /// End of the numbers in the open transaction.
     until: i64,
 }
 
@@ -49,7 +49,7 @@ enum Guarantee {
 }
 
 impl Application {
-    /// Takes the id over, and goes on from what is committed.
+    /// Takes over the id, and continues from the committed position.
     fn start(network: &Arc<SimulatedNetwork>, guarantee: Guarantee) -> Result<Self> {
         let config = network.config();
         let mut guard = native::producer(&config, ID, TIMEOUT);
@@ -108,7 +108,7 @@ impl Application {
 fn output(input: i64) -> crate::ProducerRecord {
     let (topic, partition) = place(input);
     let mut value = input.to_be_bytes().to_vec();
-    // Some are large enough for a request of their own.
+    // Some fill a request of their own.
     value.resize(if input % 40 == 39 { 150_000 } else { 20 }, 0);
     record(&TOPICS[topic].into(), partition, value)
 }
@@ -118,7 +118,7 @@ fn committed(network: &SimulatedNetwork) -> i64 {
     network.with(|kept| kept.committed.get(&at).copied().unwrap_or(0))
 }
 
-/// What a seed has shown.
+/// What happened with a seed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     faults: u32,
@@ -135,7 +135,7 @@ struct Scenario {
     network: Arc<SimulatedNetwork>,
     dice: Dice,
     inputs: i64,
-    /// Instances whose id a newer one has taken.
+    /// Instances whose id was taken over by a newer one.
     zombies: Vec<Application>,
     seen: Seen,
 }
@@ -153,7 +153,7 @@ impl Scenario {
         }
     }
 
-    /// What an error means for the application that met it.
+    /// Handles an error of an application.
     fn fail(&mut self, app: &mut Application, error: &Error) {
         let seed = self.seed;
         let known = [
@@ -163,7 +163,7 @@ impl Scenario {
         ];
         assert!(known.contains(&error.kind()), "seed {seed}: {error}");
         self.seen.unknown += u32::from(error.kind() == ErrorKind::UnknownOutcome);
-        // Sometimes it goes on with the same producer, as after any error that leaves it one.
+        // Sometimes it goes on with the same producer, if the error allows that.
         let goes_on = error.kind() == ErrorKind::Unavailable && self.dice.roll(2) == 0;
         if goes_on && app.writer.abort(TIMEOUT).is_ok() {
             app.position = committed(&self.network);
@@ -183,7 +183,7 @@ impl Scenario {
                 }
             }
             1 => {
-                // A newcomer, while the transaction is under way.
+                // A newer instance takes over during the transaction.
                 let new = self.start();
                 self.seen.takeovers += 1;
                 self.zombies.push(std::mem::replace(app, new));
@@ -201,7 +201,7 @@ impl Scenario {
         }
     }
 
-    /// Whatever an instance does that has a successor, nothing of it is committed.
+    /// An instance that was replaced commits nothing, whatever it does.
     fn zombie_commits_nothing(&self, zombie: &mut Application) {
         let before = committed(&self.network);
         let outcome = zombie.offsets().and_then(|()| zombie.commit());
@@ -247,7 +247,7 @@ fn run(seed: u64, guarantee: Guarantee, transactions_v2: bool) -> Seen {
     let read = read_all(&network.config(), (&topics, &ends), seed, (&elapsed, READ));
     let counted = |values: &[Bytes]| match guarantee {
         Guarantee::ExactlyOnce => heads(values),
-        // Each at least once: what comes once more is left out.
+        // At least once: duplicates are dropped.
         Guarantee::AtLeastOnce => {
             let mut before = BTreeSet::new();
             let mut numbers = heads(values);
@@ -264,7 +264,7 @@ fn run(seed: u64, guarantee: Guarantee, transactions_v2: bool) -> Seen {
             assert_eq!(&seen, wanted, "seed {seed}: {topic} {partition}");
         }
         assert!(!kept.is_hanging(), "seed {seed}: a transaction stays open");
-        // By the older rules a transaction that is tried again has the epoch of the one that was aborted.
+        // Without KIP-890, a transaction that is repeated has the epoch of the aborted one.
         assert!(
             !transactions_v2 || kept.doubled.is_empty(),
             "seed {seed}: {:?}",
@@ -320,9 +320,8 @@ fn a_seed_says_all_that_happens() {
     }
 }
 
-/// A request that the client has given up and asked again may arrive in the next transaction. By
-/// the older rules that one would have the same epoch: the broker would take it for a request of
-/// its own.
+/// A request that the client has given up and repeated may arrive during the next transaction. Without
+/// KIP-890, that one would have the same epoch, and the broker would apply the request to it.
 #[test]
 fn what_comes_in_the_next_transaction_does_nothing_there() {
     let late = Duration::from_secs(25);

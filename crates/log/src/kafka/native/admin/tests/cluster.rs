@@ -1,5 +1,4 @@
-//! A cluster of two brokers that knows topics, and answers questions about them in the versions
-//! that it is given.
+//! A cluster of two brokers with topics, which answers admin requests in the configured versions.
 
 mod groups;
 
@@ -33,7 +32,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::Builder;
 
-/// Which versions brokers know, the newest of each request.
+/// The newest version of each request that the brokers know.
 pub(super) type Versions = &'static [(ApiKey, i16)];
 
 /// Kafka 4.1.
@@ -64,7 +63,7 @@ pub(super) const OLD: Versions = &[
     (ApiKey::OffsetForLeaderEpoch, 4),
     (ApiKey::DescribeGroups, 5),
 ];
-/// Kafka 1.0, or what says that it is no newer.
+/// Kafka 1.0, or a broker that claims to be no newer.
 pub(super) const ANCIENT: Versions = &[
     (ApiKey::Metadata, 5),
     (ApiKey::FindCoordinator, 1),
@@ -76,51 +75,52 @@ pub(super) const ANCIENT: Versions = &[
     (ApiKey::DescribeGroups, 1),
 ];
 
-/// Who makes and deletes topics, keeps the group, and leads odd partitions. The other one is asked first.
+/// The controller. It also coordinates the group and leads odd partitions. The other broker is asked
+/// first.
 pub(super) const CONTROLLER: i32 = 2;
-/// What the offsets of a partition are, apart from its number.
+/// Offsets of partition 0; those of another one are larger by its number.
 pub(super) const BEGIN: i64 = 10;
 pub(super) const STABLE_END: i64 = 20;
 pub(super) const HIGH_WATERMARK: i64 = 30;
 pub(super) const BY_TIME: i64 = 15;
-/// Where the records of this leader epoch end; none is known to have others.
+/// A leader epoch and where its records end; the brokers know no other epoch.
 pub(super) const EPOCH_END: (i32, i64) = (6, 18);
 
 #[derive(Debug)]
 pub(super) struct Kept {
     versions: Versions,
     ports: [u16; 2],
-    /// Of each topic how many partitions it has, and how often the first broker is still asked
-    /// before it knows that.
+    /// The number of partitions of each topic, and how many more times the first broker is asked before
+    /// it knows the topic.
     pub topics: BTreeMap<String, (i32, usize)>,
     /// The same for deleted ones.
     pub deleted: BTreeMap<String, (i32, usize)>,
-    /// The protocol of the group and its state; one that has a state other than "Empty" has a member.
+    /// The protocol of the group and its state; unless that is "Empty", the group has a member.
     pub group: Option<(&'static str, &'static str)>,
-    /// The next answers to a request are these codes.
+    /// The codes of the next answers, by request.
     pub codes: BTreeMap<i16, VecDeque<i16>>,
-    /// So many answers lack their last partition.
+    /// How many answers lack their last partition.
     pub left_out: usize,
-    /// The second broker leads all partitions; the first missed that election.
+    /// The second broker leads all partitions; the first one missed that election.
     pub behind: bool,
-    /// The second broker closes a connection instead of an answer.
+    /// The second broker closes the connection instead of answering.
     pub alone: bool,
-    /// All of them do.
+    /// Both brokers do.
     pub closing: bool,
-    /// The second broker takes requests and answers none.
+    /// The second broker reads requests and never answers.
     pub mute: bool,
     pub connections: usize,
-    /// What was asked, of whom.
+    /// The requests so far: broker, request and version.
     pub asked: Vec<(i32, ApiKey, i16)>,
 }
 
-/// The cluster; it ends with its process.
+/// The cluster; its threads end with the process.
 #[derive(Debug)]
 pub(super) struct TwoBrokers {
     pub kept: Arc<Mutex<Kept>>,
-    /// Of the first broker.
+    /// The address of the first broker.
     pub bootstrap: String,
-    /// Who holds it holds answers about settings back.
+    /// Holding this lock delays answers about settings.
     pub settings: Arc<Mutex<()>>,
 }
 
@@ -163,7 +163,7 @@ impl TwoBrokers {
         }
     }
 
-    /// The next answers to a request.
+    /// Sets the codes of the next answers to a request.
     pub(super) fn say(&self, key: ApiKey, codes: &[i16]) {
         let mut kept = self.kept.lock();
         kept.codes.entry(key as i16).or_default().extend(codes);
@@ -171,7 +171,7 @@ impl TwoBrokers {
 }
 
 fn serve(node: i32, mut stream: TcpStream, kept: &Mutex<Kept>, settings: &Mutex<()>) {
-    // A read that fails is a client that has gone.
+    // A failed read means that the client is gone.
     let _gone = (|| -> std::io::Result<()> {
         loop {
             let mut size = [0; 4];
@@ -313,7 +313,7 @@ impl Kept {
                 .with_name(Some(TopicName::from(StrBytes::from_string(name))))
                 .with_error_code(if partitions.is_some() { code } else { 3 })
                 .with_partitions((0..partitions.unwrap_or(0)).map(part).collect());
-            // Of its own for each number of partitions.
+            // A different id for each number of partitions.
             let id = format!("00000000-0000-0000-0000-{:012x}", partitions.unwrap_or(0));
             if version >= 10 {
                 topic.with_topic_id(id.parse().unwrap())

@@ -61,7 +61,7 @@ fn answers_are_told_apart() {
     let end = EpochEndOffset::default().with_epoch(1).with_end_offset(40);
     let lost = PartitionData::default().with_diverging_epoch(end);
     assert!(matches!(said(lost), FetchOutcome::Diverged { from: 40 }));
-    // Brokers that know of no transactions say no stable end.
+    // Brokers without transactions report no stable end.
     let old = PartitionData::default()
         .with_last_stable_offset(-1)
         .with_high_watermark(9);

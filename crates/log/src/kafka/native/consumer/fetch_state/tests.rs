@@ -43,7 +43,7 @@ fn led(count: i32, id: u8) -> MetadataResponse {
     MetadataResponse::default().with_topics(vec![topic.with_topic_id(id)])
 }
 
-/// So many records of 100 bytes from an offset on.
+/// `count` records of 100 bytes, from an offset on.
 fn records(from: i64, count: u8) -> Bytes {
     let mut batch = BatchWriter::new(Vec::new(), Compression::default());
     for n in 0..count {
@@ -123,7 +123,7 @@ fn many_partitions_take_no_more_memory_than_few() {
     }
     let here: usize = slots.all.iter().map(FetchState::unread).sum();
     assert!((2 * PORTION.all..3 * PORTION.all).contains(&here), "{here}");
-    // What is paused is in nobody's way.
+    // Paused partitions don't hold back others.
     for slot in &mut slots.all {
         slot.paused = slot.unread() > 0;
     }
@@ -146,7 +146,7 @@ fn what_cannot_be_read_is_asked_for_again() {
     assert!(unreadable.is_some());
     let slot = &slots.all[0];
     assert_eq!((slot.position, slot.from), (3, 3));
-    // The answer to what was asked before is no answer now.
+    // The answer to an earlier fetch is dropped.
     let late = slots.all[0].came(9, records(6, 3), Vec::new(), NOW);
     assert_eq!((late, slots.all[0].from), (Ok(()), 3));
     came(&mut slots, 0, 3);
@@ -238,7 +238,7 @@ fn the_leader_epoch_of_each_position_is_known() {
         take([batch(10, 6), batch(15, 9)].concat()),
         [None, four, four, four, four, six, six, nine, nine]
     );
-    // What is read again is not told twice.
+    // Records that are fetched again don't repeat their epochs.
     slot.position = 5;
     slot.ask_again();
     slot.asked = slot.from;
@@ -246,7 +246,7 @@ fn the_leader_epoch_of_each_position_is_known() {
     slot.came(1_000, again.into(), Vec::new(), NOW).unwrap();
     let known = [1, 6, 11].map(|offset| slot.epoch_before(offset));
     assert_eq!(known, [four, four, six]);
-    // No more leaders than so many are remembered.
+    // Only the newest `LEADERS` epochs are remembered.
     for n in 0..100_i64 {
         slot.asked = slot.from;
         let bytes = batch(slot.from, i32::try_from(20 + n).unwrap());

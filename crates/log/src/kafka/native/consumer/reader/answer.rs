@@ -1,7 +1,7 @@
-//! The answer of a fetch: what each partition said.
+//! Handles the answer to a fetch, partition by partition.
 //!
-//! Takes a decoded answer, hands records to the state of their partitions, and notes what ends the run: a
-//! refusal, records that are lost, a topic that is gone for too long.
+//! Takes a decoded answer, passes records to the state of their partitions, and notes errors that end
+//! the run: a refusal, lost records, a topic that has been gone for too long.
 
 use super::{GONE, LOST_FOR_WORDS, NativeConsumer};
 use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
@@ -14,7 +14,7 @@ use kafka_protocol::messages::FetchResponse;
 use stoatflow_core::{Error, ErrorKind};
 
 impl NativeConsumer {
-    /// Takes what came.
+    /// Handles a decoded answer.
     pub(super) fn take(&mut self, node: Node, answer: FetchResponse) {
         let code = answer.error_code;
         if classify(code) == ErrorClass::Refused {
@@ -57,12 +57,12 @@ impl NativeConsumer {
                 );
                 slot.read_nearer(node, self.clock.elapsed());
             }
-            // A replica that is behind doesn't know the offset yet: the leader does.
+            // A replica that lags behind doesn't have the offset yet: the leader does.
             FetchOutcome::Refused(OUT_OF_RANGE) if slot.reads_nearer() => {
                 slot.forget_leader();
                 self.look_again();
             }
-            // A leader that never had the last election's records may have all of ours: ask without
+            // A leader that lacks records of the last epoch may still have all of ours: fetch without
             // that epoch.
             FetchOutcome::Diverged { from } if from >= slot.from => {
                 slot.forget_seen();
@@ -88,7 +88,8 @@ impl NativeConsumer {
                 }
                 self.look_again();
             }
-            // A former leader that doesn't know yet that it is none says this of newer offsets.
+            // A former leader that doesn't know yet that it was replaced answers like this for newer
+            // offsets.
             FetchOutcome::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
                 slot.forget_leader();
                 self.look_again();

@@ -1,7 +1,7 @@
-//! When a broker is asked for more, and for what.
+//! When a broker is sent the next fetch, and for which partitions.
 //!
-//! Takes what is wanted of a broker, sends one fetch, and lends it the memory of the last answer. A
-//! broker whose last answer had all there was is left in peace for a while.
+//! Takes the partitions wanted from a broker, sends one fetch, and lends it the memory of the last
+//! answer. A broker whose last answer was complete is not asked again for a while.
 
 use super::{ASIDE, Flight, LONGEST_REST, NativeConsumer};
 use crate::kafka::native::consumer::fetch::{FETCH, FetchTarget, request};
@@ -14,10 +14,11 @@ use kafka_protocol::protocol::Encodable;
 use std::time::Duration;
 use stoatflow_core::Result;
 
-/// The shortest pause between two fetches from a broker whose last answer had all there was: an empty answer
-/// costs the broker as much as a full one, and wakes the application as often.
+/// The shortest pause between two fetches from a broker whose last answer had all its records: an empty
+/// answer costs the broker as much as a full one, and wakes the application as often.
 const REST: Duration = Duration::from_millis(3);
-/// A last fetch is sent this long before the poll ends, so that a commit behind it is for all there is.
+/// The last fetch of a poll is sent this long before the poll ends, so that a commit after it covers
+/// everything there is.
 const LEAD: Duration = Duration::from_micros(700);
 
 impl NativeConsumer {
@@ -41,14 +42,14 @@ impl NativeConsumer {
         until.saturating_sub(now)
     }
 
-    /// Asks a broker for what is wanted of it.
+    /// Sends a broker a fetch for what is wanted from it.
     pub(super) fn ask(&mut self, node: Node) {
         if self.trouble.is_some() {
             return;
         }
         match self.cluster.data(node) {
             Ok(_) => {}
-            // It is being made: `wait` waits for it too.
+            // The connection is being opened: `wait_or_connected` waits for it too.
             Err(why) if why.leaves_connection() => return,
             Err(why) => return self.lose(node, &why),
         }
@@ -103,13 +104,13 @@ impl NativeConsumer {
     }
 }
 
-/// The memory of an answer, if all of it is given and it is of no unusual size.
+/// The memory of an answer, if all its records are returned and it is not unusually large.
 fn room_of(mut answer: Bytes) -> Option<Vec<u8>> {
     const USUAL: usize = 16 << 20;
     if !answer.is_unique() {
         return None;
     }
-    // Nothing is moved to the front then.
+    // So that the conversion copies no bytes.
     answer.truncate(0);
     let room = Vec::from(answer);
     (room.capacity() <= USUAL).then_some(room)

@@ -1,6 +1,6 @@
-//! What went wrong while reading, until it is said.
+//! Errors of a reader.
 //!
-//! The first of it is kept, and said once what came is given.
+//! Only the first one is kept, and returned once after the fetched records.
 
 use super::NativeConsumer;
 use crate::kafka::errors::{ErrorContext, error};
@@ -18,7 +18,7 @@ impl NativeConsumer {
         error(named(code), said, doing)
     }
 
-    /// Remembers what is to be said: the first that went wrong.
+    /// Keeps an error to be returned; the first one wins.
     pub(super) fn note(&mut self, error: Error) {
         self.trouble.get_or_insert(error);
     }

@@ -1,4 +1,4 @@
-//! A broker that can't be reached holds nobody up.
+//! A broker that can't be reached doesn't delay others.
 
 use super::BrokerLink;
 use crate::kafka::native::NativeConfig;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
-/// A port where connections are never made: its queue is full, and nobody takes from it.
+/// A port that never accepts a connection: its backlog is full.
 struct BlackHole {
     port: u16,
     _held: (OwnedFd, TcpStream),
@@ -37,7 +37,7 @@ impl BlackHole {
     }
 }
 
-/// Passes one connection on from IPv6's loopback. `None` where the machine has none.
+/// Forwards one connection from IPv6's loopback. `None` where the machine has none.
 fn from_ipv6(to: u16) -> Option<u16> {
     let listener = TcpListener::bind("[::1]:0").ok()?;
     let port = listener.local_addr().unwrap().port();
@@ -68,7 +68,7 @@ fn context(resolve: fn(&str, u16) -> io::Result<Vec<SocketAddr>>) -> Arc<ClientC
     })
 }
 
-/// Opens the way without waiting, again until it is there.
+/// Opens the link without blocking, again until it is connected.
 fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) {
     let clock = by.stopwatch();
     loop {
@@ -83,7 +83,7 @@ fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) {
     }
 }
 
-/// Longer than a busy machine leaves a thread waiting.
+/// Longer than a thread waits for a CPU on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
@@ -91,7 +91,8 @@ fn who_is_silent_is_not_waited_for() {
     let (hole, broker) = (BlackHole::new(), FaultyBroker::start(1, 0, true));
     let by = context(resolve);
     let (to, clock) = (at("127.0.0.1", hole.port), by.stopwatch());
-    // What is waited for fails, as it does once where a busy machine leaves this thread waiting.
+    // A link that had waited would have failed. A busy machine may suspend this thread for that long, so
+    // several are tried.
     let silent = (0..5).find_map(|_| {
         let mut link = BrokerLink::default();
         let why = link.open(&to, &by, &clock, (Duration::ZERO, 0)).map(drop);
@@ -109,7 +110,7 @@ fn who_is_silent_is_not_waited_for() {
 #[test]
 fn a_name_that_is_looked_up_for_long_is_not_waited_for() {
     static IS_KNOWN: AtomicBool = AtomicBool::new(false);
-    /// Blocks until it is released, or for so long that a link which waited for it fails the test.
+    /// Blocks until it is released, or so long that a link which waited for it fails the test.
     #[allow(clippy::disallowed_methods)] // a slow resolver
     fn slow(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let step = LONG / 1_000;

@@ -1,15 +1,15 @@
-//! What a broker understands: versions of requests, and of transactions.
+//! What a broker supports: versions of requests, and of transactions.
 //!
-//! Takes what it answered when the connection was made, gives the newest version that both sides know.
+//! Takes its answer to ApiVersions, returns the newest version that both sides know.
 
 use kafka_protocol::messages::ApiVersionsResponse;
 use kafka_protocol::protocol::Request;
 use std::collections::BTreeMap;
 
-/// The feature that says which version of transactions a cluster has.
+/// The feature with a cluster's version of transactions.
 const TRANSACTION_VERSION: &str = "transaction.version";
 
-/// What a broker understands.
+/// What a broker supports.
 #[derive(Clone, Debug, Default)]
 pub(in crate::kafka::native) struct ApiVersions {
     pub(super) ranges: BTreeMap<i16, (i16, i16)>,

@@ -1,7 +1,7 @@
-//! Authenticates a connection by SASL, as often as the broker asks for it.
+//! Authenticates a connection by SASL, as often as the broker requires it.
 //!
-//! Takes what the settings say, exchanges messages until the broker is content, and notes when the
-//! session ends (KIP-368). A refusal says which setting to look at.
+//! Takes the SASL settings, exchanges messages until the broker accepts, and records when the session
+//! ends (KIP-368). A refusal names the setting to check.
 
 use super::{Connection, ILLEGAL_SASL_STATE};
 use crate::kafka::native::net::connection_error::ConnectionError;
@@ -16,17 +16,18 @@ const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
 const SASL_AUTHENTICATION_FAILED: i16 = 58;
 
 impl Connection {
-    /// Is it time to authenticate again? Asked between requests.
+    /// Whether it is time to authenticate again. Called between requests.
     pub(in crate::kafka::native) fn must_authenticate(&self) -> bool {
         matches!(self.session, Session::Renewed(at) if self.clock.elapsed() >= at)
     }
 
-    /// Is the session over, and too short to be renewed? Asked between requests.
+    /// Whether the session is over and too short to be renewed. Called between requests.
     pub(in crate::kafka::native) fn must_be_replaced(&self) -> bool {
         matches!(self.session, Session::Replaced(at) if self.clock.elapsed() >= at)
     }
 
-    /// Authenticates, if the protocol asks for it. Again too, on a connection without a request in flight.
+    /// Authenticates, if the security protocol requires it. May be repeated on a connection without a
+    /// request in flight.
     pub(in crate::kafka::native) fn authenticate(
         &mut self,
         timeout: Duration,

@@ -29,7 +29,7 @@ fn an_answer_from_before_an_election_is_behind() {
         known.learn(&answer(1, &[4, 5]), None),
         Err("t-1".to_owned())
     );
-    // Nothing of it was taken over.
+    // Nothing of the stale answer was stored.
     assert_eq!(known.learn(&answer(1, &[3, 6]), None), Ok(()));
 }
 

@@ -1,8 +1,8 @@
-//! Keeps one token for all connections, and has it renewed before it expires.
+//! Keeps one token for all connections, and renews it before it expires.
 //!
-//! Takes a [`TokenProvider`], gives its token. Owns a thread, from the first token that is asked
-//! for until nobody may ask any more: what makes tokens may be slow, and a connection waits for it
-//! only as long as there is none.
+//! Takes a [`TokenProvider`], returns its token. Owns a thread, from the first request for a token until
+//! the keeper is dropped: a provider may be slow, and a connection waits for it only while there is no
+//! valid token.
 
 use super::oauth::{Token, TokenSource};
 use crate::kafka::native::net::connection_error::ConnectionError;
@@ -15,20 +15,20 @@ use stoatflow_core::{Clock, Error, ErrorKind, SystemClock};
 #[cfg(test)]
 mod tests;
 
-/// A token that could not be had is asked for again after this pause, which doubles up to the longest.
+/// Pause before a failed request is repeated; doubles up to the longest one.
 const PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A token is not handed out in the last moments of its life: it would expire on its way.
+/// A token is not used in the last moments of its life: it would expire on its way to the broker.
 const MOMENTS: Duration = Duration::from_millis(500);
 
-/// What is known.
+/// The current token, and the state of the thread.
 #[derive(Debug, Default)]
 struct State {
     token: Option<Token>,
-    /// Until when it may be handed out, and when a new one is asked for.
+    /// Until when the token may be used, and when a new one is requested.
     valid_until: Duration,
     renew_at: Duration,
-    /// Why there was none the last time; gone once there is one.
+    /// Why the last request failed; `None` after a success.
     failure: Option<ConnectionError>,
     is_fetching: bool,
     is_started: bool,
@@ -44,14 +44,14 @@ struct Kept {
     clock: SystemClock,
 }
 
-/// The token of all connections. The thread ends with it.
+/// The token of all connections. Its thread ends when it is dropped.
 #[derive(Debug)]
 pub(in crate::kafka) struct TokenKeeper {
     kept: Arc<Kept>,
 }
 
 impl TokenKeeper {
-    /// Asks nobody yet. A token may take `within` to be made.
+    /// Requests no token yet. The provider may take up to `within` for one.
     pub(in crate::kafka) fn new(provider: Arc<dyn TokenProvider>, within: Duration) -> Self {
         Self {
             kept: Arc::new(Kept {
@@ -81,14 +81,15 @@ impl TokenSource for TokenKeeper {
             state.is_fetching = true;
             start(Arc::clone(kept))?;
         }
-        // The provider keeps its time; a little more is for its thread.
+        // The provider keeps to `within`; its thread needs a moment more.
         let last = kept.clock.monotonic() + kept.within + MOMENTS;
         loop {
             let now = kept.clock.monotonic();
             if let Some(token) = state.token.as_ref().filter(|_| now < state.valid_until) {
                 return Ok(token.clone());
             }
-            // Behind the last token the thread fetches at once: at most it is not awake yet.
+            // Without a failure, wait: the thread is requesting a token, or is about to wake up for
+            // that.
             let has_failed = !state.is_fetching && state.failure.is_some();
             if has_failed || now >= last {
                 let late = || {
@@ -101,7 +102,7 @@ impl TokenSource for TokenKeeper {
     }
 }
 
-#[allow(clippy::disallowed_methods)] // ends with the keeper, as its module says
+#[allow(clippy::disallowed_methods)] // ends with the keeper, see the module
 fn start(kept: Arc<Kept>) -> Result<(), ConnectionError> {
     let thread = std::thread::Builder::new().name("kafka-token".to_owned());
     let started = thread.spawn(move || kept.run());
@@ -143,7 +144,7 @@ impl Kept {
     fn keep(&self, state: &mut State, token: OauthToken, now: Duration) {
         let lifetime = token.lifetime;
         tracing::debug!(target: "stoatflow::kafka", ?lifetime, principal = token.principal, "a new token");
-        // As Java's client: a token is used for four fifths of its life.
+        // Like Java's client: a token is renewed after four fifths of its life.
         state.renew_at = now + lifetime * 4 / 5;
         state.valid_until = now + lifetime.saturating_sub(MOMENTS.min(lifetime / 10));
         state.failure = None;

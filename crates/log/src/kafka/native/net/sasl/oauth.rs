@@ -3,12 +3,12 @@
 use crate::kafka::native::net::connection_error::ConnectionError;
 use std::fmt::{self, Debug};
 
-/// A token, and what goes with it.
+/// A token with its attributes.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::kafka) struct Token {
-    /// The text that the broker checks.
+    /// The token itself, which the broker checks.
     pub text: String,
-    /// Whose it is, for messages.
+    /// The principal of the token, for messages.
     pub principal: Option<String>,
     /// SASL extensions (KIP-342), such as `logicalCluster` of Confluent Cloud.
     pub extensions: Vec<(String, String)>,
@@ -24,9 +24,9 @@ impl Debug for Token {
     }
 }
 
-/// Hands out tokens.
+/// Provides tokens.
 pub(in crate::kafka) trait TokenSource: Send + Sync + Debug {
-    /// A token that is valid for a while yet.
+    /// A token that stays valid for a while.
     fn token(&self) -> Result<Token, ConnectionError>;
 }
 
@@ -54,7 +54,8 @@ impl OauthClient {
         message.into_bytes()
     }
 
-    /// A broker that refuses the token says why, and waits for this before it ends the authentication.
+    /// A broker that refuses the token sends the reason, and expects this message before it ends the
+    /// authentication.
     pub(super) fn next(&self, said: &[u8]) -> Option<Vec<u8>> {
         (!said.is_empty()).then(|| b"\x01".to_vec())
     }

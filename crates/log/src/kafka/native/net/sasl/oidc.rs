@@ -10,10 +10,10 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Result};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// The lifetime in seconds of a token whose answer names none.
+/// Lifetime in seconds of a token whose answer contains none.
 const UNKNOWN_LIFETIME: f64 = 300.0;
 
-/// Where tokens come from, and for whom.
+/// The identity provider, and this client's credentials there.
 #[derive(Clone)]
 pub(in crate::kafka) struct OidcSettings {
     pub endpoint: String,
@@ -21,7 +21,7 @@ pub(in crate::kafka) struct OidcSettings {
     pub client_secret: String,
     pub scope: Option<String>,
     pub extensions: Vec<(String, String)>,
-    /// Certificates that are trusted for the endpoint, as PEM; without them the system's.
+    /// Trusted certificates for the endpoint, as PEM; without them the system's.
     pub ca: Option<Vec<u8>>,
 }
 
@@ -35,7 +35,7 @@ impl Debug for OidcSettings {
     }
 }
 
-/// Fetches tokens.
+/// Fetches tokens from an identity provider.
 #[derive(Debug)]
 pub(in crate::kafka) struct OidcTokens {
     settings: OidcSettings,
@@ -43,7 +43,7 @@ pub(in crate::kafka) struct OidcTokens {
 }
 
 impl OidcTokens {
-    /// Connects when a token is asked for. The error is a sentence that names the setting.
+    /// Connects with the first request. The error is a sentence that names the setting.
     pub(in crate::kafka) fn new(settings: OidcSettings) -> std::result::Result<Self, String> {
         let mut tls = TlsConfig::builder();
         if settings.endpoint.starts_with("https://") {

@@ -1,4 +1,4 @@
-//! SCRAM (RFC 5802): the password never travels, and the broker proves that it knows it too.
+//! SCRAM (RFC 5802): the password is never sent, and the broker proves that it knows it too.
 
 use super::{Login, SaslError};
 use base64::Engine;
@@ -10,9 +10,9 @@ use std::num::NonZeroU32;
 
 /// "No channel binding", in Base64.
 const NO_BINDING: &str = "biws";
-/// Fewer rounds than brokers allow would make the password easy to guess.
+/// Fewer iterations than brokers allow would make the password easy to guess.
 const LEAST_ITERATIONS: u32 = 4096;
-/// More would keep this client busy for minutes.
+/// More iterations would keep this client busy for minutes.
 const MOST_ITERATIONS: u32 = 10_000_000;
 
 /// The hash function.
@@ -45,12 +45,12 @@ impl Hash {
     }
 }
 
-/// Which message comes next.
+/// The next message.
 #[derive(Clone, PartialEq, Eq)]
 enum Step {
-    /// Of the broker: nonce, salt and rounds.
+    /// From the broker: nonce, salt and number of iterations.
     Challenge,
-    /// Of the broker: its signature, which must be this.
+    /// From the broker: its signature, which must equal this.
     Signature(Vec<u8>),
     Done,
 }
@@ -78,7 +78,7 @@ fn sign(hash: Hash, key: &[u8], text: &[u8]) -> Vec<u8> {
         .to_vec()
 }
 
-/// The value of an attribute of a message, such as `r=...`.
+/// The value of an attribute in a message, such as `r=...`.
 fn attribute(message: &str, name: char) -> Option<&str> {
     (message.split(',')).find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
@@ -105,7 +105,7 @@ impl ScramClient {
         }
     }
 
-    /// The first message without its header, which is part of what is signed.
+    /// The first message without its header; it is part of the signed text.
     fn bare(&self) -> String {
         let name = self.login.username.replace('=', "=3D").replace(',', "=2C");
         format!("n={name},r={}", self.nonce)

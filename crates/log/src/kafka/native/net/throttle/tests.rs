@@ -1,4 +1,4 @@
-//! What is added up.
+//! The sum of throttle times.
 
 use super::ThrottleTotals;
 use std::time::Duration;

@@ -1,18 +1,18 @@
-//! What went wrong with TLS, in sentences that say what to do.
+//! TLS errors as sentences that say what to do.
 
 use super::super::connection_error::ConnectionError;
 use rustls::{AlertDescription, CertificateError, Error};
 use std::io;
 use stoatflow_core::ErrorKind;
 
-/// Does an answer begin like a record of TLS, where one of Kafka was awaited?
+/// Whether an answer begins like a TLS record instead of a Kafka response.
 pub(in crate::kafka) const fn is_tls_record(start: &[u8]) -> bool {
     // An alert or a handshake, of version 3.x.
     matches!(start, [0x15 | 0x16, 0x03, ..])
 }
 
-/// A plaintext listener hangs up on the first message of TLS, which it takes for a request of 350
-/// MB. So does a broker that is shutting down.
+/// A plaintext listener closes the connection on the first message of TLS, which it reads as a request
+/// of 350 MB. So does a broker that is shutting down.
 pub(super) fn closed_in_handshake() -> ConnectionError {
     ConnectionError::lost_perhaps(
         "the broker closed the connection during the TLS handshake",

@@ -1,16 +1,16 @@
 //! Certificates and keys from PEM texts.
 //!
-//! What is no PEM is refused with the command that makes it one: Java's key stores among it.
+//! Other formats, such as Java's key stores, are refused with the command that converts them.
 
 use memchr::memmem;
 use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// The first bytes of Java's own key store.
+/// The first bytes of a Java key store.
 const JKS: [u8; 4] = [0xfe, 0xed, 0xfe, 0xed];
 
-/// All certificates of a text.
+/// All certificates in a text.
 pub(super) fn certificates(
     setting: &str,
     text: &[u8],
@@ -27,7 +27,7 @@ pub(super) fn certificates(
     Ok(found)
 }
 
-/// The key of a text.
+/// The key in a text.
 pub(super) fn key(text: &[u8], password: Option<&str>) -> Result<PrivateKeyDer<'static>, String> {
     const SETTING: &str = "ssl.key.location";
     refuse_stores(SETTING, text)?;
@@ -57,7 +57,7 @@ pub(super) fn key(text: &[u8], password: Option<&str>) -> Result<PrivateKeyDer<'
     })
 }
 
-/// The encrypted key of a text, if it has one.
+/// The encrypted key in a text, if there is one.
 fn encrypted(text: &[u8]) -> Result<Option<SecretDocument>, String> {
     const BEGIN: &[u8] = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
     const END: &[u8] = b"-----END ENCRYPTED PRIVATE KEY-----";
@@ -71,7 +71,7 @@ fn encrypted(text: &[u8]) -> Result<Option<SecretDocument>, String> {
     Ok(Some(document))
 }
 
-/// Java's key stores and PKCS#12, each with the way out.
+/// Refuses Java key stores and PKCS#12 with the command that converts them.
 fn refuse_stores(setting: &str, bytes: &[u8]) -> Result<(), String> {
     if bytes.starts_with(&JKS) {
         return Err(format!(
@@ -80,7 +80,7 @@ fn refuse_stores(setting: &str, bytes: &[u8]) -> Result<(), String> {
                 PKCS12; then openssl pkcs12 -in store.p12 -out store.pem -nodes"
         ));
     }
-    // A DER sequence whose length has two bytes or more, without any PEM in it.
+    // A DER sequence whose length has two bytes or more: no PEM.
     let is_der = matches!(bytes, [0x30, 0x80..=0x84, ..]);
     if is_der {
         return Err(format!(

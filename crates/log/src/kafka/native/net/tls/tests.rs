@@ -1,4 +1,4 @@
-//! What goes wrong with TLS is said so that it can be mended.
+//! TLS errors come with a hint that helps.
 
 use super::errors::explain;
 use super::{TlsClient, TlsSettings, is_tls_record};

@@ -1,4 +1,4 @@
-//! Which certificates of brokers are taken.
+//! Which broker certificates are accepted.
 
 use super::{TlsSettings, roots};
 use rustls::client::WebPkiServerVerifier;
@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 
-/// The check that the settings ask for.
+/// The verifier that the settings ask for.
 pub(super) fn verifier(
     settings: &TlsSettings,
     provider: &Arc<CryptoProvider>,
@@ -32,11 +32,11 @@ pub(super) fn verifier(
     }))
 }
 
-/// Checks less than usual.
+/// Skips the check of the host name, or all checks.
 #[derive(Debug)]
 struct Lenient {
-    /// `ssl.endpoint.identification.algorithm=none`: the signer is checked, the host name is not. `None` is
-    /// `enable.ssl.certificate.verification=false`: any certificate is taken.
+    /// With `ssl.endpoint.identification.algorithm=none`, the signer is checked and the host name is
+    /// not. `None` stands for `enable.ssl.certificate.verification=false`: any certificate is accepted.
     checked: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
@@ -56,7 +56,7 @@ impl ServerCertVerifier for Lenient {
         let outcome =
             checked.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match outcome {
-            // The name is looked at last: all else is right.
+            // The name is checked last: everything else is right.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

@@ -1,7 +1,7 @@
-//! What becomes of the batches of a request: they are acknowledged, go again, or go in two halves.
+//! What happens to the batches of a request: they are acknowledged, sent again, or split in two.
 //!
-//! Takes a request and its answer, or that there is none, gives what did not go well. A batch that goes
-//! again keeps its place and its number.
+//! Takes a request and its answer, or none; returns what failed. A batch that is sent again keeps its
+//! place and its sequence number.
 
 use super::{Accumulator, Flight, Place, SPARE};
 use crate::kafka::native::error_class::{
@@ -11,7 +11,7 @@ use crate::kafka::native::records::batch_writer::BatchWriter;
 use kafka_protocol::messages::ProduceResponse;
 use stoatflow_core::{Offset, Partition, Timestamp};
 
-/// What an answer said of a batch that has to go again, or never will.
+/// A partition's error in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::kafka::native) struct PartitionError {
     pub place: Place,
@@ -20,14 +20,14 @@ pub(in crate::kafka::native) struct PartitionError {
 }
 
 impl Accumulator {
-    /// It did not leave: it goes again, as it is.
+    /// The request was not sent: its batches wait again, unchanged.
     pub(in crate::kafka::native) fn keep(&mut self, flight: Flight) {
         for (place, batch) in flight.batches {
             self.again(place, batch);
         }
     }
 
-    /// Whether it got there nobody will say: it goes again, as it is.
+    /// The request got no answer, so its batches may have arrived: they wait again, unchanged.
     pub(in crate::kafka::native) fn requeue(&mut self, flight: Flight) {
         for (place, mut batch) in flight.batches {
             batch.lost = true;
@@ -43,7 +43,7 @@ impl Accumulator {
         part.waiting.push_front(batch);
     }
 
-    /// Takes an answer; gives what did not go well.
+    /// Handles an answer; returns what failed.
     pub(in crate::kafka::native) fn landed(
         &mut self,
         flight: Flight,
@@ -56,7 +56,7 @@ impl Accumulator {
                 .filter(|t| *t.name.0 == **name)
                 .flat_map(|t| &t.partition_responses)
                 .find(|said| usize::try_from(said.index) == Ok(place.part));
-            // An answer that leaves one out has not written it, as far as anybody knows.
+            // A partition missing in the answer counts as not written.
             let code = said.map_or(UNKNOWN_TOPIC_OR_PARTITION, |said| said.error_code);
             if classify(code) == ErrorClass::Fine {
                 let first = said.map_or(-1, |said| said.base_offset);
@@ -98,7 +98,7 @@ impl Accumulator {
         setbacks
     }
 
-    /// What was too large goes as two, and what comes behind it is no larger.
+    /// Splits a batch that was too large; later batches are no larger than its halves.
     fn divide(&mut self, place: Place, whole: &BatchWriter, halves: [BatchWriter; 2]) {
         let part = &mut self.topics[place.topic].parts[place.part];
         part.under_way = false;
@@ -119,7 +119,7 @@ impl Accumulator {
     }
 }
 
-/// Is nothing wrong with a batch but whose it is and which number it has?
+/// Whether the code concerns only the producer id, epoch or sequence number of a batch.
 pub(in crate::kafka::native) const fn is_of_number(code: i16) -> bool {
     matches!(classify(code), ErrorClass::Outdated | ErrorClass::Lost)
 }

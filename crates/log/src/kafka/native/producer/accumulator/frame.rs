@@ -1,12 +1,12 @@
-//! A produce request as pieces of memory, so that batches are not copied into it.
+//! A produce request as slices, so that batches are not copied into it.
 
 use bytes::{BufMut, BytesMut};
 
-/// A frame in pieces: short ones of its own, and batches where they lie.
+/// A frame in pieces: its own short ones, and batches in place.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Frame<'a> {
     pub(super) between: BytesMut,
-    /// Behind so many bytes of `between` comes this.
+    /// Each batch, and the number of bytes of `between` before it.
     batches: Vec<(usize, &'a [u8])>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A length as the newer forms of messages have it: one more than it is.
+/// A length in the compact encoding: an unsigned varint of the length plus one.
 pub(super) fn compact_length(into: &mut BytesMut, length: usize) {
     let mut n = length + 1;
     while n >= 0x80 {

@@ -22,7 +22,7 @@ fn topic_name(name: &str) -> TopicName {
     TopicName::from(StrBytes::from_string(name.to_owned()))
 }
 
-/// `a` and `b` with four partitions each, odd ones led by broker 2, the others by 1.
+/// Topics `a` and `b` with four partitions each, the odd ones led by broker 2, the others by 1.
 fn accumulator() -> (Accumulator, Arc<str>, Arc<str>) {
     let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
     let topic = |name: &str| {
@@ -71,7 +71,7 @@ fn answer(rows: &[(&str, i32, i16, i64)]) -> ProduceResponse {
     ProduceResponse::default().with_responses(rows.iter().map(topic).collect())
 }
 
-/// The frame is what the generated message would be.
+/// The frame equals the generated message.
 #[test]
 fn a_request_is_what_others_would_write() {
     let (mut accumulator, a, b) = accumulator();
@@ -139,7 +139,7 @@ fn what_comes_back_goes_again_as_it_was_and_first() {
         accumulator.gather(1, OWNER, 12).is_none(),
         "one at a time for a partition"
     );
-    // Of two, one is acknowledged.
+    // One of two batches is acknowledged.
     let setbacks = accumulator.landed(flight, &answer(&[("a", 0, 6, -1), ("a", 2, 0, 41)]));
     assert_eq!(setbacks.len(), 1);
     assert_eq!((setbacks[0].place.part, setbacks[0].code), (0, 6));

@@ -7,7 +7,7 @@ fn a_partition_that_goes_on_before_its_end_has_lost_records() {
     ends.remember(&topics);
     ends.append("counts", Partition(0), Offset(0), 10);
     ends.append("counts", Partition(1), Offset(0), 5);
-    // A marker in between.
+    // A transaction marker lies in between.
     ends.append("counts", Partition(0), Offset(11), 4);
     assert!(ends.take_loss("a:1").is_none());
     ends.append("counts", Partition(0), Offset(14), 1);

@@ -1,7 +1,7 @@
-//! Whose epoch of an id it is.
+//! Producer ids and epochs.
 //!
-//! Takes an id over, asks for the next epoch of it, and finds out whether somebody newer has it. Owns
-//! nothing: what the broker said becomes the identity of [`Coordination`].
+//! Takes over a transactional id, requests its next epoch, and finds out whether a newer producer has
+//! it. Owns nothing: the broker's answer becomes the identity of [`Coordination`].
 
 use super::{Coordination, CoordinatorAnswer, LONGEST_PAUSE, PAUSE};
 use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
@@ -12,11 +12,11 @@ use kafka_protocol::messages::{InitProducerIdRequest, ProducerId};
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Result};
 
-/// Whoever is taking an id over, and was told to come again, has done so by then.
+/// A producer that is taking the id over, and was asked to retry, has done so after this time.
 const NEWCOMER: Duration = Duration::from_millis(600);
 
 impl Coordination {
-    /// Takes the id over, or with an identity of one's own asks for the next epoch of it.
+    /// Takes over the id, or requests its next epoch if there is an identity already.
     pub(in crate::kafka::native) fn init_producer_id(
         &mut self,
         own: Identity,
@@ -37,12 +37,12 @@ impl Coordination {
                     id: answer.producer_id.0,
                     epoch: answer.producer_epoch,
                 };
-                // What was sent in an epoch before is refused, whenever it comes.
+                // A request of an earlier epoch is refused, whenever it arrives.
                 self.unanswered = false;
                 Ok(())
             }
             CoordinatorAnswer::Code { code, .. } => Err(match classify(code) {
-                // An epoch that the broker does not know as ours is somebody's who came later.
+                // An epoch that the broker no longer accepts was replaced by a newer producer's.
                 ErrorClass::Outdated | ErrorClass::Fenced => self.refused(
                     PRODUCER_FENCED,
                     "its epoch is outdated",
@@ -56,7 +56,7 @@ impl Coordination {
         }
     }
 
-    /// Asks anybody for an identity that is nobody's yet: for what belongs to no transaction.
+    /// Requests a new producer id from any broker, for records outside of transactions.
     pub(in crate::kafka::native) fn init_idempotent_id(&mut self, timeout: Duration) -> Result<()> {
         let what = "opening the producer";
         let clock = self.cluster.stopwatch();
@@ -88,14 +88,15 @@ impl Coordination {
         }
     }
 
-    /// Takes the next epoch of the id, and once more in a moment. Whoever is just taking it over has only
-    /// ended our transaction when it is told to come again, and until it does we are not fenced.
+    /// Requests the next epoch of the id, and again after a moment. A producer that is taking the id
+    /// over is first asked to retry, after the broker has ended our transaction; only its retry fences
+    /// us.
     fn prove(&mut self, timeout: Duration) -> Result<()> {
         self.init_producer_id(self.identity, timeout)?;
         self.prove_again(timeout)
     }
 
-    /// The second half, for who has the next epoch already.
+    /// The second half, if the next epoch was already assigned.
     pub(in crate::kafka::native) fn prove_again(&mut self, timeout: Duration) -> Result<()> {
         let clock = self.cluster.stopwatch();
         loop {
@@ -107,9 +108,9 @@ impl Coordination {
         }
     }
 
-    /// Somebody knows a newer epoch than ours: of a newer writer, or of the broker, which has ended a
-    /// transaction that took too long. Whoever is fenced is told so when it asks for the next epoch of its
-    /// own; the other one has it then.
+    /// Explains a newer epoch: a newer producer has it, or the broker, which has ended a transaction
+    /// that took too long. Requesting the next epoch tells which: a fenced producer is refused,
+    /// otherwise it gets the epoch.
     pub(in crate::kafka::native) fn lost(
         &mut self,
         code: i16,

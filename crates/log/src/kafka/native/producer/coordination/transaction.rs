@@ -1,7 +1,7 @@
-//! What is asked of a transaction: partitions and offsets are added to it, and it is ended.
+//! The requests of a transaction: adding partitions and offsets, and ending it.
 //!
-//! Takes what is to be added, gives what the coordinator said, of all parts the worst. An answer that
-//! leaves something out counts as an error.
+//! Takes what to add, returns the coordinator's answer, the worst of all partitions. A partition missing
+//! in an answer counts as an error.
 
 use super::{Coordination, CoordinatorAnswer, END, END_V2, OFFSETS, OFFSETS_V2};
 use crate::CutEntry;
@@ -30,7 +30,7 @@ pub(in crate::kafka::native) fn refused_topic(
 }
 
 impl Coordination {
-    /// Adds partitions to the transaction; gives the first code that is not fine, and the topic.
+    /// Adds partitions to the transaction; the answer has the first error code and its topic.
     pub(in crate::kafka::native) fn add(
         &mut self,
         parts: &[(Arc<str>, Vec<i32>)],
@@ -54,7 +54,7 @@ impl Coordination {
                 (t.results_by_partition.iter())
                     .map(|p| (t.name.0.to_string(), p.partition_error_code))
             });
-            // One that is refused says more than those that were not attempted because of it (55).
+            // A refused partition is more telling than those that were not attempted because of it (55).
             let bad: Vec<_> = codes.filter(|(_, code)| *code != 0).collect();
             let telling = bad.iter().find(|(_, code)| *code != 55).or(bad.first());
             let results = answer.results_by_topic_v3_and_below.iter();
@@ -114,8 +114,7 @@ impl Coordination {
                 }
             }
         }
-        // A partition that is not said to have another epoch has -1, and a group that nobody has
-        // joined no generation.
+        // The default leader epoch -1 means unknown; a group without members has no generation.
         let request = TxnOffsetCommitRequest::default()
             .with_transactional_id(self.id())
             .with_group_id(group_id())

@@ -1,7 +1,7 @@
-//! What a failure makes of the transaction, as an error.
+//! The consequences of a failure for the transaction, and its error.
 //!
-//! Takes a code, or what sending met with; says whether the transaction goes on, can only be aborted,
-//! or somebody newer has the id. Never sends anything but the question whose the id is.
+//! Takes a code or a send error; decides whether the transaction goes on, can only be aborted, or the
+//! producer is fenced. Sends nothing but the request that finds out who owns the id.
 
 use super::{State, TransactionalProducer};
 use crate::kafka::errors::error;
@@ -13,7 +13,7 @@ use stoatflow_core::{Error, ErrorKind, Result};
 const AGAIN: &str = "start again: nothing of it is visible, and its records are read again";
 
 impl TransactionalProducer {
-    /// Somebody newer has the id.
+    /// A newer producer has the id.
     pub(super) fn stop(&mut self) {
         self.state = State::Fenced;
         self.drop_all();
@@ -23,7 +23,7 @@ impl TransactionalProducer {
         self.coordination.refused(PRODUCER_FENCED, "fenced", what)
     }
 
-    /// What becomes of the transaction because of a code, as an error.
+    /// Handles an error code; returns the error.
     pub(super) fn spoil(
         &mut self,
         code: i16,
@@ -37,8 +37,8 @@ impl TransactionalProducer {
                 if error.kind() == ErrorKind::Fenced {
                     self.stop();
                 } else {
-                    // The broker has ended it: nothing is left to be, and whether the new epoch was heard of
-                    // is asked at the next one.
+                    // The broker has ended it, so there is nothing left to end. The next transaction
+                    // requests an epoch again, because the answer with the new one may have been lost.
                     self.drop_all();
                     self.coordination.touched = false;
                     self.give_up();
@@ -86,13 +86,13 @@ impl TransactionalProducer {
         }
     }
 
-    /// The transaction can only be aborted, and what became of its records is not known.
+    /// The transaction can only be aborted, and it is unknown which of its records arrived.
     pub(super) const fn give_up(&mut self) {
         self.state = State::Lost;
         self.doubtful = true;
     }
 
-    /// Is there a transaction that goes on?
+    /// Fails unless there is a transaction that can go on.
     pub(super) fn assure(&self) -> Result<()> {
         match self.state {
             State::Open => Ok(()),

@@ -1,7 +1,7 @@
-//! Ends a transaction as one that never was.
+//! Aborts a transaction.
 //!
-//! Waits for what is under way, so that it comes before the end. Where the fate of anything is not
-//! known, the id gets another epoch.
+//! Waits for requests in flight, so that they arrive before the end of the transaction. If any outcome
+//! is unknown, the id gets a new epoch.
 
 use super::{State, TransactionalProducer};
 use crate::kafka::native::net::connection_error::ConnectionError;
@@ -11,13 +11,13 @@ use crate::kafka::native::producer::sender::{LOOK, SendError};
 use std::time::Duration;
 use stoatflow_core::Result;
 
-/// For so long an abort waits for what is under way, so that it comes before it.
+/// How long an abort waits for requests in flight, so that they arrive before it.
 const SWAN_SONG: Duration = Duration::from_secs(2);
 
 impl TransactionalProducer {
-    /// What was sent gets there before the end of the transaction. With an epoch for each, what comes later
-    /// is refused; without, a broker from before 3.6 could take it into the next one, so nothing is ended as
-    /// long as it may still come.
+    /// Waits until requests in flight have arrived, before the transaction is ended. With an epoch for
+    /// each transaction, late requests are refused. Without, a broker before 3.6 could add them to the
+    /// next one, so the transaction is not ended as long as they may arrive.
     fn see_off(&mut self, timeout: Duration) -> Result<()> {
         let clock = self.stopwatch();
         let transactions_v2 = self.coordination.transactions_v2;
@@ -58,7 +58,7 @@ impl TransactionalProducer {
         Ok(())
     }
 
-    /// Ends the transaction as one that never was.
+    /// Aborts the transaction.
     pub(super) fn roll_back(&mut self, timeout: Duration) -> Result<()> {
         let clock = self.stopwatch();
         let left = || timeout.saturating_sub(clock.elapsed());
@@ -69,7 +69,7 @@ impl TransactionalProducer {
         if self.coordination.touched {
             match self.coordination.end(false, left()) {
                 CoordinatorAnswer::Done(answer) => self.ended(&answer),
-                // The broker has done it already, or knows of none: a new epoch ends whatever there is.
+                // The broker has ended it already, or knows of none: a new epoch ends whatever there is.
                 CoordinatorAnswer::Code { .. } => self.doubtful = true,
                 CoordinatorAnswer::Silence { last, .. } => {
                     self.give_up();

@@ -44,7 +44,7 @@ fn batch(base: i64, producer: i64, records: impl Iterator<Item = u8>) -> BytesMu
     bytes
 }
 
-/// Offsets, times, keys, values and headers from a position on; and the position behind.
+/// Offsets, times, keys, values and headers from a position on; and the position after them.
 type Seen = (Vec<(i64, ProducerRecord)>, i64);
 
 fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, UnreadableBatch> {
@@ -120,12 +120,12 @@ fn aborted_transactions_are_passed_over_and_others_are_not() {
     let (seen, position) = read(bytes.clone().freeze(), &aborted, 0).unwrap();
     let wanted = [numbered(5..10, 5), numbered(11..16, 11)].concat();
     assert_eq!((seen, position), (wanted, 18));
-    // From within it on, the broker says it too.
+    // The broker also reports it if the position lies within the transaction.
     let (seen, _) = read(bytes.freeze(), &aborted, 3).unwrap();
     assert_eq!(seen[0].0, 5);
 }
 
-/// Compaction leaves the head of a batch where it has to remember its producer.
+/// Compaction keeps the head of a batch to preserve the state of its producer.
 #[test]
 fn batches_without_records_are_passed_over() {
     use crate::kafka::native::tests::mark;
@@ -204,7 +204,7 @@ fn formats_that_no_broker_sends_are_damage() {
     assert!(matches!(read, Err(UnreadableBatch::Corrupt(_))), "{read:?}");
 }
 
-/// Its head says whether a batch is passed over, so that is not believed before the checksum.
+/// The head decides whether a batch is skipped, so it is not trusted before the checksum is verified.
 #[test]
 fn a_damaged_head_passes_over_no_records() {
     for (at, bit) in (ATTRIBUTES..HEAD).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
@@ -216,16 +216,15 @@ fn a_damaged_head_passes_over_no_records() {
 }
 
 proptest! {
-    /// Whatever comes: an error or records, no panic and no end of time. A bit that is not as it
-    /// was is found.
+    /// Any input gives an error or records, never a panic or an endless loop. A flipped bit is found.
     #[test]
     fn damage_is_found(at in 0_usize..10_000, bit in 0_u8..8) {
         let mut bytes = batch(0, 1, 0..30);
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
         let outcome = read(bytes.freeze(), &[], 0);
-        // The offset and whose leader wrote it are the broker's; a length that is too long is taken for a
-        // cut; the format is looked at first.
+        // The CRC doesn't cover the offset and the leader epoch, which the broker sets. A length that is
+        // too large looks like a truncated batch. The format is checked first.
         let (free, length) = (at < 8 || (12..16).contains(&at), (8..12).contains(&at));
         prop_assert!(free || length || outcome.is_err(), "byte {at}: {outcome:?}");
         if let Ok((seen, _)) = outcome {

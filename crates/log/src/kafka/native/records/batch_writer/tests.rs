@@ -10,7 +10,7 @@ fn bytes() -> impl Strategy<Value = Option<Bytes>> {
     proptest::option::of(proptest::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from))
 }
 
-/// Names that differ: the reader that it is compared with keeps headers by their name.
+/// Distinct names: the reference reader keeps headers in a map.
 fn headers() -> impl Strategy<Value = Vec<Header>> {
     proptest::collection::btree_map("[a-z]{0,9}", bytes(), 0..4).prop_map(|headers| {
         let header = |(name, value): (String, _)| Header {
@@ -22,7 +22,7 @@ fn headers() -> impl Strategy<Value = Vec<Header>> {
 }
 
 fn records() -> impl Strategy<Value = Vec<ProducerRecord>> {
-    // Any two times have to lie less than half of all time apart.
+    // Any two times must lie less than half of the range apart.
     let time = -(1_i64 << 61)..(1_i64 << 61);
     let record =
         (bytes(), bytes(), time, headers()).prop_map(|(key, value, at, headers)| ProducerRecord {
@@ -37,7 +37,7 @@ fn records() -> impl Strategy<Value = Vec<ProducerRecord>> {
 }
 
 proptest! {
-    /// Somebody else's reader, which checks the CRC, finds what was put in.
+    /// The decoder of kafka-protocol, which checks the CRC, reads what was written.
     #[test]
     fn another_reader_finds_the_same(records in records(), transactional in any::<bool>(), id in 0_i64.., epoch in 0_i16.., sequence in 0_i32..1_000_000) {
         let mut batch = BatchWriter::new(vec![7; 300], Compression::default());
@@ -78,7 +78,7 @@ fn sealed(records: &[ProducerRecord], attributes: i16, sequence: i32) -> BatchWr
 }
 
 proptest! {
-    /// A batch that was too large, in two: as if it had been written as two.
+    /// The halves of a batch that was too large equal two batches written separately.
     #[test]
     fn halves_are_what_half_of_the_records_make(records in records(), of in prop_oneof![Just(0), Just(TRANSACTIONAL)], sequence in any::<i32>().prop_map(|n| n & i32::MAX)) {
         let middle = records.len() / 2;

@@ -1,4 +1,4 @@
-//! What is compressed here is what Kafka's own clients read.
+//! Every codec can be read back, and saves space.
 
 use super::{Codec, Compression};
 use crate::ProducerRecord;

@@ -1,19 +1,19 @@
-//! What lies in a partition of the broker of the tests.
+//! The content of a partition of the test broker.
 
 use crate::kafka::native::records::batch_writer::Identity;
 use bytes::Bytes;
 
-/// A batch in a log: whose it is, and what became of its transaction.
+/// A batch in a log: its producer, and the outcome of its transaction.
 #[derive(Clone, Debug)]
 pub(in crate::kafka::native) struct Entry {
     pub owner: Identity,
     pub first: i32,
     pub values: Vec<Bytes>,
     pub committed: Option<bool>,
-    /// Its place, and how it lies there.
+    /// Its base offset, and its bytes in the log.
     pub base: i64,
     pub bytes: Bytes,
-    /// The mark of a transaction's end, and whose it was.
+    /// For the marker of a transaction: its producer id.
     pub mark: Option<i64>,
 }
 

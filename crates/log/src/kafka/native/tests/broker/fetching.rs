@@ -1,4 +1,4 @@
-//! What a broker gives to readers.
+//! The broker's answers to fetches.
 
 use super::{Entry, Kept, Part};
 use crate::kafka::native::records::batch_writer::{
@@ -14,14 +14,14 @@ use kafka_protocol::records::{
     Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
 };
 
-/// The batch where it lies in the log.
+/// The batch with its base offset in the log.
 pub(super) fn placed(batch: &[u8], base: i64) -> Bytes {
     let mut bytes = BytesMut::from(batch);
     bytes[..8].copy_from_slice(&base.to_be_bytes());
     bytes.freeze()
 }
 
-/// What stands at the end of a transaction.
+/// The marker at the end of a transaction.
 pub(in crate::kafka::native) fn mark(of: Identity, committed: bool, base: i64) -> Bytes {
     let key = [0, 0, 0, u8::from(committed)];
     let record = Record {
@@ -45,7 +45,7 @@ pub(in crate::kafka::native) fn mark(of: Identity, committed: bool, base: i64) -
     };
     let mut bytes = BytesMut::new();
     RecordBatchEncoder::encode(&mut bytes, [&record], &options).unwrap();
-    // Its attributes are put in by hand, whatever the encoder makes of them.
+    // Its attributes are set by hand, whatever the encoder writes.
     let attributes = TRANSACTIONAL | CONTROL;
     bytes[ATTRIBUTES..ATTRIBUTES + 2].copy_from_slice(&attributes.to_be_bytes());
     let crc = crc32c::crc32c(&bytes[ATTRIBUTES..]);
@@ -53,7 +53,7 @@ pub(in crate::kafka::native) fn mark(of: Identity, committed: bool, base: i64) -
     placed(&bytes, base)
 }
 
-/// Transactions that were aborted behind an offset: whose, and where they begin.
+/// Transactions that were aborted after an offset: producer id and first offset.
 fn aborted(log: &[Entry], from: i64) -> Vec<(i64, i64)> {
     let mut begun: Vec<(i64, i64)> = Vec::new();
     let mut found = Vec::new();
@@ -114,7 +114,7 @@ impl Kept {
         let mut records = BytesMut::new();
         for entry in log.iter().filter(|e| e.end() > from && e.base < stable_end) {
             if !records.is_empty() && records.len() + entry.bytes.len() > most {
-                // It is cut where it is full.
+                // The last batch is truncated when the answer is full.
                 let left = most.saturating_sub(records.len());
                 records.extend_from_slice(&entry.bytes[..left.min(entry.bytes.len() / 2)]);
                 break;
@@ -122,7 +122,7 @@ impl Kept {
             records.extend_from_slice(&entry.bytes);
         }
         if self.one_of > 0 && self.dice.roll(20) == 0 {
-            // A bit that is not as it was.
+            // A flipped bit.
             if let Some(last) = records.last_mut() {
                 *last ^= 1;
             }

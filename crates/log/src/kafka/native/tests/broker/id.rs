@@ -1,17 +1,17 @@
-//! A transactional id: who has it, in which epoch, and what its open transaction knows.
+//! A transactional id: its producer id and epoch, and its open transaction.
 
 use super::{Kept, Part};
 use crate::kafka::native::records::batch_writer::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So much larger is the number of a producer whose epochs have run out.
+/// When epochs run out, the producer id grows by this.
 pub(in crate::kafka::native) const ROLLED: i64 = 100_000;
 
-/// What is known of a transactional id.
+/// The state of a transactional id.
 #[derive(Debug)]
 pub(super) struct Id {
     pub now: Identity,
-    /// The one before, if it was this producer's too.
+    /// The previous identity, if it was this producer's too.
     pub before: Option<Identity>,
     pub open: bool,
     pub parts: BTreeSet<Part>,
@@ -20,7 +20,7 @@ pub(super) struct Id {
 }
 
 impl Id {
-    /// The next epoch. They run out before the largest, and go on under another number.
+    /// The next epoch. After the last one, a new producer id begins.
     pub fn advance(&mut self, same: bool) {
         self.before = same.then_some(self.now);
         self.now = if self.now.epoch >= i16::MAX - 1 {
@@ -38,7 +38,7 @@ impl Id {
 }
 
 impl Kept {
-    /// The ids that have a transaction under way.
+    /// The ids with an open transaction.
     pub(in crate::kafka::native) fn open_ids(&self) -> BTreeSet<String> {
         let open = self.ids.iter().filter(|(_, id)| id.open);
         open.map(|(name, _)| name.clone()).collect()

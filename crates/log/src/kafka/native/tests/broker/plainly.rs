@@ -1,4 +1,4 @@
-//! What a broker does with records that belong to no transaction.
+//! How the broker handles records outside of transactions.
 
 use super::{Entry, Kept, Part, fetching};
 use crate::kafka::native::records::batch_writer::Identity;
@@ -7,7 +7,7 @@ use kafka_protocol::ResponseError as Fault;
 use kafka_protocol::messages::{InitProducerIdResponse, ProducerId};
 use kafka_protocol::records::RecordBatchDecoder;
 
-/// Behind all of those that have transactions.
+/// The first producer id without transactions, larger than all with them.
 const FIRST: i64 = 5000;
 
 impl Kept {
@@ -18,7 +18,7 @@ impl Kept {
             .with_producer_epoch(0)
     }
 
-    /// What is there is there at once.
+    /// The records are visible at once.
     pub(super) fn append_plainly(&mut self, part: &Part, mut records: Bytes) -> Result<i64, Fault> {
         if records.len() > self.most {
             return Err(Fault::MessageTooLarge);

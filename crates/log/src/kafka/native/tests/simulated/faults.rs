@@ -1,23 +1,23 @@
-//! Faults of requests and connections, as a seed says.
+//! Faults of requests and connections, determined by a seed.
 
 use crate::kafka::native::tests::faults::Dice;
 use kafka_protocol::messages::ApiKey;
 use std::time::Duration;
 
-/// How one request is delivered, and its answer.
+/// How a request and its answer are delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery {
-    /// How long it takes to the broker, and the answer back.
+    /// The delay of the request, and that of the answer.
     pub there: Duration,
     pub back: Duration,
-    /// Does the broker do it?
+    /// Whether the broker handles the request.
     pub done: bool,
-    /// It does nothing, and says "not yet" or "not here".
+    /// It does nothing, and answers "not yet" or "not here".
     pub not_yet: bool,
-    /// Does the answer come, and only half of it?
+    /// Whether the answer arrives, and whether it is truncated.
     pub answered: bool,
     pub cut: bool,
-    /// Is the connection closed instead?
+    /// Whether the connection is closed instead.
     pub closed: bool,
 }
 
@@ -25,17 +25,17 @@ pub(super) struct Delivery {
 #[derive(Debug)]
 pub(super) struct FaultInjector {
     dice: Dice,
-    /// One of so many requests goes wrong; 0: none.
+    /// One of so many requests fails; 0: none.
     one_of: u64,
-    /// The same, while it isn't healed.
+    /// The rate of faults when they are not switched off.
     usual: u64,
-    /// The next request of this kind gets to the broker so much later.
+    /// Delays the next request of this kind by this time.
     pub delayed: Option<(ApiKey, Duration)>,
     pub faults: u32,
 }
 
 impl FaultInjector {
-    /// Many faults with one seed, few with another.
+    /// Some seeds have many faults, others few.
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0xd134_2543_de82_ef95) | 1);
         let one_of = [4, 8, 20, 60][usize::try_from(dice.roll(4)).unwrap()];
@@ -60,7 +60,7 @@ impl FaultInjector {
         Duration::from_micros(self.dice.roll(most))
     }
 
-    /// Beyond what is waited for at first, and now and then beyond all that is.
+    /// Longer than the first timeout, and now and then longer than all of them.
     fn late(&mut self) -> Duration {
         Duration::from_millis(500 + self.dice.roll(45_000))
     }
@@ -103,7 +103,7 @@ impl FaultInjector {
                 not_yet: true,
                 ..well
             },
-            // Silence: it never came, or its answer never comes.
+            // Silence: the request or its answer is lost.
             8 => Delivery {
                 done: false,
                 ..lost
@@ -113,7 +113,7 @@ impl FaultInjector {
                 back: self.late(),
                 ..well
             },
-            // It comes when the client may have asked again, on another connection.
+            // It arrives when the client may have repeated it, on another connection.
             _ => Delivery {
                 there: self.late(),
                 ..well
@@ -121,7 +121,7 @@ impl FaultInjector {
         }
     }
 
-    /// How long it takes to connect, and whether it does.
+    /// How long connecting takes, and whether it succeeds.
     pub(super) fn connect(&mut self, timeout: Duration, down: bool) -> (Duration, bool) {
         let takes = self.micros(1500);
         if down {
@@ -137,7 +137,7 @@ impl FaultInjector {
         (takes, true)
     }
 
-    /// Does the broker go down now, and for how long?
+    /// Whether the broker goes down now, and for how long.
     pub(super) fn outage(&mut self) -> Option<Duration> {
         if self.one_of == 0 || self.dice.roll(self.one_of * 100) > 0 {
             return None;

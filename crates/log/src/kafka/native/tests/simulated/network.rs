@@ -1,5 +1,5 @@
-//! A network and a clock that are simulated: a seed says which requests are lost, late or done
-//! without an answer, and no time passes while a client waits.
+//! A simulated network and clock: a seed determines which requests are lost, late or handled without an
+//! answer, and a client waits in virtual time.
 
 use super::faults::{Delivery, FaultInjector};
 use crate::kafka::native::NativeConfig;
@@ -24,9 +24,9 @@ use std::time::Duration;
 const PORT: u16 = 9092;
 /// The broker aborts a transaction that is open for longer.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Each look at the clock takes some time, so that a loop that looks at it ends.
+/// Each reading of the clock takes some time, so that a loop that reads it ends.
 const LOOK: Duration = Duration::from_micros(1);
-/// So many waits in a row that end at once are a client that doesn't read what is there.
+/// After so many waits in a row without delay, the client is not reading available data.
 const MOST_AT_ONCE: u32 = 100_000;
 
 #[derive(Debug)]
@@ -46,12 +46,12 @@ enum Event {
 /// A connection, as the client sees it.
 #[derive(Debug, Default)]
 struct Link {
-    /// What the client has written and is no whole request yet.
+    /// Bytes that the client has written, and that are no complete request yet.
     written: Vec<u8>,
-    /// What it can read.
+    /// Bytes that it can read.
     came: VecDeque<u8>,
     closed: bool,
-    /// When its last request gets to the broker: the next one comes behind it.
+    /// When its last request arrives at the broker: the next one arrives later.
     last_request: Duration,
 }
 
@@ -61,12 +61,12 @@ struct State {
     events: BTreeMap<(Duration, u64), Event>,
     next: u64,
     links: BTreeMap<u64, Link>,
-    /// The connection of each socket that is open.
+    /// The connection of each open socket.
     sockets: BTreeMap<RawFd, u64>,
     injector: FaultInjector,
-    /// Until then the broker is down.
+    /// The broker is down until then.
     down_until: Duration,
-    /// Since when each transaction is open.
+    /// Since when each transaction has been open.
     open_since: BTreeMap<String, Duration>,
     at_once: u32,
     kept: Kept,
@@ -76,7 +76,7 @@ struct State {
 #[derive(Debug)]
 pub(super) struct SimulatedNetwork {
     state: Mutex<State>,
-    /// For the sockets that it makes.
+    /// For the sockets that it creates.
     own: Weak<Self>,
 }
 
@@ -101,7 +101,7 @@ impl SimulatedNetwork {
         })
     }
 
-    /// What a client needs to know of it.
+    /// The configuration for a client of this network.
     pub(super) fn config(self: &Arc<Self>) -> NativeConfig {
         let network: Arc<dyn Network> = Arc::clone(self) as _;
         let context = ClientContext {
@@ -115,7 +115,7 @@ impl SimulatedNetwork {
         }
     }
 
-    /// From now on nothing goes wrong.
+    /// Switches all faults off.
     pub(super) fn heal(&self) {
         let mut state = self.state.lock();
         state.injector.heal();
@@ -123,29 +123,29 @@ impl SimulatedNetwork {
         state.down_until = Duration::ZERO;
     }
 
-    /// The next request of this kind gets to the broker so much later.
+    /// Delays the next request of this kind.
     pub(super) fn delay_next(&self, kind: ApiKey, time: Duration) {
         self.state.lock().injector.delayed = Some((kind, time));
     }
 
-    /// The time, without a look at the clock.
+    /// The time, without advancing the clock.
     pub(super) fn now(&self) -> Duration {
         self.state.lock().now
     }
 
-    /// As much goes wrong as before.
+    /// Switches faults on again.
     pub(super) fn resume(&self) {
         let mut state = self.state.lock();
         state.injector.resume();
         state.kept.one_of = 1;
     }
 
-    /// How many requests went wrong.
+    /// How many requests have failed.
     pub(super) fn faults(&self) -> u32 {
         self.state.lock().injector.faults
     }
 
-    /// Asks what the broker has.
+    /// Looks at the broker's state.
     pub(super) fn with<T>(&self, ask: impl FnOnce(&Kept) -> T) -> T {
         ask(&self.state.lock().kept)
     }
@@ -230,15 +230,15 @@ impl State {
         self.events.insert((time, number), event);
     }
 
-    /// The next event, if it happens until then.
+    /// The next event, if it is due by then.
     fn due(&mut self, until: Duration) -> Option<(Duration, Event)> {
         let first = self.events.first_entry()?;
         let at = first.key().0;
         (at <= until).then(|| (at, first.remove()))
     }
 
-    /// Is there something to read? A socket that is not of this network is what an attempt to
-    /// connect ends with, and that has ended.
+    /// Whether there is something to read. A socket from outside this network signals the end of an
+    /// attempt to connect, which has ended.
     fn is_ready(&self, of: Option<u64>) -> bool {
         let link = of.and_then(|of| self.links.get(&of));
         link.is_none_or(|link| !link.came.is_empty() || link.closed)
@@ -265,10 +265,10 @@ impl State {
         }
     }
 
-    /// The broker takes a request, though the client may have closed the connection meanwhile.
+    /// The broker handles a request, although the client may have closed the connection meanwhile.
     fn serve(&mut self, of: u64, request: Bytes, delivery: &Delivery) {
         if self.now < self.down_until {
-            // What comes while it is down is gone.
+            // Requests that arrive while it is down are lost.
             return self.at(self.now, Event::Close { of });
         }
         self.end_old_transactions();
@@ -308,7 +308,7 @@ impl State {
         }
     }
 
-    /// The client has written; what is a whole request is on its way.
+    /// Handles the client's bytes; complete requests are sent.
     fn written(&mut self, of: u64, bytes: &[u8]) -> io::Result<()> {
         let Some(link) = self.links.get_mut(&of).filter(|link| !link.closed) else {
             return Err(Io::BrokenPipe.into());
@@ -349,7 +349,7 @@ impl State {
 struct Socket {
     network: Arc<SimulatedNetwork>,
     id: u64,
-    /// Only so that it has a number to wait on.
+    /// Only for a file descriptor to wait on.
     fd: OwnedFd,
 }
 

@@ -1,4 +1,4 @@
-//! What its coordinator answers about the one group.
+//! The coordinator's answers about the one group.
 
 use super::{CONTROLLER, Kept};
 use kafka_protocol::messages::offset_fetch_response::{
@@ -13,8 +13,8 @@ const HOST: StrBytes = StrBytes::from_static_str("/10.0.0.7");
 const NOT_FOUND: i16 = 69;
 
 impl Kept {
-    /// Even partitions have an offset, odd ones have none. The code is of the group if it is one of
-    /// a coordinator's.
+    /// Even partitions have an offset, odd ones have none. A code that only a coordinator returns
+    /// applies to the group.
     pub(super) fn offset_fetch(
         &mut self,
         node: i32,
@@ -74,7 +74,7 @@ impl Kept {
         answer.with_groups(vec![group])
     }
 
-    /// The code of the answer, and the state of the group if it is of this protocol.
+    /// The code of the answer, and the state of the group if it has this protocol.
     fn state(&mut self, key: ApiKey, protocol: &str) -> (i16, Option<StrBytes>) {
         let code = self.code(key);
         let found = self.group.filter(|(of, _)| *of == protocol);

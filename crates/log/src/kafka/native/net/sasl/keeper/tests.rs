@@ -1,4 +1,4 @@
-//! One token for all, renewed in time, and what happens without one.
+//! One token for all connections, renewed in time, and failures of the provider.
 
 use super::{TokenKeeper, TokenSource};
 use crate::kafka::tokens::{OauthToken, TokenProvider};
@@ -10,7 +10,7 @@ use stoatflow_core::{Clock, Error, Result, SystemClock};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Gives `token-1`, `token-2`, ..., each after what is next in `fails`.
+/// Returns `token-1`, `token-2`, ..., after the errors in `fails`.
 #[derive(Debug)]
 struct Numbered {
     lifetime_s: f64,
@@ -39,7 +39,7 @@ fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// However long the machine leaves the thread of a keeper waiting.
+/// Waits as long as a busy machine may delay the thread of a keeper.
 fn until(holds: impl Fn() -> bool) {
     let clock = SystemClock::new();
     while !holds() {
@@ -83,7 +83,7 @@ fn it_is_renewed_before_it_expires_and_nobody_waits() {
     until(|| provider.calls.load(SeqCst) >= 2);
     until(|| keeper.token().is_ok_and(|token| token.text != "token-1"));
     drop(keeper);
-    // The keeper is dropped: its thread has let go of the provider.
+    // The keeper is dropped: its thread has dropped the provider.
     until(|| Arc::strong_count(&provider) == 1);
 }
 
@@ -112,7 +112,7 @@ fn an_old_token_serves_while_none_is_made() {
     until(|| provider.fails.lock().len() < 1_000);
     let served = keeper.token();
     let valid_until = keeper.kept.state.lock().valid_until;
-    // On a slow machine its life is over by then.
+    // On a slow machine the token may have expired by now.
     if keeper.kept.clock.monotonic() < valid_until {
         let last = provider.calls.load(SeqCst);
         assert_eq!(served.unwrap().text, format!("token-{last}"));
