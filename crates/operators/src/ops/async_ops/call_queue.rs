@@ -51,7 +51,7 @@ struct State {
     /// Failed calls by ticket: the key, and how many calls behind it have given up their room.
     failed: HashMap<u64, (Bytes, usize)>,
     done: VecDeque<Answered>,
-    /// Calls from this ticket on are fresh.
+    /// Calls from this ticket on are fresh: they began since the last barrier.
     mark: u64,
     /// Number of fresh calls that are not answered.
     fresh: usize,

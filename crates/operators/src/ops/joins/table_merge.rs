@@ -7,7 +7,6 @@
 //! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release
 //! their updates there, one after the other: a row that the first joins with an old value of the second
 //! must not be visible.
-//! seen.
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,6 @@
 //! Takes each lane's figures at the end of its batch, how many records dispatch has sent, and whether
 //! there are unread answers; returns the time by which a barrier is needed, how many more records
 //! dispatch may send, and figures for metrics. Never sees a record.
-//! dispatch may send, and what metrics show. Never knows a record.
 
 #[cfg(test)]
 mod tests;

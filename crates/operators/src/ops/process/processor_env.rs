@@ -127,8 +127,8 @@ impl ProcessorEnv {
         self.stores.iter().filter(unknown).map(|store| &*store.name)
     }
 
-    /// The stream time of each task; or a single entry without a task, for all of them: with watermarks,
-    /// and if keys don't determine their task, which uses the lowest stream time of the tasks.
+    /// The stream time of each task. A single entry without a task applies to all of them: with watermarks,
+    /// and, as the lowest stream time, if keys don't determine their task.
     pub fn times(&self, clocks: &LaneClocks) -> Vec<(Option<Task>, i64)> {
         match self.time.filter(|clock| clocks.has_tasks(*clock)) {
             Some(clock) if self.scattered().next().is_none() => {

@@ -5,7 +5,7 @@
 //! doesn't fire. If the timer that fires registers a later one for the same key and domain that is due
 //! already, that fires in the same pass, in its order; any other one that is already due waits for the
 //! next cut. So a pass always ends, and fires the same timers for any number of lanes. Timers are rows
-//! of a store: firing deletes the row in the same epoch, so a timer fires exactly once.
+//! of a store: firing deletes the row in the same epoch, so that it takes effect once.
 
 #[cfg(test)]
 mod tests;

@@ -28,9 +28,9 @@ pub(crate) struct Exchange {
     preaggregate: Option<Preaggregate>,
     /// True if Kafka Streams has no repartition topic here.
     stays: bool,
-    /// Number of partitions of that topic.
+    /// Number of partitions of that topic; `None` if records keep their task.
     tasks: Option<u16>,
-    /// Set if all keys of a task go to one lane. See [`crate::Share`].
+    /// Number of tasks, if all keys of a task go to one lane. See [`crate::Share`].
     by_task: Option<u16>,
 }
 
@@ -101,7 +101,7 @@ fn task_of(key: &[u8], tasks: u16) -> Task {
     }
 }
 
-/// Where a record goes.
+/// The lane and task that a record is sent to.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     /// Determines the lane.

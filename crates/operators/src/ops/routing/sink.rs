@@ -19,7 +19,7 @@ use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{Error, ErrorKind, Partition, Record, Result, Serde, SinkId};
 
-/// Where the records of a sink go.
+/// The topic and partitions of a sink's records.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// The topic named in the plan.
@@ -30,7 +30,7 @@ pub(crate) struct Target {
     pub partitioner: Partitioner,
 }
 
-/// Who chooses the partition of a record.
+/// How the partition of a record is chosen.
 #[derive(Debug)]
 pub(crate) enum Partitioner {
     /// The producer, by the key's bytes.

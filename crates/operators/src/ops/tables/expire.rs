@@ -9,7 +9,6 @@
 //! rounded down to a sixteenth of the ttl: a timer fires at the earliest possible expiry, and only if
 //! the row is still there then, a timer for the exact time is registered. Under at-least-once a record
 //! that is read again registers its timer again.
-//! that is read again registers its timer again.
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
 
-/// What a table's filter does with its results.
+/// Settings of a table's filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filtering {
     /// True for `filter_not`.

@@ -3,7 +3,6 @@
 //! Takes records; returns an Arrow batch with a row for each of them, or the records that don't fit and
 //! why. Owns the columns while they are built; the layout is shared by all lanes. Never holds the
 //! interpreter, unless a value is one of its objects.
-//! value is an object of it.
 
 use super::column_builder::{Column, Members};
 use super::columns::data_type;

@@ -7,7 +7,6 @@
 //! With record caching a right value that is created and deleted within an epoch may have been in an
 //! answer, but its deletion is never forwarded. So the answers of the epoch are checked again when it
 //! ends. For that, one record is kept per foreign key that got a right value in the epoch.
-//! ends; what is kept for that is one record per foreign key that was asked for in the epoch.
 
 use crate::ops::joins::foreign_key::epoch_rows::SharedEpochRows;
 use crate::ops::joins::foreign_key::message::{Answer, Subscription};

@@ -144,7 +144,7 @@ impl Desk {
         let row = timer_row(domain, at, key.as_bytes());
         let view = TimerView::new(&self.store, self.epoch).unwrap();
         let task = task_of(0, &row);
-        // Every other row is of the old format, without a task.
+        // Every other row has no task, as if written when there was only one.
         let said = Some(task).filter(|_| at % 2 == 0);
         view.put(&mut self.dirty, &row, said, WALL).unwrap();
         if self.timer_queue.is_past(0, domain, (task, at)) {

@@ -10,7 +10,7 @@ use stoatflow_plan::Idle;
 const TIME: ClockId = ClockId(0);
 const SEEN: ClockId = ClockId(1);
 
-/// Moves the clock, and emits the stream time at which it was asked to close windows.
+/// Moves the clock, and emits the stream time whenever `advance` is called.
 struct Inner;
 
 impl Operator for Inner {

@@ -30,7 +30,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Kept {
     pub writer: TableWriter,
     pub key: Serde,
-    /// Time of the newest window that was put into the store.
+    /// Clock of the newest window in the store.
     pub clock: ClockId,
     pub retention_ms: i64,
     /// True if updates leave the lane before they are encoded.
