@@ -4,7 +4,7 @@
 //! one key don't. Records without a key have no order among themselves. Bounded: while twice its
 //! concurrency is in flight (over all lanes together), it waits for room, but never for something that
 //! only another lane's turn can do. If a barrier has waited too long, records are admitted without room,
-//! so that they can be parked; then dispatch reads nothing more until the calls are below the bound
+//! so that they can be parked; then dispatch reads nothing more until the calls are within the bound
 //! again.
 //!
 //! A barrier waits a little for calls that began in its epoch, unless calls usually take longer than

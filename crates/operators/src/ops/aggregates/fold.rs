@@ -25,7 +25,7 @@ pub(crate) trait Steps: Send {
     /// The function whose interpreter is attached once for all steps of a batch.
     fn attach(&self) -> Option<Arc<dyn Udf>>;
 
-    /// Initial value of a new key, if it is the old value of the key's first update.
+    /// Initial value of a new key, and the old value of its first update; `None`: a key starts without one.
     fn start(&mut self, record: &Record) -> Result<Option<Datum>> {
         let _unused = record;
         Ok(None)

@@ -43,7 +43,7 @@ struct Open {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Keys with a running call (or one that failed and was not decided about), and the calls queued
+    /// Keys with a running call (or a failed one that its handler hasn't decided yet), and the calls queued
     /// behind it.
     keys: HashMap<Bytes, VecDeque<Call>>,
     /// Calls that were not answered.

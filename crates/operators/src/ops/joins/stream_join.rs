@@ -12,8 +12,8 @@
 //! else dropped (both counted).
 //!
 //! Owns nothing: records are in two window stores, records that wait for a partner in a third, which
-//! both sides share. Values are kept in serialized form, so a joiner that changes its argument changes
-//! no store.
+//! both sides share. Foreign values that may change are stored as copies, so a joiner that changes its
+//! argument changes no store.
 
 mod rows;
 #[cfg(test)]

@@ -73,8 +73,8 @@ impl Lane {
         }
     }
 
-    /// Makes the first record of each key due at once if it needs no more answer: it leaves at the next
-    /// check of the clock.
+    /// Makes the first record of each key due at once if it no longer waits for an answer: it leaves at
+    /// the next check of the clock.
     pub fn call_up(&mut self) {
         for (key, line) in &mut self.lines {
             if let Some(first) = line.front_mut().filter(|p| p.standing == Standing::Over) {

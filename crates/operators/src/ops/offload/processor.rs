@@ -37,7 +37,7 @@ const PAGE: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub node_context: NodeContext,
-    /// Handles timeouts.
+    /// The node with the error handler for timeouts.
     pub timeouts: NodeContext,
     pub name: Arc<str>,
     pub store: StoreId,

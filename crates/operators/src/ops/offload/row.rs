@@ -43,7 +43,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// When the phase ends, with these settings.
+    /// When something is due in this phase, with these settings; `None`: nothing is.
     pub fn due(&self, patience: &Patience) -> Option<i64> {
         match self {
             Self::Asked { at } => patience.timeout_ms.map(|ms| at.saturating_add(ms)),

@@ -248,7 +248,7 @@ impl Expire {
                     value: Datum::Null,
                     timestamp,
                 };
-                // Its values in unique indexes are free again.
+                // Frees the row's values in unique indexes.
                 store.admit(epoch, &key, Some(&tombstone))?;
                 store.put(epoch, dirty, &key, Some(tombstone))?;
                 if self.forward {

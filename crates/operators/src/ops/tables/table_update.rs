@@ -2,8 +2,8 @@
 //!
 //! Reads and makes values of records. An update is the plain new value, or a [`Change`] if a node
 //! downstream needs old values or if the update is not the newest of its key (versioned tables). Joins
-//! and aggregations leave such updates out. Who needs old values is decided by the plan's `old`, never
-//! here.
+//! and aggregations leave such updates out. The plan's `old` decides which nodes need old values, never
+//! this module.
 
 use stoatflow_core::{Change, Datum, Record};
 

@@ -24,7 +24,7 @@ impl Opaque for Object {
     }
 }
 
-/// Parks a value and restores it; the JSON inside can be changed or not.
+/// Parks a value and returns the restored one.
 fn parked_and_back(value: Datum) -> Datum {
     let mut rig = rig(&Hand::new(), 10, 0);
     rig.push(vec![stoatflow_core::Record {

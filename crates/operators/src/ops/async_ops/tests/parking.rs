@@ -313,7 +313,7 @@ fn every_kind_of_value_comes_back_as_it_was() {
 
 #[test]
 fn a_windowed_key_orders_and_comes_back() {
-    // Into a sink whose keys are texts.
+    // The chain ends in a sink whose keys are texts.
     let mut op = calls_op(Form::SelectKey, 10, 0);
     if let Op::Calls { key, .. } = &mut op {
         *key = SerdeSpec::TimeWindowed {

@@ -178,7 +178,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A pandas index that is more than a row count becomes a column.
+/// Whether a column is a pandas index, which pandas adds unless it is a mere row count.
 fn is_index(name: &str) -> bool {
     let number = name
         .strip_prefix("__index_level_")

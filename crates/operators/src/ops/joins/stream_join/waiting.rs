@@ -24,8 +24,7 @@ use stoatflow_core::{
 };
 use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
 
-/// A row with a time that no record has holds a `min_time`; after the time follows its task, or nothing
-/// for task 0.
+/// Bytes of the task in the key of a `min_time` row, which has a time that no record has; task 0 has none.
 const TASK: usize = 2;
 /// Bytes before and after the key of a waiting entry.
 const SIDE: usize = 1;
@@ -54,7 +53,7 @@ impl Side {
     }
 }
 
-/// How a stream-stream join stores its entries.
+/// Settings of the waiting entries of a stream-stream join.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub store: StoreId,

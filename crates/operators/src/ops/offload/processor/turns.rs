@@ -1,7 +1,7 @@
 //! How parked records leave, each in its turn.
 //!
-//! Takes records that need no more answer, emits their results, or calls error handlers for them; many
-//! rows go to a joiner together. Never lets a record overtake an earlier one of its key.
+//! Takes records that no longer wait for an answer, emits their results, or calls error handlers for
+//! them; many rows go to a joiner together. Never lets a record overtake an earlier one of its key.
 
 use super::{OffloadProcessor, RESULT, Why};
 use crate::ops::offload::lane::{Place, Standing};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
 
 impl OffloadProcessor {
-    /// A record needs no more answer. If it is the first of its key, its turn has come.
+    /// A record no longer waits for an answer. If it is the first of its key, its turn has come.
     pub(super) fn end(
         &mut self,
         key: &Bytes,
@@ -39,7 +39,7 @@ impl OffloadProcessor {
         self.go_in_turn(key, place, row, out, context)
     }
 
-    /// The first record of a key leaves, and those behind it that need no more answer either.
+    /// The first record of a key leaves, and those behind it that no longer wait for an answer either.
     pub(super) fn go_in_turn(
         &mut self,
         key: &Bytes,

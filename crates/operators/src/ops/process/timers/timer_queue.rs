@@ -229,7 +229,7 @@ impl TimerQueue {
             self.pace.lock().full_at = Some(now.wall[0]);
         }
         due.sort_unstable();
-        // A timer that was registered again after the end of the last cut is in the list twice.
+        // A timer registered again beyond the row where the last cut stopped is in the list twice.
         due.dedup();
         let mut hands: Vec<MutexGuard<'_, Vec<Due>>> =
             self.handed.iter().map(Mutex::lock).collect();

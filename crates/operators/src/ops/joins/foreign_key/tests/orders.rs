@@ -152,7 +152,7 @@ fn a_deletion_on_the_right_that_is_overtaken_takes_the_row_back() {
 
     lanes.input(RIGHT, "a", "~", 3);
     lanes.all(TO_NOTIFY);
-    // The row is retracted with its own timestamp, although there is another left value now.
+    // The row is retracted at 3, although there is another left value by now.
     lanes.input(LEFT, "1", "a:y", 4);
     lanes.end_epoch();
     assert_eq!(lanes.rig.outputs(), ["0:1=~@3"]);
