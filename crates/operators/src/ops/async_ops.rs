@@ -1,17 +1,18 @@
 //! A stateless operator with an async function: many calls at a time, results in order by key.
 //!
-//! Takes batches, gives results as calls end: results of different keys overtake each other, those of one
-//! key don't. Records without a key have no order among themselves. Bounded: with more than twice its
-//! concurrency under way (of all lanes together) it waits for room, though never for what only another
-//! lane's turn can do. What finds none until a barrier has waited too long is let in all the same, so that
-//! it is parked; then dispatch reads nothing more until the calls are no more than that again.
+//! Takes batches, emits results as calls end. Results of different keys overtake each other, those of
+//! one key don't. Records without a key have no order among themselves. Bounded: while twice its
+//! concurrency is in flight (over all lanes together), it waits for room, but never for something that
+//! only another lane's turn can do. If a barrier has waited too long, records are admitted without room,
+//! so that they can be parked; then dispatch reads nothing more until the calls are within the bound
+//! again.
 //!
-//! A barrier waits a little for what began in its epoch, unless calls usually take longer than that; then
-//! it parks the rest: writes the records down in a store of its own, in the same epoch. Their calls
-//! continue. A result that comes in a later epoch deletes its row and is given in that epoch, both or
-//! neither. After a restart, with any number of lanes, the calls of all rows begin again, before anything
-//! newer of their keys. Never gives a record twice, and never waits for a call while another lane's barrier
-//! waits for it longer than said.
+//! A barrier waits a little for calls that began in its epoch, unless calls usually take longer than
+//! that. Then it parks the rest: it writes the records to a store of its own, in the same epoch. Their
+//! calls continue. A result that arrives in a later epoch is emitted in that epoch, which also deletes
+//! its row: both or neither. After a restart, with any number of lanes, the calls of all rows are made
+//! again, before newer records of their keys. Never emits a record twice, and never waits for a call
+//! longer than configured while another lane's barrier waits.
 
 mod call_queue;
 mod in_flight;
@@ -48,12 +49,12 @@ use stoatflow_core::{Epoch, Error, Record, Result, Serde, StoreId};
 use stoatflow_plan::{Awaiting, Form};
 use tally::Row;
 
-/// How long a wait lasts before it is looked whether the run has ended.
+/// How long a wait lasts before checking whether the run has ended.
 const SLICE: Duration = Duration::from_millis(50);
-/// Of the usual time of a call, the last one makes up one part in so many.
+/// The last call has a weight of one in this many in the moving average of the duration of calls.
 const MEMORY: u32 = 8;
 
-/// What it is made from.
+/// Settings of the operator.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub form: Form,
@@ -62,21 +63,21 @@ pub(crate) struct Settings {
     pub store: StoreId,
     pub key: Serde,
     pub value: Serde,
-    /// Barriers wait for everything.
+    /// True if barriers wait for all calls.
     pub patient: bool,
     pub fault: FaultInjection,
 }
 
-/// Calls that may begin, by how long they are to wait before.
+/// Calls that may begin, by the pause before them.
 type Ready = BTreeMap<Duration, Vec<Call>>;
 
-/// What is made of a record before its call.
+/// Serialized parts of a record, made before its call.
 #[derive(Debug, Default)]
 struct Written {
-    /// The bytes of its key, by which it is ordered; null has none.
+    /// Bytes of its key, which order the calls; `None` for a null key.
     key: Option<Bytes>,
-    /// What is parked, if the record holds objects: the function may change them, and begins with them as
-    /// they came when it begins again.
+    /// The bytes to park, if the record holds objects: the function may change them, and has to be
+    /// called with the original ones after a restart.
     parked: Option<Bytes>,
 }
 
@@ -84,7 +85,7 @@ struct Written {
 struct Entry {
     record: Record,
     written: Written,
-    /// Where it is parked.
+    /// Its row in the store, if it is parked.
     row: Option<Row>,
     attempts: u32,
 }
@@ -96,15 +97,15 @@ pub(crate) struct AsyncCalls {
     codec: Codec,
     udf: Arc<dyn AsyncUdf>,
     queue: Arc<CallQueue>,
-    /// Records whose calls are under way, by the number of the call.
+    /// Records whose calls are in flight, by ticket.
     entries: HashMap<u64, Entry>,
     /// Calls that began since the last barrier, in their order.
     fresh: Vec<u64>,
-    /// The number of the next call.
+    /// Ticket of the next call.
     next: u64,
-    /// How long calls take.
+    /// Moving average of the duration of calls.
     usual: Duration,
-    /// The epoch whose barrier has waited here.
+    /// The epoch whose barrier has already waited here.
     waited: Option<Epoch>,
     answers: VecDeque<Answered>,
 }
@@ -141,7 +142,7 @@ impl AsyncCalls {
         }
     }
 
-    /// The run that it belongs to hears of it.
+    /// Registers with the run.
     fn attend(&self, run: &Arc<RunCoordinator>) {
         if self.queue.hear(run) {
             run.overload.join(self.udf.in_flight(), self.bound());
@@ -152,7 +153,7 @@ impl AsyncCalls {
         bound(&self.settings.awaiting)
     }
 
-    /// What can't be written down is found out here, not when it must be.
+    /// Serializes a record before its call, so that errors surface now and not when it is parked.
     fn write(&self, record: &Record) -> Result<Written> {
         let parked = is_foreign(record).then(|| self.codec.encode(record));
         Ok(Written {
@@ -161,7 +162,7 @@ impl AsyncCalls {
         })
     }
 
-    /// Writes what must be written before the calls; leaves out what handlers leave out.
+    /// Serializes all records before the calls; leaves out those that handlers leave out.
     fn write_all(
         &self,
         input: &mut Vec<Record>,
@@ -192,7 +193,7 @@ impl AsyncCalls {
         Ok(records)
     }
 
-    /// Lets calls begin whose room is taken.
+    /// Starts calls for which room is taken.
     fn begin(&mut self, records: impl Iterator<Item = (Option<Row>, Written, Record)>) {
         let (entries, fresh, next) = (&mut self.entries, &mut self.fresh, &mut self.next);
         let args = self.settings.args;
@@ -220,7 +221,7 @@ impl AsyncCalls {
         }
     }
 
-    /// Gives what has been answered.
+    /// Emits the results of answered calls.
     fn collect(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         self.queue.take(&mut self.answers);
         let mut ready = Ready::new();
@@ -231,7 +232,7 @@ impl AsyncCalls {
             if pause.is_zero() {
                 self.udf.begin(calls, &self.queue);
             } else {
-                // The lane has others to serve meanwhile.
+                // Without blocking the lane, which has other calls to serve.
                 self.udf.begin_later(pause, calls, &self.queue);
             }
         }
@@ -325,7 +326,7 @@ impl AsyncCalls {
         Ok(())
     }
 
-    /// Waits for what began in this epoch, if that can help.
+    /// Waits for calls that began in this epoch, if they can be expected to end in time.
     fn wait(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let run = Arc::clone(context.run);
         if self.settings.patient {
@@ -351,12 +352,12 @@ impl AsyncCalls {
     }
 }
 
-/// The bound on calls in flight over all lanes: those that run, and as many that wait in a queue.
+/// Maximum calls in flight over all lanes: the running ones, and as many that are queued.
 const fn bound(awaiting: &Awaiting) -> usize {
     2 * awaiting.concurrency as usize
 }
 
-/// What the function gets of a record.
+/// The arguments of the function for a record.
 fn arguments(args: Args, record: &Record) -> Arguments {
     let value = record.value.clone();
     match args {
@@ -375,7 +376,8 @@ impl Operator for AsyncCalls {
         self.attend(context.run);
         let (run, bound) = (Arc::clone(context.run), self.bound());
         let records = self.write_all(input, context)?;
-        // What has failed is decided first: until then it takes up no room, and more would come in than may.
+        // Failed calls are handled first: until then they take up no room, and more calls would be
+        // admitted than allowed.
         self.collect(out, context)?;
         let mut records = records.into_iter();
         while records.len() > 0 {

@@ -1,4 +1,4 @@
-//! Records as Arrow batches: `map_batches`, and what a store holds.
+//! Records as Arrow batches: `map_batches`, and reading a store.
 
 pub(crate) mod map_batches;
 pub(crate) mod store_batches;

@@ -1,11 +1,12 @@
 //! `offload`: parks records while an external worker answers requests for them over two topics.
 //!
-//! Takes records and answers, each in a node of its own (they share one parking lot per lane); gives
-//! requests to the second child, and results to the first one, in the order of each key: an answer that
-//! comes before that of an earlier record of its key waits. A request that is not answered in time, or with
-//! an error, is sent again; what is left of that is replaced by a function, or is an error of its record,
-//! when its turn has come. All that is known of a parked record is in its row, in the epoch in which it
-//! happens. Never waits, and never sends a request outside of the epoch that has parked its record.
+//! Takes records and answers, each in a node of its own (they share one parking lot per lane); sends
+//! requests to the second child, and results to the first one, in order per key: an answer that arrives
+//! before that of an earlier record of its key waits. A request that is not answered in time, or with an
+//! error, is sent again. If all attempts fail, a function provides the answer, or it is an error of the
+//! record, when its turn has come. Everything about a parked record is in its row, written in the epoch
+//! in which it happens. Never waits, and never sends a request outside of the epoch that has parked its
+//! record.
 
 mod headers;
 mod lane;
@@ -27,10 +28,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use stoatflow_core::{Record, Result};
 
-/// What the two nodes of an offload share in one lane.
+/// State that the two nodes of an offload share in one lane.
 pub(crate) type Shared = Arc<Mutex<OffloadProcessor>>;
 
-/// The side of the records: parks them, and does what is due by the clock.
+/// The node for records: parks them, and handles what is due by the clock.
 #[derive(Debug)]
 pub(crate) struct Offload(pub Shared);
 
@@ -57,7 +58,7 @@ impl Operator for Offload {
     }
 }
 
-/// The side of the answers.
+/// The node for answers.
 #[derive(Debug)]
 pub(crate) struct OffloadAnswers(pub Shared);
 

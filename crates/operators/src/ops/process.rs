@@ -1,9 +1,9 @@
 //! `process`, `process_values`, `add_processor`: runs a user's processor, one instance per lane.
 //!
-//! Takes batches, gives what the processor forwards, with a route where it has several children.
-//! Owns the instance; state lives in stores. Punctuations run in the first lane, while all lanes
-//! stand still: by stream time for each task, over its keys, by the wall clock over all. What
-//! timers are due is found then too; they fire behind the cut, each in the lane of its key. Never
+//! Takes batches, emits the records that the processor forwards, with a route if it has several
+//! children. Owns the instance; state lives in stores. Punctuations run in the first lane, while all
+//! lanes stand still: stream-time schedules for each task over its keys, wall-clock schedules over all
+//! keys. Due timers are found at that cut too; they fire after it, each in the lane of its key. Never
 //! calls a processor outside of `open`, `process`, `punctuate`, `advance` and `close`.
 
 mod host;
@@ -39,9 +39,9 @@ pub(crate) struct Process {
     role: Role,
     processor: Option<Box<dyn Processor>>,
     run: Arc<RunCoordinator>,
-    /// If it is connected to stores of timers.
+    /// Present if it is connected to timer stores.
     timers: Option<LaneTimers>,
-    /// While schedules run.
+    /// Scans of stores while schedules run.
     scans: TaskScans,
 }
 
@@ -66,8 +66,9 @@ impl Process {
         }
     }
 
-    /// A transformer's results, one per record, with one attach for all. Nothing may be forwarded. Fewer:
-    /// a record was left out, and those behind it were not asked for.
+    /// A transformer's results, one per record, with one attach for all. Nothing may be forwarded. If
+    /// there are fewer results than records, a record was left out and the transformer wasn't called for
+    /// those after it.
     pub fn transform(
         &mut self,
         asked: &[Record],
@@ -80,7 +81,8 @@ impl Process {
         };
         let (env, supplier) = (&self.env, &self.supplier);
         let mut lost = false;
-        // Should a port ever forget to run the body, updates must not vanish.
+        // If an implementation of the port ever fails to run the body, updates must not be lost
+        // silently.
         let mut done = Err(Error::internal("a transformer's scope did not run"));
         supplier.scope(&mut || {
             done = asked.iter().try_for_each(|record| {
@@ -101,12 +103,12 @@ impl Process {
         done
     }
 
-    /// May records that fail be left out?
+    /// Whether records that fail may be left out.
     pub fn is_lenient(&self) -> bool {
         self.env.node_context.is_lenient()
     }
 
-    /// The instance; the first one to ask has it made.
+    /// The instance; created by the first call.
     fn opened(&mut self, context: &mut Context<'_>) -> Result<&mut dyn Processor> {
         if self.processor.is_none() {
             self.run = Arc::clone(context.run);
@@ -130,8 +132,8 @@ impl Process {
 }
 
 impl Process {
-    /// Record by record, so that what a call has forwarded before it failed can be taken back. What it
-    /// wrote to stores stays, as in Kafka Streams.
+    /// Processes record by record, so that records forwarded by a call that fails can be removed. What
+    /// it wrote to stores stays, as in Kafka Streams.
     fn process_singly(
         &mut self,
         input: &mut Vec<Record>,
@@ -142,7 +144,8 @@ impl Process {
             return Ok(());
         };
         let (env, supplier, timers) = (&self.env, &self.supplier, &mut self.timers);
-        // Should a port ever forget to run the body, records must not vanish.
+        // If an implementation of the port ever fails to run the body, records must not be lost
+        // silently.
         let mut done = Err(Error::internal("a processor's scope did not run"));
         supplier.scope(&mut || {
             done = input.drain(..).try_for_each(|record| {
@@ -160,7 +163,7 @@ impl Process {
 }
 
 impl Process {
-    /// Fires the timers that the cut has handed to this lane, in their order, with one attach for all.
+    /// Fires the timers that the cut has assigned to this lane, in order, with one attach for all.
     fn fire(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let (Some(timers), Some(processor)) = (&mut self.timers, &mut self.processor) else {
             return Ok(());
@@ -169,7 +172,7 @@ impl Process {
             return Ok(());
         }
         let (env, supplier) = (&self.env, &self.supplier);
-        // Should a port ever forget to run the body, timers must not vanish.
+        // If an implementation of the port ever fails to run the body, timers must not be lost silently.
         let mut done = Err(Error::internal("a timer's scope did not run"));
         supplier.scope(&mut || {
             done = (|| {
@@ -178,7 +181,7 @@ impl Process {
                     let store = &env.stores[at];
                     let (epoch, wall) = (context.epoch, context.clocks.wall);
                     let LaneStore { store: kept, dirty } = context.store(store.id);
-                    // First: it may register itself again.
+                    // Removed before the call, which may register the same timer again.
                     TimerView::new(kept, epoch)?.remove(dirty, &due.row, wall)?;
                     let parts = split_timer(&due.row);
                     let parts = parts.ok_or_else(|| Error::internal("a timer's row is none"))?;
@@ -188,7 +191,8 @@ impl Process {
                         at: parts.at,
                         domain: parts.domain,
                     };
-                    // No record made it: a handler sees an empty one with the timer's key and time.
+                    // No record caused it: error handlers get an empty record with the timer's key and
+                    // time.
                     let placeholder = Record {
                         origin: NO_ORIGIN,
                         key: timer.key.clone(),
@@ -216,7 +220,7 @@ impl Process {
 }
 
 impl Process {
-    /// Runs what is due: in a task, over its keys, or over all.
+    /// Runs due schedules: those of a task, over its keys, or over all keys.
     fn run_schedules(
         &mut self,
         kind: Punctuation,
@@ -232,7 +236,7 @@ impl Process {
                     .for_each(|store| self.run.ran_undivided(store));
             }
             let forwards = self.role != Role::TransformValues;
-            // No record made it: a handler sees an empty one with the time that it is.
+            // No record caused it: error handlers get an empty record with the current time.
             let placeholder = Record {
                 origin: NO_ORIGIN,
                 timestamp: Timestamp(now),
@@ -255,14 +259,15 @@ impl Process {
     }
 }
 
-/// A dead letter has the body of an input record; that of a timer has none, and would say nothing of its key.
+/// Adds the timer's key to its dead letters. A dead letter contains an input record; a timer has none,
+/// so the key would be missing.
 fn name_key(handled: &mut [Handled], due: &Due) {
     for letter in handled.iter_mut().filter_map(|one| one.letter.as_mut()) {
         letter.headers.push(header("key", timer_key(&due.row)));
     }
 }
 
-/// Tries something that forwards; what a failed try has forwarded is taken back.
+/// Attempts something that forwards records; those of a failed attempt are removed.
 fn undoing(
     node_context: &NodeContext,
     record: &Record,

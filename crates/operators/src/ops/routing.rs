@@ -1,4 +1,4 @@
-//! Where records enter a stage, change lanes, part, meet and leave.
+//! How records enter a stage, change lanes, branch, merge and leave.
 
 pub(crate) mod exchange;
 pub(crate) mod merge;

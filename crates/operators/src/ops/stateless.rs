@@ -1,4 +1,4 @@
-//! Operators that keep nothing: one record in, any number out.
+//! Stateless operators: each record produces any number of records.
 
 pub(crate) mod filter;
 pub(crate) mod filter_not;

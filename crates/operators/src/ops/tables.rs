@@ -1,4 +1,4 @@
-//! Operators on tables: sources, filters, values, groups, and reading one by key.
+//! Operators on tables: sources, filters, mapped values, groups, suppress, and reads by key.
 
 pub(crate) mod expire;
 pub(crate) mod suppress;

@@ -1,8 +1,9 @@
 //! `aggregate`: folds a key's records into a value of another type.
 //!
-//! Takes records at their key's lane, gives the aggregate after each. A key starts with what the
-//! initializer gives; a null aggregate deletes, and the next record starts afresh. Null keys and null
-//! values are dropped and counted. The result's time is the highest the key has seen since it started.
+//! Takes records at their key's lane, emits the aggregate after each. A key starts with the result of
+//! the initializer; a null aggregate deletes, and the next record starts afresh. Null keys and null
+//! values are dropped and counted. The result's timestamp is the highest that the key has seen since it
+//! started.
 
 use crate::Udf;
 use crate::expr::Compiled;
@@ -13,7 +14,7 @@ use crate::support::function::{Callee, Function};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 
-/// What an aggregate starts with.
+/// Initial value of an aggregate.
 #[derive(Debug)]
 pub(crate) enum Initializer {
     Constant(Datum),
@@ -31,7 +32,7 @@ impl Initializer {
         }
     }
 
-    /// For a key that has no aggregate; `record` is its first, for errors.
+    /// Initial value for a key that has no aggregate; `record` is its first record, for errors.
     pub fn start(&self, record: &Record) -> Result<Datum> {
         match self {
             Self::Constant(start) => Ok(start.clone()),

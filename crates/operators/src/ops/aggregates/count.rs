@@ -1,8 +1,9 @@
-//! `count`: how many records a key has had.
+//! `count`: number of records per key.
 //!
-//! Takes records at their key's lane, gives the count after each. Null keys and null values are not
-//! counted (but counted as dropped). The result's time is the highest the key has seen. What comes from
-//! an exchange that has counted already ([`Preaggregate`]) stands for as many records as its value says.
+//! Takes records at their key's lane, emits the count after each. Null keys and null values are not
+//! counted (but counted as dropped). The result's timestamp is the highest that the key has seen. After
+//! a pre-aggregating exchange ([`Preaggregate`]) each record stands for as many records as its value
+//! says.
 
 mod preaggregate;
 #[cfg(test)]
@@ -21,12 +22,12 @@ use stoatflow_state::Stored;
 #[derive(Debug)]
 pub(crate) struct Count {
     writer: TableWriter,
-    /// Has the exchange above counted?
+    /// True if the exchange above has pre-aggregated.
     ahead: bool,
 }
 
 impl Count {
-    /// `ahead`: what comes stands for as many records as it says.
+    /// `ahead`: each record's value is the number of records that it stands for.
     pub fn new(writer: TableWriter, ahead: bool) -> Self {
         Self { writer, ahead }
     }
@@ -54,7 +55,7 @@ impl Operator for Count {
             };
             let key = self.writer.key(&record)?;
             let LaneStore { store, dirty } = context.store(self.writer.store);
-            // Written from within: a result would be copied on its way through the store.
+            // The closure sets these: a return value would be copied on its way through the store.
             let (mut existed, mut now, mut time) = (false, 0, record.timestamp);
             store
                 .update(epoch, dirty, &key, |old| {
@@ -75,7 +76,7 @@ impl Operator for Count {
                 })
                 .map_err(|e| self.writer.locate(e, &record))?;
             let value = if self.writer.sends_old() {
-                // A count that starts was 0 before, not null.
+                // The old value of a new count is 0, not null.
                 let before = Datum::Int(now - by);
                 self.writer.update(existed, before, Datum::Int(now))
             } else {
@@ -97,7 +98,7 @@ impl Operator for Count {
     }
 }
 
-/// Counts as steps, where versions are kept.
+/// Counting as [`Steps`], for versioned stores.
 struct Counting;
 
 impl Steps for Counting {
@@ -114,7 +115,7 @@ impl Steps for Counting {
     }
 }
 
-/// A count and some more, or less.
+/// Adds `by`, which may be negative, to a count.
 pub(crate) fn counted(count: &Datum, by: i64) -> Result<Datum> {
     match count {
         Datum::Int(count) => more(*count, by).map(Datum::Int),

@@ -1,15 +1,16 @@
-//! `deduplicate`: passes the first record of each id and drops those near it.
+//! `deduplicate`: passes the first record of each id and drops those near it in time.
 //!
-//! Takes records at their key's lane, gives the ones that are no duplicates. The id is the key, or what a
-//! function gives of key and value; then it tells records of one key apart (of one partition, where the key
-//! is null). A record at `t` is a duplicate if a record of its id that went on has a time nearer than
-//! `within`, before or after: so of two that are nearer than that, never both pass, in whatever order they
-//! come. First is what comes first, not what has the lower time. Only what went on counts: `within` after
-//! it, the next one passes.
+//! Takes records at their key's lane, forwards those that are no duplicates. The id is the key, or the
+//! result of a function of key and value; such an id is unique per key (per partition if the key is
+//! null). A record at `t` is a duplicate if a forwarded record with its id has a timestamp less than
+//! `within` away, before or after. So two records that are closer than that are never both forwarded,
+//! whatever their order. "First" means first to arrive, not lowest timestamp. Only forwarded records
+//! count: `within` after one of them, the next record passes.
 //!
-//! Null keys are dropped and counted, unless a function gives the id; without an id (null) nothing is a
-//! duplicate. The store forgets ids by its retention, measured on the highest time that went on; a record
-//! older than that passes, because whether it is a duplicate is no longer known: losing it would be worse.
+//! Null keys are dropped and counted, unless a function returns the id; without an id (null) nothing is
+//! a duplicate. The store forgets ids after its retention, measured from the highest forwarded
+//! timestamp. A record older than that passes, because it is unknown whether it is a duplicate, and
+//! losing it would be worse.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ use stoatflow_state::{Stored, WindowView};
 pub(crate) struct Deduplicate {
     node_context: NodeContext,
     store: StoreId,
-    /// Of the store's retention.
+    /// Clock of the store's retention.
     kept: ClockId,
     clock: ClockId,
     key: Serde,
@@ -60,7 +61,7 @@ impl Deduplicate {
         }
     }
 
-    /// The bytes of a record's id in the store; `None`: it has none.
+    /// Bytes of a record's id in the store; `None` if it has no id.
     fn id(&self, at: usize, record: &Record) -> Result<Option<Bytes>> {
         if self.function.is_none() {
             return self.key.encode(&record.key);
@@ -84,10 +85,10 @@ impl Deduplicate {
         Ok(Some(out.freeze()))
     }
 
-    /// Is it the first? Then it is remembered.
+    /// Whether the record is no duplicate; if so, its id is stored.
     fn is_first(&self, id: &Bytes, record: &Record, context: &mut Context<'_>) -> Result<bool> {
         let at = record.timestamp.0;
-        // What went on is among what came, which is known of all lanes.
+        // The clock that all lanes share covers at least the forwarded records.
         let observed = context.clocks.before(self.clock, record);
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.store);
@@ -116,7 +117,7 @@ impl Operator for Deduplicate {
     ) -> Result<()> {
         if let Some(function) = &self.function {
             self.ids.borrow_mut().clear();
-            // The records stay as they are: an id is not a part of them.
+            // The records stay unchanged: the id is not part of them.
             function.one(input, &mut self.scratch, context, |_, id| {
                 self.ids.borrow_mut().push(id);
             })?;
@@ -155,7 +156,7 @@ impl Operator for Deduplicate {
     }
 }
 
-/// A key's bytes, whatever its serde: they only have to be the same for the same key.
+/// A key's bytes, independent of its serde: they only have to be the same for the same key.
 fn plain(key: &Datum) -> Result<Bytes> {
     Ok(match key {
         Datum::Bytes(bytes) | Datum::Json(bytes) => bytes.clone(),

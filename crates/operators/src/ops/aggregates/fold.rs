@@ -1,13 +1,14 @@
-//! What `reduce` and `aggregate` share, of streams and of tables: fold a batch into its keys' values.
+//! Shared code of `reduce` and `aggregate`, of streams and of tables: folds a batch into its keys'
+//! values.
 //!
-//! Takes a batch and [`Steps`] (value so far, record → value), gives updates. Loads the batch's entries
-//! before the interpreter is attached, attaches it once, writes afterwards.
+//! Takes a batch and [`Steps`] (value so far and record → value), emits updates. Loads the batch's
+//! entries before attaching the interpreter, attaches it once, and writes afterwards.
 //!
-//! Owns a promise: what was passed on doesn't change any more. A foreign value may be changed in place
-//! by the next step (`agg.append(x); return agg`), while the update that carried it still waits for its
-//! turn below. So before a key's value is handed to a second step of the batch, the update of the
-//! first gets a copy, made through the store's serde; and where updates walk to other lanes, each does.
-//! Where children need what was before, that is copied before the step.
+//! Guarantees that a forwarded value doesn't change any more. The next step may change a foreign value
+//! in place (`agg.append(x); return agg`) while the update that carries it still waits to be processed
+//! downstream. So before a key's value is passed to a second step of the batch, the update of the first
+//! step gets a copy, made with the store's serde; if updates leave the lane, every update gets a copy.
+//! If children need the old value, it is copied before the step.
 
 #[cfg(test)]
 mod tests;
@@ -19,18 +20,18 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_state::Stored;
 
-/// How values become one.
+/// How values are combined.
 pub(crate) trait Steps: Send {
     /// The function whose interpreter is attached once for all steps of a batch.
     fn attach(&self) -> Option<Arc<dyn Udf>>;
 
-    /// What a fresh key starts with, if it is the value before its first update.
+    /// Initial value of a new key, and the old value of its first update; `None`: a key starts without one.
     fn start(&mut self, record: &Record) -> Result<Option<Datum>> {
         let _unused = record;
         Ok(None)
     }
 
-    /// The value so far (`None`: there is none) and a record give the new value; null deletes.
+    /// Computes the new value from the value so far (`None` for a new key) and a record; null deletes.
     fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum>;
 }
 
@@ -88,7 +89,8 @@ impl<S: Steps> Folding<S> {
         match steps.attach() {
             None => fold.compute(input, out, steps, context),
             Some(udf) => {
-                // Should a port ever forget to run the body, records must not vanish.
+                // If an implementation of the port ever fails to run the body, records must not be lost
+                // silently.
                 let mut done = Err(Error::internal("a function's scope did not run"));
                 udf.scope(&mut || done = fold.compute(input, out, steps, context));
                 done
@@ -123,7 +125,7 @@ pub(crate) fn fold_versions(
                 }
             }
         };
-        // The step may change what it gets; the version before stays what it was.
+        // The step may change its argument in place; the old version must not change.
         let step = |_: &mut Context<'_>| {
             let so_far = before.as_ref().map(|value| writer.spare(value, &record));
             let new = steps.step(so_far.transpose()?, &record)?;
@@ -144,7 +146,7 @@ pub(crate) fn fold_versions(
 pub(crate) struct Fold {
     pub writer: TableWriter,
     working: WorkingSet,
-    /// Do updates leave the lane before they are encoded?
+    /// True if updates leave the lane before they are encoded.
     leaves_lane: bool,
 }
 
@@ -170,7 +172,8 @@ impl Fold {
             if let Some(earlier) = entry.passed_on.take() {
                 self.writer.freeze(&mut out[earlier])?;
             }
-            // If the function fails, its key stays as it is: it gets a copy then.
+            // If the function fails, the value of the key must stay as it was, so the function gets a
+            // copy.
             let old = if lenient {
                 entry.current.clone()
             } else {
@@ -209,7 +212,8 @@ impl Fold {
                 continue;
             };
             entry.changed = true;
-            // A tombstone in the changelog has the time of the record that caused it, as in Kafka Streams.
+            // A tombstone in the changelog has the timestamp of the record that caused it, as in Kafka
+            // Streams.
             let stored_at = if value.is_null() {
                 record.timestamp
             } else {

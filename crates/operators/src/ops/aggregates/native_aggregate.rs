@@ -1,8 +1,9 @@
-//! `aggregate` with a native aggregation: what `aggregate` does, without a function.
+//! `aggregate` with a native aggregation, without a user function.
 //!
-//! Takes records at their key's lane, gives the aggregate after each, written from within the store: one
-//! look-up per record. Null keys and null values are dropped and counted. The result's time is the highest
-//! the key has seen since it started. Of grouped tables and in windows: `table_aggregate`, `window`.
+//! Takes records at their key's lane, emits the aggregate after each. Updates the value inside the
+//! store: one look-up per record. Null keys and null values are dropped and counted. The result's
+//! timestamp is the highest that the key has seen since it started. For grouped tables and windows: see
+//! `table_aggregate`, `window`.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +33,7 @@ impl NativeAggregate {
     }
 }
 
-/// What a record makes of its key's aggregate.
+/// Adds a record to its key's aggregate; returns the key and the update.
 fn turn(
     writer: &TableWriter,
     aggregation: &Aggregation,
@@ -67,7 +68,7 @@ fn turn(
         };
         let stored = Stored {
             value: new.clone(),
-            // A deletion has the time of the record that caused it, as in Kafka Streams.
+            // A tombstone has the timestamp of the record that caused it, as in Kafka Streams.
             timestamp: if new.is_null() {
                 record.timestamp
             } else {
@@ -116,7 +117,7 @@ impl Operator for NativeAggregate {
     }
 }
 
-/// As steps, where versions are kept.
+/// The aggregation as [`Steps`], for versioned stores.
 struct Adding<'a>(&'a Aggregation);
 
 impl Steps for Adding<'_> {

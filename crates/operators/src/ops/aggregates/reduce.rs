@@ -1,8 +1,9 @@
 //! `reduce`: combines a key's values, two at a time.
 //!
-//! Takes records at their key's lane, gives the combined value after each. A key's first value is
-//! taken as it is; a null result deletes, and the next value starts afresh. Null keys and null values
-//! are dropped and counted. The result's time is the highest the key has seen since it started.
+//! Takes records at their key's lane, emits the combined value after each. The first value of a key is
+//! stored as it is; a null result deletes, and the next value starts afresh. Null keys and null values
+//! are dropped and counted. The result's timestamp is the highest that the key has seen since it
+//! started.
 
 use crate::Udf;
 use crate::expr::combiner::Takes;

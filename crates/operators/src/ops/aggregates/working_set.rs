@@ -1,9 +1,9 @@
-//! The entries of a store that one batch works on, while a foreign function computes them.
+//! The store entries of one batch, while a foreign function computes new values.
 //!
-//! Takes the keys of a batch before the interpreter is attached, gives the current value of each
-//! while it is attached, and writes what changed afterwards, one write per key. So neither a disk
-//! read nor a lock of the store ever waits inside the interpreter: a lane that holds a store's lock
-//! and wants the interpreter, and one that has the interpreter and wants the lock, would be a deadlock.
+//! Reads the entries before the interpreter is attached, returns the current value of each key while it
+//! is attached, and writes the changed ones afterwards, one write per key. So nothing waits for the disk
+//! or a store lock while it holds the interpreter. Otherwise two lanes could deadlock: one holds a
+//! store's lock and waits for the interpreter, the other holds the interpreter and waits for the lock.
 
 use crate::support::table_writer::TableWriter;
 use crate::{Context, LaneStore, key_hash};
@@ -18,9 +18,9 @@ pub(crate) struct Loaded {
     hash: u64,
     pub key: Bytes,
     pub current: Option<Stored>,
-    /// Where in the batch's output the last update of this key is.
+    /// Index of this key's last update in the batch's output.
     pub passed_on: Option<usize>,
-    /// Is it other than in the store? A record that was left out has changed nothing.
+    /// True if the value differs from the one in the store. Records that were left out change nothing.
     pub changed: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct WorkingSet {
 }
 
 impl WorkingSet {
-    /// Drops what the operator may not take (counted), and loads the rest's entries.
+    /// Drops (and counts) records that the operator doesn't accept; loads the entries of the others.
     pub fn load(
         &mut self,
         writer: &TableWriter,
@@ -72,12 +72,12 @@ impl WorkingSet {
         Ok(())
     }
 
-    /// The entry of the `at`-th record of the loaded batch.
+    /// The entry of record `at` of the loaded batch.
     pub fn entry(&mut self, at: usize) -> &mut Loaded {
         &mut self.entries[self.slots[at]]
     }
 
-    /// Writes every entry that changed: all of them, unless records were left out.
+    /// Writes all changed entries. Without left-out records that is all of them.
     pub fn store(&mut self, writer: &TableWriter, context: &mut Context<'_>) -> Result<()> {
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(writer.store);

@@ -1,12 +1,12 @@
 //! The queue of one lane's calls to one async function: when each begins, and its answer.
 //!
-//! Takes calls from the lane and answers from wherever they end; gives calls that may begin now, and
-//! answers in the order they came in. A call of a key begins when the one before it was answered, on the
-//! answering thread: that needs no turn of the lane, so that a key's calls follow one another while the
-//! lane does something else. After a failure the key waits until the lane has decided; meanwhile its calls
-//! take up no room, because other lanes must not wait for this one's turn. Never runs a call, never knows
-//! records. The answering thread may hold the interpreter: under a lock nothing here calls it or drops a
-//! value.
+//! Takes calls from the lane, and answers from the threads on which calls end; returns calls that may
+//! begin now, and answers in order of arrival. A call of a key begins on the answering thread when the
+//! previous one has been answered. That needs no turn of the lane, so a key's calls follow one another
+//! while the lane does something else. After a failure the key waits until the lane has decided;
+//! meanwhile its calls take up no room, because other lanes must not wait for this one's turn. Never
+//! runs a call, never sees records. The answering thread may hold the interpreter: nothing here calls it
+//! or drops a value under a lock.
 
 use super::in_flight::CallsInFlight;
 use super::oldest_call::{OldestCall, RunningCalls};
@@ -23,13 +23,13 @@ use stoatflow_plan::Form;
 /// See the module.
 #[derive(Debug)]
 pub struct CallQueue {
-    /// What becomes of the answers.
+    /// How answers are turned into results.
     pub form: Form,
     in_flight: Arc<CallsInFlight>,
     run: OnceLock<Arc<RunCoordinator>>,
     state: Mutex<State>,
     answered: Condvar,
-    /// Only for what is shown.
+    /// For metrics only.
     clock: SystemClock,
 }
 
@@ -37,29 +37,30 @@ pub struct CallQueue {
 #[derive(Debug)]
 struct Open {
     key: Option<Bytes>,
-    /// When it began; `None` while it stands in line behind another one of its key.
+    /// When it began; `None` while it is queued behind another call of its key.
     began: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Keys that have a call under way (or one that failed and was not decided about), and those behind it.
+    /// Keys with a running call (or a failed one that its handler hasn't decided yet), and the calls queued
+    /// behind it.
     keys: HashMap<Bytes, VecDeque<Call>>,
     /// Calls that were not answered.
     open: HashMap<u64, Open>,
-    /// Keys whose last call failed, by its number, and how many calls behind it have given their room back.
+    /// Failed calls by ticket: the key, and how many calls behind it have given up their room.
     failed: HashMap<u64, (Bytes, usize)>,
     done: VecDeque<Answered>,
-    /// Calls from this number on are fresh.
+    /// Calls from this ticket on are fresh: they began since the last barrier.
     mark: u64,
-    /// Fresh ones that are not answered.
+    /// Number of fresh calls that are not answered.
     fresh: usize,
     waiting: bool,
     closed: bool,
 }
 
 impl CallQueue {
-    /// For a lane of a function.
+    /// A queue for one lane of a function.
     #[must_use]
     pub fn new(form: Form, in_flight: Arc<CallsInFlight>) -> Arc<Self> {
         let queue = Arc::new(Self {
@@ -75,12 +76,12 @@ impl CallQueue {
         queue
     }
 
-    /// Whom to tell that there are answers; true at the first time.
+    /// Sets the run to notify of answers; returns true the first time.
     pub(super) fn hear(&self, run: &Arc<RunCoordinator>) -> bool {
         self.run.get().is_none() && self.run.set(Arc::clone(run)).is_ok()
     }
 
-    /// Takes calls, whose room in the load is taken already; gives the ones that may begin now.
+    /// Adds calls, for which room is already taken; returns those that may begin now.
     pub(super) fn submit(&self, calls: impl Iterator<Item = (Option<Bytes>, Call)>) -> Vec<Call> {
         let now = self.clock.monotonic();
         let mut state = self.state.lock();
@@ -110,8 +111,7 @@ impl CallQueue {
         ready
     }
 
-    /// A call has come to its end. Gives the one that may begin now, if it made room for one: the caller
-    /// begins it.
+    /// A call has ended. Returns the next call of its key, if that may begin now: the caller starts it.
     pub fn answer(&self, ticket: u64, result: Result<Answer>, took: Duration) -> Option<Call> {
         let now = self.clock.monotonic();
         let mut state = self.state.lock();
@@ -149,7 +149,7 @@ impl CallQueue {
         next
     }
 
-    /// Takes the answers that are there.
+    /// Moves the available answers to `into`.
     pub(super) fn take(&self, into: &mut VecDeque<Answered>) {
         let mut state = self.state.lock();
         if into.is_empty() {
@@ -159,7 +159,7 @@ impl CallQueue {
         }
     }
 
-    /// A call that failed is given up: the next one of its key may begin.
+    /// A failed call is given up: returns the next one of its key.
     pub(super) fn go_on(&self, ticket: u64) -> Option<Call> {
         let now = self.clock.monotonic();
         let mut state = self.state.lock();
@@ -170,7 +170,7 @@ impl CallQueue {
         next
     }
 
-    /// A call that failed begins again, before the others of its key.
+    /// A failed call begins again, before the others of its key.
     pub(super) fn again(&self, ticket: u64) {
         let mut state = self.state.lock();
         let (key, behind) = state.failed.remove(&ticket).unzip();
@@ -181,26 +181,26 @@ impl CallQueue {
         self.in_flight.force(1 + behind.unwrap_or(0));
     }
 
-    /// What is open now is fresh no more.
+    /// Ends the epoch: open calls are not fresh any more.
     pub fn mark(&self, next: u64) {
         let mut state = self.state.lock();
         state.mark = next;
         state.fresh = 0;
     }
 
-    /// Calls that are not answered.
+    /// Number of calls that are not answered.
     #[must_use]
     pub fn open(&self) -> usize {
         self.state.lock().open.len()
     }
 
-    /// Are there answers that the lane has not taken?
+    /// Whether there are answers that the lane has not taken.
     #[must_use]
     pub fn has_answers(&self) -> bool {
         !self.state.lock().done.is_empty()
     }
 
-    /// Fresh calls that are not answered.
+    /// Number of fresh calls that are not answered.
     #[must_use]
     pub fn fresh(&self) -> usize {
         self.state.lock().fresh
@@ -224,11 +224,11 @@ impl CallQueue {
         state.waiting = false;
     }
 
-    /// The lane is gone: later answers are dropped.
+    /// The lane has ended: later answers are dropped.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
-        // Values in it may be Python's: whatever their end does is done without the lock, for which whoever
-        // answers waits with the interpreter in its hands.
+        // Values in it may be Python objects: they are dropped without the lock, because an answering
+        // thread waits for it while it holds the interpreter.
         let gone = std::mem::take(&mut *state);
         state.closed = true;
         drop(state);
@@ -236,7 +236,7 @@ impl CallQueue {
         self.in_flight.give(gone.open.len() - without_room);
     }
 
-    /// Is the lane gone?
+    /// Whether the lane has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed

@@ -1,6 +1,6 @@
-//! How many calls of an async function are in flight, over all lanes.
+//! The number of calls of an async function in flight, over all lanes.
 //!
-//! Lanes take room before they make calls, and give it back with each answer. Waits only in `wait_below`.
+//! Lanes take room before they make calls, and release it with each answer. Waits only in `wait_below`.
 
 use super::oldest_call::{OldestCall, RunningCalls};
 use super::tally::{CallCounts, Tally};
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How many calls all lanes have under way, running or in line.
+/// Number of calls of all lanes, running or queued.
 #[derive(Debug, Default)]
 pub struct CallsInFlight {
-    /// What becomes of them.
+    /// Counters for metrics.
     pub tally: Arc<Tally>,
     count: AtomicUsize,
     waiting: AtomicUsize,
     lock: Mutex<()>,
     freed: Condvar,
-    /// Of all lanes.
+    /// Queues of all lanes.
     queues: Mutex<Vec<Weak<dyn RunningCalls>>>,
 }
 
@@ -29,7 +29,7 @@ impl CallsInFlight {
         self.count.load(Ordering::Acquire)
     }
 
-    /// What can be told of the calls.
+    /// The counters of the calls.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
         self.tally.counts(self.count())
@@ -41,10 +41,10 @@ impl CallsInFlight {
         queues.push(Arc::downgrade(queue));
     }
 
-    /// The call of all lanes that has run for the longest time.
+    /// The call that has run the longest, of all lanes.
     #[must_use]
     pub fn oldest(&self) -> Option<OldestCall> {
-        // Without the lock: a queue that ends here may hold Python's values.
+        // Without the lock: dropping a queue here may drop Python values.
         let queues: Vec<_> = (self.queues.lock().iter())
             .filter_map(Weak::upgrade)
             .collect();
@@ -52,7 +52,7 @@ impl CallsInFlight {
         calls.max_by_key(|call| call.age)
     }
 
-    /// Room for up to `wanted` calls below `bound`; gives how many.
+    /// Takes room for up to `wanted` calls below `bound`; returns for how many.
     pub(crate) fn take(&self, wanted: usize, bound: usize) -> usize {
         let mut taken = 0;
         let _ = self

@@ -1,22 +1,22 @@
-//! The call of an async function that has run for the longest time: what holds up its key.
+//! The call of an async function that has run the longest: it holds up its key.
 
 use bytes::Bytes;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// A call, and what waits for it.
+/// A call, and the number of calls that wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldestCall {
-    /// Its key, as it is written; null has none.
+    /// Its key, serialized; `None` for a null key.
     pub key: Option<Bytes>,
-    /// For how long it has run.
+    /// How long it has been running.
     pub age: Duration,
     /// Calls of the same key that wait for its answer.
     pub behind: usize,
 }
 
-/// Knows the calls of a lane.
+/// The calls of a lane.
 pub(super) trait RunningCalls: Debug + Send + Sync {
-    /// The one that has run for the longest time.
+    /// The call that has run the longest.
     fn oldest(&self) -> Option<OldestCall>;
 }

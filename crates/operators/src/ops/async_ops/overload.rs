@@ -1,8 +1,8 @@
-//! Tells dispatch that more calls are in flight than may be, and lanes that a barrier waits for them.
+//! Tells dispatch that more calls are in flight than allowed, and lanes that a barrier waits for them.
 //!
-//! Takes from lanes whose calls they make, gives whether more of them are under way than may be: then
-//! nothing more is to be read. Takes from dispatch that a barrier waits for lanes, gives it to lanes that
-//! wait for room: they must stop waiting. Never waits.
+//! Lanes register the functions that they call; dispatch asks whether one has more calls in flight than
+//! allowed, and reads nothing more then. Dispatch reports that a barrier waits for lanes; lanes that
+//! wait for room ask for it, and stop waiting. Never waits.
 
 use super::in_flight::CallsInFlight;
 use parking_lot::Mutex;
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Overload {
-    /// What lanes call, and how many calls may be under way.
+    /// Functions that lanes call, with the maximum number of calls in flight.
     called: Mutex<Vec<(Arc<CallsInFlight>, usize)>>,
-    /// Does anybody call anything?
+    /// True if there is such a function.
     any: AtomicBool,
     hurried: AtomicBool,
 }
 
 impl Overload {
-    /// A lane calls this function.
+    /// Registers a function that a lane calls.
     pub fn join(&self, in_flight: &Arc<CallsInFlight>, bound: usize) {
         let mut called = self.called.lock();
         if called
@@ -32,7 +32,7 @@ impl Overload {
         self.any.store(true, Relaxed);
     }
 
-    /// Are more calls of a function under way than may be?
+    /// Whether a function has more calls in flight than allowed.
     pub fn is_over(&self) -> bool {
         self.any.load(Relaxed) && {
             let called = self.called.lock();
@@ -42,12 +42,12 @@ impl Overload {
         }
     }
 
-    /// Is a barrier late?
+    /// Sets whether a barrier is late.
     pub fn hurry(&self, late: bool) {
         self.hurried.store(late, Relaxed);
     }
 
-    /// Was it said so?
+    /// Whether a barrier is late.
     pub fn is_hurried(&self) -> bool {
         self.hurried.load(Relaxed)
     }

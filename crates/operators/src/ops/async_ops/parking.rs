@@ -1,8 +1,8 @@
 //! Rows of calls that outlive their epoch.
 //!
-//! Takes the calls that a barrier has waited for in vain, and writes their records down; deletes the
-//! row of one that has ended, in the epoch of its result. At a start reads all rows, and begins the
-//! calls of those that are this lane's.
+//! Writes the records of calls that haven't ended by the barrier; deletes the row of an ended call in
+//! the epoch of its result. At the start reads all rows, and makes the calls of those that belong to
+//! this lane.
 
 use super::tally::Row;
 use super::{AsyncCalls, Entry, Written};
@@ -27,7 +27,7 @@ impl AsyncCalls {
             .map_err(|e| self.node_context.name_node(e))
     }
 
-    /// Writes down what is under way and not written yet.
+    /// Parks records of running calls that have no row yet.
     pub(super) fn park(&mut self, context: &mut Context<'_>) -> Result<()> {
         if self.settings.fault == FaultInjection::CallsUnparked {
             self.fresh.clear();
@@ -58,7 +58,7 @@ impl AsyncCalls {
         Ok(())
     }
 
-    /// Begins the calls of all rows that belong to this lane.
+    /// Starts the calls of all rows that belong to this lane.
     pub(super) fn restore(&mut self, context: &mut Context<'_>) -> Result<()> {
         let (epoch, share) = (context.epoch, context.share);
         let LaneStore { store, .. } = context.store(self.settings.store);
@@ -90,7 +90,8 @@ impl AsyncCalls {
             parked.iter_mut().for_each(|(_, _, key, _)| *key = None);
         }
         let rows = parked.into_iter();
-        // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
+        // They get new tickets, higher than those of all rows: lanes assign tickets independently, and
+        // rows of several lanes may now be in one.
         let tally = Arc::clone(&self.udf.in_flight().tally);
         self.begin(rows.map(|(_, row, key, record)| {
             let written = Written { key, parked: None };
@@ -101,11 +102,11 @@ impl AsyncCalls {
     }
 }
 
-/// The first byte of a row.
+/// First byte of a row's key.
 const UNKEYED: u8 = 0;
 const KEYED: u8 = 1;
 
-/// The row of a record that outlives its epoch: its order, then the number of its call.
+/// A row's key: the record's key (without a key: its origin), then the ticket of its call.
 fn row(ticket: u64, entry: &Entry) -> Bytes {
     let mut row = BytesMut::with_capacity(32);
     match &entry.written.key {
@@ -122,7 +123,7 @@ fn row(ticket: u64, entry: &Entry) -> Bytes {
     row.freeze()
 }
 
-/// Where a record without a key was read: two lanes never have the same.
+/// Origin of a record without a key: no two lanes have the same.
 fn place(record: &Record) -> [u8; 16] {
     let origin = &record.origin;
     let mut place = [0; 16];

@@ -1,9 +1,9 @@
 //! Makes the async calls of one batch and waits for all results (joiners).
 //!
-//! Takes what each row is called with, gives the results in the order of the rows. Calls of different keys
-//! are under way at the same time, within the bound of all lanes; those of one key follow one another, and
-//! after a failure the others of its key wait until it was decided about. The lane waits here, so nothing
-//! outlives its batch. Never calls twice for a row, unless a handler says so.
+//! Takes the arguments of each row, returns the results in the order of the rows. Calls of different
+//! keys run concurrently, within the bound for all lanes; those of one key follow one another, and after
+//! a failure the others of its key wait until it is decided. The lane waits here, so no call outlives
+//! its batch. Never calls twice for a row, unless a handler asks for it.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result};
 use stoatflow_plan::{Awaiting, Form};
 
-/// A row: what orders it, and what the function gets.
+/// A row: the key that orders its call, and the arguments of the function.
 pub(crate) type Row = (Option<Bytes>, Arguments);
 
 /// See the module.
@@ -30,20 +30,20 @@ pub(crate) struct SideBySide {
     udf: Arc<dyn AsyncUdf>,
     queue: Arc<CallQueue>,
     bound: usize,
-    /// Is a call made again at once, without a pause?
+    /// True if calls are repeated without a pause.
     patient: bool,
-    /// The number of the next batch's first call.
+    /// Ticket of the next batch's first call.
     next: u64,
     fault: FaultInjection,
 }
 
-/// A batch while its calls are under way.
+/// A batch while its calls are in flight.
 struct Batch {
     rows: Vec<Row>,
     results: Vec<Option<Datum>>,
     attempts: Vec<u32>,
     first: u64,
-    /// So many rows have been submitted, and so many have their results.
+    /// Number of submitted rows, and of rows that are done.
     begun: usize,
     done: usize,
 }
@@ -57,7 +57,7 @@ impl SideBySide {
     ) -> Self {
         let in_flight = Arc::clone(udf.in_flight());
         Self {
-            // A joiner gives a value, as the function of that method does.
+            // A joiner returns a value, like the function of that method.
             queue: CallQueue::new(Form::MapValues, in_flight),
             bound: bound(awaiting),
             patient,
@@ -72,8 +72,8 @@ impl SideBySide {
         self.udf.name()
     }
 
-    /// A result for each row; none where `decide` gave it up: it is told the row, why, and how often it had
-    /// failed before, and says what to do, after which pause.
+    /// Returns a result for each row, `None` if `decide` gave it up. `decide` gets the row, the error
+    /// and the number of earlier failures; it returns what to do, and after which pause.
     pub fn call(
         &mut self,
         rows: Vec<Row>,
@@ -81,7 +81,7 @@ impl SideBySide {
         decide: impl FnMut(usize, Error, u32) -> Result<(Outcome, Duration)>,
     ) -> Result<Vec<Option<Datum>>> {
         self.call_all(rows, run, decide).inspect_err(|_| {
-            // What is still in flight is dropped.
+            // Calls still in flight are dropped.
             self.close();
             self.queue = CallQueue::new(self.queue.form, Arc::clone(self.udf.in_flight()));
         })
@@ -125,7 +125,7 @@ impl SideBySide {
                     Wait::Room(self.bound)
                 };
                 self.udf.wait(what, &self.queue, SLICE);
-                // What has failed is decided about before others begin: it may need its room again.
+                // Failures are decided before other calls begin: a retry may need the room again.
                 self.queue.take(&mut answers);
             }
             while let Some(answered) = answers.pop_front() {
@@ -135,7 +135,7 @@ impl SideBySide {
         Ok(batch.results)
     }
 
-    /// Lets as many calls begin as there is room for.
+    /// Starts as many calls as there is room for.
     fn begin(&self, batch: &mut Batch) {
         let left = batch.rows.len() - batch.begun;
         if left == 0 {
@@ -214,13 +214,13 @@ impl Drop for SideBySide {
     }
 }
 
-/// What orders the calls of a key. Keys of a foreign language that have no form in JSON follow one another,
-/// all of them: their serde is not known here.
+/// Bytes of a key, which order its calls. All foreign keys without a JSON form share one order, because
+/// their serde is not known here.
 pub(crate) fn order(key: &Datum) -> Option<Bytes> {
     match key {
         Datum::Null => None,
         Datum::Bytes(bytes) => Some(bytes.clone()),
-        // The windows of a key are one key's.
+        // All windows of a key share its order.
         Datum::Windowed(windowed) => order(&windowed.key),
         key => Some(json_bytes(key).unwrap_or_default()),
     }

@@ -1,7 +1,8 @@
 //! Counts the calls of an async function, for metrics.
 //!
-//! Takes events of all lanes and of wherever calls run, gives numbers. Relaxed: nothing decides by them or
-//! waits for them. A row that is parked counts for as long as it is held, however its lane ends.
+//! Takes events of all lanes and of the threads that run calls, returns numbers. Relaxed atomics:
+//! nothing decides by them or waits for them. A parked row counts for as long as it is held, however its
+//! lane ends.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -19,7 +20,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A call begins that its lane waits for, one at a time: it takes no room among the others.
+    /// A call begins that its lane waits for, one at a time: it takes no room from others.
     pub fn begin_awaited(&self) {
         self.awaited.fetch_add(1, Relaxed);
     }
@@ -29,22 +30,22 @@ impl Tally {
         self.awaited.fetch_sub(1, Relaxed);
     }
 
-    /// A call has failed: there is no other attempt, unless a handler says so.
+    /// A call has failed: there is no other attempt, unless a handler asks for one.
     pub fn failed(&self) {
         self.failed.fetch_add(1, Relaxed);
     }
 
-    /// An attempt did not end in its time.
+    /// An attempt has timed out.
     pub fn timed_out(&self) {
         self.timed_out.fetch_add(1, Relaxed);
     }
 
-    /// An attempt failed, and there is another one.
+    /// An attempt has failed and is retried.
     pub fn retried(&self) {
         self.retried.fetch_add(1, Relaxed);
     }
 
-    /// The numbers now; with so many under way that lanes don't wait for one at a time.
+    /// The current numbers. `under_way`: calls in flight, without those that lanes await one at a time.
     pub(super) fn counts(&self, under_way: usize) -> CallCounts {
         CallCounts {
             under_way: under_way + self.awaited.load(Relaxed),
@@ -56,23 +57,23 @@ impl Tally {
     }
 }
 
-/// What a [`Tally`] says.
+/// Numbers of a [`Tally`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CallCounts {
-    /// Calls that run or stand in line, of all lanes.
+    /// Calls that run or are queued, of all lanes.
     pub under_way: usize,
-    /// Records that are written down because their calls have outlived an epoch.
+    /// Records that are parked because their calls have outlived an epoch.
     pub parked: usize,
     /// Calls that failed, after all attempts.
     pub failed: u64,
-    /// Attempts that did not end in their time.
+    /// Attempts that timed out.
     pub timed_out: u64,
-    /// Attempts that failed and were followed by another one.
+    /// Attempts that failed and were retried.
     pub retried: u64,
 }
 
 impl CallCounts {
-    /// Those of two functions.
+    /// The sum for two functions.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -88,7 +89,7 @@ impl CallCounts {
 /// A row of the store of parked records.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// Where it is. Another lane may have written it, whose numbers were others.
+    /// Its key. It may have been written by another lane, with a ticket of that lane.
     pub key: Bytes,
     tally: Arc<Tally>,
 }

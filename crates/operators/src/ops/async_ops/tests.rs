@@ -1,4 +1,4 @@
-//! Async calls, driven by hand: order, parking, replay, the bound, errors.
+//! Async calls, answered by the test: order, parking, replay, the bound, errors.
 
 mod objects;
 mod parking;
@@ -29,7 +29,7 @@ fn keys_overtake_each_other_and_keep_their_own_order() {
     rig.push(records(&[("c", "c1")])).unwrap();
     assert_eq!(rig.outputs(), ["0:b=B1@3"]);
     hand.gives("a1", "A1");
-    // No turn of the lane is needed for the next one to begin.
+    // The next call begins without a turn of the lane.
     assert_eq!(hand.running(), ["c1", "a2"]);
     hand.gives("a2", "A2");
     hand.gives("c1", "C1");
@@ -52,7 +52,7 @@ fn the_call_that_holds_up_its_key_is_named() {
         .unwrap();
     rig.push(records(&[("b", "b1")])).unwrap();
     assert_eq!(oldest(), Some(("a".to_owned(), 2)));
-    // The next one of the key begins now.
+    // The next call of the key begins now.
     hand.gives("a1", "A1");
     assert_eq!(oldest(), Some(("b".to_owned(), 0)));
     hand.gives("b1", "B1");
@@ -251,7 +251,7 @@ fn a_record_that_is_left_out_lets_its_key_go_on() {
     rig.barrier();
     assert_eq!(rig.outputs(), ["0:a=A2@2"]);
     assert_eq!(rig.handled(), ["processing_dead_letter letters@1"]);
-    // Its row is gone with it.
+    // Its row was deleted with it.
     assert_eq!(hand::rows(&rig), 0);
 }
 

@@ -1,11 +1,12 @@
 //! `map_batches`: collects records, and calls its function with many at a time, as Arrow columns.
 //!
-//! Takes records, gives the rows that the function returns as records, with the key, time and headers of
-//! the record that each row comes from, in their order. Owns what it has collected: at most so many rows
-//! and bytes for at most so long, and never beyond the barrier, so that nothing outlives its epoch. A batch
-//! that fails is one record's fault if the error says so, else that of all of them. As `foreach_batch` it
-//! gives no records, and its rows say where they were read: what a function has done may have to be told
-//! from what it does again after a crash. Never calls a function with no rows.
+//! Takes records, emits the rows that the function returns as records, with the key, timestamp and
+//! headers of the record that each row comes from, in their order. Owns the collected records: bounded
+//! in rows, bytes and time, and never held beyond the barrier, so that nothing outlives its epoch. If a
+//! batch fails, the error is that of a single record if it names a row, else that of all of them. As
+//! `foreach_batch` it emits no records, and its rows include topic, partition and offset, so that a
+//! function can recognize rows that it is called with again after a crash. Never calls a function
+//! without rows.
 
 mod batch;
 mod cells;
@@ -36,30 +37,30 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::Column;
 
-/// A lane collects no more: long values must not gather beside the admission budget.
+/// Maximum bytes collected by a lane: long values must not pile up beyond the admission budget.
 const MOST_BYTES: usize = 4 << 20;
 
-/// What it is made from.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub schema: Option<Vec<Column>>,
     pub max_rows: usize,
     pub max_wait_ms: i64,
     pub by_row: String,
-    /// Is the function called for its effects?
+    /// True if the function is called for its side effects (`foreach_batch`).
     pub sink: bool,
     pub fault: FaultInjection,
 }
 
 /// Why a batch has no result.
 enum Trouble {
-    /// Because of these records.
+    /// These records failed.
     Rows(Vec<Failed>),
-    /// Because of all of them.
+    /// All of them failed.
     Whole(Error),
 }
 
-/// Which row each row of a result comes from, and its value.
+/// The index of the input row that each result row comes from, and its value.
 type Called = Result<Vec<(usize, Datum)>, Trouble>;
 
 /// See the module.
@@ -68,12 +69,12 @@ pub(crate) struct MapBatches {
     node_context: NodeContext,
     udf: Arc<dyn Udf>,
     settings: Settings,
-    /// What has come and was not given yet.
+    /// Records collected and not yet processed.
     collected: Vec<Record>,
     bytes: usize,
-    /// When the first of them must be given, by the wall clock.
+    /// Wall time by which the first of them must be emitted.
     due: Option<i64>,
-    /// The columns; made with the first batch, because all lanes share what they know of them.
+    /// The columns; created with the first batch, because all lanes share the layout.
     reader: Option<Reader>,
 }
 
@@ -103,7 +104,7 @@ impl MapBatches {
         done
     }
 
-    /// Says until when the barrier must have come.
+    /// Announces the time by which a barrier is needed.
     fn expect(&mut self, due: Option<i64>, context: &Context<'_>) {
         if self.due != due {
             self.due = due;
@@ -112,7 +113,7 @@ impl MapBatches {
         }
     }
 
-    /// Calls for these records, until all that are left have their results.
+    /// Calls the function for these records, until all that are left have their results.
     fn give(
         &mut self,
         rows: &mut Vec<Record>,
@@ -120,7 +121,7 @@ impl MapBatches {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let mut attempts = 0;
-        // By row, once a record alone has failed.
+        // Failures of single records, by row.
         let mut own: Vec<u32> = Vec::new();
         while !rows.is_empty() {
             match self.call(rows, context)? {
@@ -161,7 +162,8 @@ impl MapBatches {
         Ok(())
     }
 
-    /// A batch failed as a whole. Is it to be called for again? Else each of its records was given up.
+    /// A batch failed as a whole: returns whether to call again; otherwise each of its records was given
+    /// up.
     fn judge_all(
         &self,
         error: Error,
@@ -191,7 +193,7 @@ impl MapBatches {
                 again.push(record);
             }
         }
-        // A handler that gave up the first may want others again.
+        // The handler may give up the first record and retry others.
         rows.clear();
         rows.append(&mut again);
         Ok(!rows.is_empty())
@@ -203,7 +205,7 @@ impl MapBatches {
             .locate_call(error, &record.origin, function.as_deref())
     }
 
-    /// One call: a value and the row it comes from, for each row of the result.
+    /// One call: for each row of the result, its value and the input row that it comes from.
     fn call(&mut self, rows: &[Record], context: &Context<'_>) -> Result<Called> {
         let Settings {
             schema,
@@ -283,7 +285,7 @@ fn place(rows: &mut Vec<Record>, values: Vec<(usize, Datum)>, out: &mut Vec<Reco
     let mut values = values.into_iter().peekable();
     let mut current = records.next();
     while let Some((from, value)) = values.next() {
-        // Rows don't go back: what was passed is not asked for again.
+        // Row indexes never decrease: a record that was passed isn't needed again.
         while current.as_ref().is_some_and(|(at, _)| *at < from) {
             current = records.next();
         }

@@ -1,10 +1,10 @@
 //! The rows of a store as Arrow batches, for queries from outside the lanes.
 //!
-//! Takes a snapshot of committed rows, gives batches of columns in the order of the store's keys, a page at
-//! a time: as `map_batches` shows records, with the key in front. Where the columns are not given and are
-//! inferred from JSON, the store is read twice, so that no row comes as a surprise. Expired windows and
-//! sessions are hidden, as reads hide them; of versions only the latest is shown. Never changes a row,
-//! never holds more of the store than a page.
+//! Takes a snapshot of committed rows, returns batches of columns in the order of the store's keys, a
+//! page at a time: like the batches of `map_batches`, but with the key first. If the columns are
+//! inferred from JSON, the store is read twice, so that the columns fit every row. Expired windows and
+//! sessions are hidden, as for other reads; of versioned rows only the latest is returned. Never changes
+//! a row, never holds more of the store than a page.
 
 mod columns;
 mod rows;
@@ -22,13 +22,13 @@ use stoatflow_core::{Datum, Error, Record, Result, Serde};
 use stoatflow_plan::{Column, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::Snapshot;
 
-/// Keys and values of one page weigh no more, but for the entry that brings them there.
+/// Maximum bytes of keys and values in a page, exceeded by at most one entry.
 const MOST_BYTES: usize = 8 << 20;
 
-/// There are no row numbers: a store has no order but that of its keys.
+/// There are no row numbers: a store has no order other than that of its keys.
 const NO_ROWS: &str = "";
 
-/// The voice of a query.
+/// The texts for a query.
 const QUERY: Voice = Voice {
     give: "give the columns and their types: schema=pa.schema([...])",
     known: "the values before it have",
@@ -41,7 +41,7 @@ const QUERY: Voice = Voice {
 pub struct OpenSnapshot(RwLock<Option<Box<dyn Snapshot>>>);
 
 impl OpenSnapshot {
-    /// It is open.
+    /// Opens it.
     #[must_use]
     pub fn new(snapshot: Box<dyn Snapshot>) -> Arc<Self> {
         Arc::new(Self(RwLock::new(Some(snapshot))))
@@ -53,10 +53,10 @@ impl OpenSnapshot {
         drop(taken);
     }
 
-    /// Reads.
+    /// Reads from the snapshot.
     ///
     /// # Errors
-    /// `Config` if it was closed, and what `read` fails with.
+    /// `Config` if it was closed, and errors of `read`.
     pub fn read<T>(&self, read: impl FnOnce(&dyn Snapshot) -> Result<T>) -> Result<T> {
         match &*self.0.read() {
             Some(snapshot) => read(snapshot.as_ref()),
@@ -68,7 +68,7 @@ impl OpenSnapshot {
     }
 }
 
-/// What is asked of a store, checked.
+/// A checked query of a store.
 #[derive(Debug)]
 pub struct StoreQuery {
     store: Store,
@@ -82,8 +82,8 @@ impl StoreQuery {
     /// Checks everything that can be known without the state.
     ///
     /// # Errors
-    /// `Config` if there is no such store, if it keeps nothing that has columns, or if schema or `max_rows`
-    /// are wrong.
+    /// `Config` if there is no such store, if it holds nothing that has columns, or if schema or
+    /// `max_rows` are wrong.
     pub fn new(
         plan: &PhysicalPlan,
         foreign: &Foreign,
@@ -124,10 +124,10 @@ impl StoreQuery {
         &self.store
     }
 
-    /// Reads: `observed` are the highest times that the store has seen, by task.
+    /// Reads the store. `observed`: the highest timestamps that the store has seen, by task.
     ///
     /// # Errors
-    /// What the state and custom serdes fail with.
+    /// Errors of the state and of custom serdes.
     pub fn ask(self, snapshot: Arc<OpenSnapshot>, observed: Vec<i64>) -> Result<StoreBatches> {
         let (layout, open) = columns::layout(
             self.schema.as_deref(),
@@ -153,7 +153,7 @@ pub struct StoreBatches {
     name: String,
     rows: Rows,
     reader: Reader,
-    /// As the reader makes them, and in which order they are shown.
+    /// Schema in the reader's order, and the order in which columns are returned.
     made: SchemaRef,
     order: Vec<usize>,
     schema: SchemaRef,
@@ -179,16 +179,16 @@ impl StoreBatches {
         }
     }
 
-    /// What all of its batches look like.
+    /// Schema of all its batches.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    /// The next batch; `None`: that was all.
+    /// The next batch; `None` at the end.
     ///
     /// # Errors
-    /// `Serde` for a row that doesn't fit the columns; what the state and custom serdes fail with.
+    /// `Serde` for a row that doesn't fit the columns; errors of the state and of custom serdes.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(records) = self.rows.next_page()? else {
             return Ok(None);

@@ -1,12 +1,13 @@
-//! The updates that each side of a join of tables has sent to it in this epoch.
+//! The updates that each side of a table-table join has received in this epoch.
 //!
-//! A join must see each side as the updates that have reached it say. A store is ahead of them where it is
-//! written in a lower stage, or where record caching holds its updates back: who read it there would miss
-//! that a row goes (both sides deleted: each deletion finds nothing), and would take back a row that was
-//! never given. So a side is what it told in this epoch, and else what it was when the epoch began.
+//! A join must see each side as of the updates that have reached it. A store is ahead of them if it is
+//! written in a lower stage, or if record caching holds its updates back. A join that read such a store
+//! would miss deletions (when both sides are deleted, each deletion finds nothing) and would retract
+//! rows that were never emitted. So a side is what it has reported in this epoch, and otherwise what it
+//! was when the epoch began.
 //!
-//! Takes updates, gives the other side's newest one. Owns references to values for one epoch, one per key
-//! that was told. Never reads a store. Shared by the two sides of one lane, so its lock is always free.
+//! Takes updates, returns the other side's newest one. Owns references to values for one epoch, one per
+//! updated key. Never reads a store. Shared by the two sides of one lane, so its lock is always free.
 
 use crate::ops::tables::table_update;
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoatflow_core::{Epoch, Record};
 use stoatflow_state::Stored;
 
-/// By key: what a side has now; `None`: nothing.
+/// Current row of each key; `None`: deleted.
 type Side = HashMap<Bytes, Option<Stored>>;
 
 /// See the module.
@@ -29,7 +30,7 @@ pub(crate) struct EpochUpdates {
 /// One for both sides.
 pub(crate) type Shared = Arc<Mutex<EpochUpdates>>;
 
-/// What is told in an epoch.
+/// The updates of this epoch.
 pub(crate) fn lock(shared: &Shared, epoch: Epoch) -> MutexGuard<'_, EpochUpdates> {
     let mut updates = shared.lock().unwrap_or_else(PoisonError::into_inner);
     if updates.epoch != epoch {
@@ -50,7 +51,7 @@ impl EpochUpdates {
         }
     }
 
-    /// A side tells an update.
+    /// Records an update of a side.
     pub fn tell(&mut self, left: bool, key: Bytes, update: &Record) {
         let new = table_update::new(&update.value);
         let now = (!new.is_null()).then(|| Stored {
@@ -60,7 +61,7 @@ impl EpochUpdates {
         self.side(left).insert(key, now);
     }
 
-    /// What a side has told of a key, if it has.
+    /// The last update of a key on a side; `None` if there was none in this epoch.
     pub fn ask(&mut self, left: bool, key: &Bytes) -> Option<Option<Stored>> {
         self.side(left).get(key).cloned()
     }

@@ -1,11 +1,12 @@
-//! Joins of tables by a foreign key: four operators that talk to each other.
+//! Joins of tables by a foreign key: four operators that exchange messages.
 //!
-//! [`subscribe`] (at the left key's lane) tells the foreign key's lane who wants what; [`answer`] (there)
-//! keeps that and answers with the right value; [`notify`] (there) tells all subscribers of a right value
-//! that changed; [`join`] (back at the left key's lane) joins an answer with the left value. As in Kafka
-//! Streams, but for the topics between them: [`message`]s walk in memory. A message meets the tables as they
-//! were at its place in the order ([`epoch_rows`]), so the rows are those of a Kafka Streams where every
-//! answer comes at once. With record caching it meets what they hold when it arrives.
+//! [`subscribe`] (at the left key's lane) sends subscriptions to the foreign key's lane; [`answer`]
+//! (there) stores them and answers with the right value; [`notify`] (there) sends a changed right value
+//! to all its subscribers; [`join`] (back at the left key's lane) joins an answer with the left value.
+//! As in Kafka Streams, but without topics in between: [`message`]s move in memory. A message is
+//! processed with the tables as they were at its place in the order ([`epoch_rows`]), so the rows are
+//! those of a Kafka Streams in which every answer arrives at once. With record caching it is processed
+//! with the current rows.
 
 pub(crate) mod answer;
 pub mod epoch_rows;

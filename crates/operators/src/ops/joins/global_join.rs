@@ -1,8 +1,8 @@
-//! `join` and `left_join` of a stream with a global table, by a key that a function finds.
+//! `join` and `left_join` of a stream with a global table, by a key that a function computes.
 //!
-//! Takes the stream's records in any lane, gives each with what the table holds for that key. A null
-//! value is dropped; so is a record for which there is no key, unless rows come out without a partner
-//! (both counted). The joiner's key is the stream's. Keeps nothing.
+//! Takes the stream's records in any lane, emits each joined with the table's row for that key. Records
+//! with a null value are dropped, and in an inner join those without a key (both counted). The joiner
+//! gets the stream's key. Stateless.
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ impl Operator for GlobalJoin {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        // The key function never sees null, so this comes before it.
+        // The key function is never called with null values, so they are dropped first.
         input.retain(|record| self.lookup.admits(record, true, context));
         self.asked.clear();
         self.asked.extend_from_slice(input);

@@ -1,8 +1,8 @@
-//! The function of a join, called for many rows with one attach of its interpreter; an async one for rows of
-//! different keys at the same time.
+//! The function of a join, called for many rows with one attach of its interpreter; an async one is
+//! called concurrently for rows with different keys.
 //!
-//! Takes both sides of each row, gives the results in the same order. A row is told from nothing by the
-//! operator, not here. Never reads a store: rows are gathered before, written after.
+//! Takes both sides of each row, returns the results in the same order. The operator decides whether a
+//! row exists, not the joiner. Never reads a store: rows are gathered before, written after.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ use stoatflow_plan::JoinKind;
 pub(crate) struct Joiner {
     function: Function,
     udf: Arc<dyn Udf>,
-    /// If it is async: how it is called then, and what orders the rows.
+    /// Only for an async function: how it is called, and the keys that order the rows.
     calls: Option<SideBySide>,
     order: Vec<Option<Bytes>>,
     with_key: bool,
@@ -54,7 +54,7 @@ impl Joiner {
         }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub fn add(&mut self, key: &Datum, left: Datum, right: Datum, origin: Origin) {
         if self.with_key {
             self.arguments.push(key.clone());
@@ -71,19 +71,19 @@ impl Joiner {
         self.udf.scope(body);
     }
 
-    /// Is the function async?
+    /// True if the function is async.
     pub const fn awaits(&self) -> bool {
         self.calls.is_some()
     }
 
-    /// The results of all rows that were added, in their order; null for rows that were left out. Forgets
-    /// the rows.
+    /// Computes and returns the results of all added rows, in order; null for rows that were left out.
+    /// Removes the rows.
     pub fn join(&mut self, context: &mut Context<'_>) -> Result<Joined<'_>> {
         self.join_all(None, context)
     }
 
-    /// The same with an async function, for records that ask, one for each row: who asks decides about
-    /// those that fail.
+    /// The same with an async function for records that ask, one for each row: the error handler of the
+    /// asking operator decides about failures.
     pub fn join_for(
         &mut self,
         node_context: &NodeContext,
@@ -109,7 +109,7 @@ impl Joiner {
                 done
             }
         };
-        // Also after a failure: a read of a table through a join may continue with another record.
+        // After a failure too: a read of a table through a join may continue with another record.
         self.arguments.clear();
         self.origins.clear();
         self.order.clear();
@@ -190,7 +190,8 @@ impl Joiner {
         Ok(())
     }
 
-    /// What a handler is shown of a row: its key if the joiner has it, and its left side, or else its right.
+    /// The record passed to the error handler: the key if the joiner gets it, and the left side, or else
+    /// the right.
     fn record(&self, row: usize, call: &[Datum]) -> Record {
         let (key, sides) = match call {
             [key, sides @ ..] if self.with_key => (key.clone(), sides),
@@ -206,16 +207,17 @@ impl Joiner {
     }
 }
 
-/// What came of the rows.
+/// Results of the joined rows.
 #[derive(Debug)]
 pub(crate) struct Joined<'a> {
     pub results: std::vec::Drain<'a, Datum>,
-    /// Rows that were left out, in order.
+    /// Indexes of rows that were left out, ascending.
     pub lost: &'a [usize],
 }
 
 impl Joined<'_> {
-    /// Puts each result into its record of `out`, from `at` on, and takes those out that were left out.
+    /// Stores each result in its record of `out`, from index `at` on, and removes the rows that were
+    /// left out.
     pub fn fill(self, at: usize, out: &mut Vec<Record>) {
         for (record, result) in out[at..].iter_mut().zip(self.results) {
             record.value = result;
@@ -226,7 +228,7 @@ impl Joined<'_> {
     }
 }
 
-/// Which sides a join of two tables can't do without.
+/// Which sides a join of two tables requires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     pub left: bool,
@@ -241,7 +243,7 @@ impl Needs {
         }
     }
 
-    /// Is there a row of these two?
+    /// Whether the join has a row for these two sides.
     pub fn met(self, left: &Datum, right: &Datum) -> bool {
         let (no_left, no_right) = (left.is_null(), right.is_null());
         !(no_left && (self.left || no_right) || no_right && self.right)

@@ -1,17 +1,19 @@
 //! `stream_join`: one side of a join of two streams (inner, left, outer).
 //!
-//! Takes the records of one side at their key's lane, keeps them for the other side, gives a row per
-//! partner found there within the window, and rows without a partner when nothing can come any more.
-//! Rows have the later of both times, and the headers of the record that made them come out.
+//! Takes the records of one side at their key's lane, stores them for the other side, emits a row per
+//! partner found there within the window, and unmatched rows once no partner can arrive any more. Rows
+//! have the later of both timestamps, and the headers of the record that caused them to be emitted.
 //!
-//! As in Kafka Streams: time moves with every record, joinable or not; late records look for partners
-//! too, as far back as the other side's store shows; rows without a partner come out at a record with
-//! the highest time, before that record's own rows, by time, right before left, by key; a record whose
-//! own window is over (grace doesn't count here) comes out alone at once. A null value is dropped; a
-//! null key comes out alone at once if this side may, else it is dropped (both counted).
+//! As in Kafka Streams: stream time moves with every record, joinable or not. Late records look for
+//! partners too, as far back as the other side's store shows. Unmatched rows are emitted at a record
+//! with the highest timestamp, before that record's own rows, ordered by timestamp, right before left,
+//! then key. A record whose own window is over (grace doesn't count here) is emitted unmatched at once.
+//! A null value is dropped; a record with a null key is emitted unmatched at once if this side is outer,
+//! else dropped (both counted).
 //!
-//! Owns nothing: records are in two window stores, what waits for a partner in a third, which both sides
-//! share. Values are kept as they are written, so a joiner that changes its argument changes no store.
+//! Owns nothing: records are in two window stores, records that wait for a partner in a third, which
+//! both sides share. Foreign values that may change are stored as copies, so a joiner that changes its
+//! argument changes no store.
 
 mod rows;
 #[cfg(test)]
@@ -29,21 +31,21 @@ use stoatflow_state::{Stored, WindowView};
 use waiting::goes_by_min_time;
 pub(crate) use waiting::{Shape, Side, Waiting};
 
-/// A window store, and the clock of the newest record it has taken.
+/// A window store, and the clock of the newest record in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub store: StoreId,
     pub clock: ClockId,
 }
 
-/// What one side is made of.
+/// Settings of one side.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub node_context: NodeContext,
     pub side: Side,
-    /// Does a record of this side come out without a partner?
+    /// True if unmatched records of this side are emitted.
     pub outer: bool,
-    /// A partner's time is at most so much before and after.
+    /// Maximum distance of a partner's timestamp, before and after.
     pub before_ms: i64,
     pub after_ms: i64,
     pub own: Kept,
@@ -60,9 +62,9 @@ pub(crate) struct Parts {
 pub(crate) struct StreamJoin {
     parts: Parts,
     rows: Rows,
-    /// Of a left or outer join, shared by both sides.
+    /// For a left or outer join, shared by both sides.
     waiting: Option<Arc<Mutex<Waiting>>>,
-    /// Key and kept value of the records of a batch; `None` for records that can't be joined.
+    /// Key and stored value of each record of a batch; `None` for records that can't be joined.
     keyed: Vec<Option<(Bytes, Datum)>>,
 }
 
@@ -76,7 +78,7 @@ impl StreamJoin {
         }
     }
 
-    /// Encodes a batch; with one attach where that needs the interpreter.
+    /// Encodes a batch; with one attach if that needs the interpreter.
     fn prepare(&mut self, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let Self {
             parts, rows, keyed, ..
@@ -87,7 +89,8 @@ impl StreamJoin {
         if !foreign {
             return parts.prepare(batch, keyed, context);
         }
-        // Should a port ever forget to run the body, records must not vanish.
+        // If an implementation of the port ever fails to run the body, records must not be lost
+        // silently.
         let mut done = Err(Error::internal("a function's scope did not run"));
         rows.joiner()
             .scope(&mut || done = parts.prepare(batch, keyed, context));
@@ -118,7 +121,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Key and value of a record as they are kept; `None`: it can't be joined.
+    /// Key and value of a record as they are stored; `None`: it can't be joined.
     fn keyed(&self, record: &Record) -> Result<Option<(Bytes, Datum)>> {
         if record.value.is_null() {
             return Ok(None);
@@ -130,7 +133,7 @@ impl Parts {
         Ok(Some((key, value)))
     }
 
-    /// Keeps a record for the other side.
+    /// Stores a record for the other side.
     fn keep(
         &self,
         key: &[u8],
@@ -149,7 +152,7 @@ impl Parts {
         Ok(())
     }
 
-    /// The records of the other side within the window, by time.
+    /// The records of the other side within the window, by timestamp.
     fn partners(
         &self,
         key: &[u8],
@@ -178,7 +181,7 @@ impl Parts {
         rows.add(record.with_value(Datum::Null), left, right);
     }
 
-    /// Takes one record.
+    /// Processes one record.
     fn take(
         &self,
         record: &Record,
@@ -191,8 +194,8 @@ impl Parts {
         if let Some(waiting) = waiting.as_deref_mut()
             && !goes_by_min_time(context)
         {
-            // What is over by this record, joinable or not, and what records of other lanes have made so
-            // before it.
+            // First emit unmatched rows whose window is over: by this record, joinable or not, or by
+            // records of other lanes before it.
             context.clocks.observe(self.clock, record);
             let expired = waiting.pass(self.clock, record.task(), context)?;
             expired.into_iter().for_each(|one| one.give(record, rows));
@@ -287,7 +290,7 @@ impl Operator for StreamJoin {
         let Some(waiting) = &self.waiting else {
             return Ok(());
         };
-        // Unless it is known which record made them come out: no headers, no place in a topic.
+        // For rows of which the causing record is unknown: no headers, no origin.
         let nobody = Record::default();
         for task in context.clocks.tasks(self.parts.clock) {
             if !lock(waiting).is_due_alone(self.parts.clock, task, context) {
@@ -306,7 +309,7 @@ impl Operator for StreamJoin {
     }
 }
 
-/// An unshared copy of a foreign value, as it would come back from the store.
+/// An unshared copy of a foreign value, as if read from the store.
 fn own_copy(serde: &Serde, value: Datum) -> Result<Datum> {
     match &value {
         Datum::Opaque(object) if object.changes() => serde.decode(serde.encode(&value)?),

@@ -1,11 +1,12 @@
-//! `join` and `left_join` of a stream with a table: only the stream's records give rows.
+//! `join` and `left_join` of a stream with a table: only the stream's records produce rows.
 //!
-//! Takes the stream's records at their key's lane, gives each with what the table holds for its key (of
-//! a versioned table: what it held at the record's time). A null value is dropped; a null key too, unless
-//! rows come out without a partner (both counted).
+//! Takes the stream's records at their key's lane, emits each joined with the table's row for its key
+//! (for a versioned table: the row at the record's timestamp). Records with a null value are dropped,
+//! and in an inner join those with a null key (both counted).
 //!
-//! With a grace (and a versioned table) records wait until stream time is that far ahead, so that the
-//! table's late updates are in; one that is older than that is joined at once.
+//! With a grace (and a versioned table) records wait until stream time is ahead of them by the grace, so
+//! that late updates of the table are included; a record that is already older than that is joined at
+//! once.
 
 #[cfg(test)]
 mod tests;
@@ -19,18 +20,19 @@ use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
 pub(crate) use waiting::{Room, Waiting};
 
-/// What a join of a stream with a table is made of.
+/// Settings of a stream-table join.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     pub node_context: NodeContext,
-    /// Does a record without a partner come out?
+    /// True if records without a partner are emitted.
     pub outer: bool,
     pub table: ViewRead,
     pub joiner: Joiner,
 }
 
 impl Lookup {
-    /// Keeps the records that can be joined, given the key that each is looked up by; counts the others.
+    /// Whether a record can be joined, given whether it has a look-up key; others are counted as
+    /// dropped.
     pub fn admits(&self, record: &Record, has_key: bool, context: &mut Context<'_>) -> bool {
         let reason = if record.value.is_null() {
             dropped::NULL_VALUE
@@ -46,7 +48,7 @@ impl Lookup {
         false
     }
 
-    /// Joins records with what the table holds; `asked` has the keys, if they aren't those of the records.
+    /// Joins records with the table's rows; `asked` has the keys, if they aren't those of the records.
     pub fn join(
         &mut self,
         records: &mut Vec<Record>,
@@ -119,7 +121,7 @@ impl Operator for StreamTableJoin {
                 waiting.release(task, Some(order), &mut self.ready, context)?;
             }
         }
-        // The table doesn't change while the stream's records pass by.
+        // The table doesn't change while the stream's records are processed.
         self.lookup.join(&mut self.ready, None, out, context)
     }
 

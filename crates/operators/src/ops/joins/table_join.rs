@@ -1,15 +1,15 @@
 //! One side of a join of two tables by their keys (`join`, `left_join`, `outer_join`).
 //!
-//! Takes one side's updates at their key's lane, reads the other side, gives the updates of the result to
-//! the node where both sides meet. A row has the later of both times. Without a partner that the join can't
-//! do without nothing is given, not even a tombstone; with one, a deletion gives a tombstone each time.
-//! Updates that aren't the newest of a versioned table are left out.
+//! Takes one side's updates at their key's lane, reads the other side, sends the updates of the result
+//! to the node that merges both sides. A row has the later of both timestamps. If a required partner is
+//! missing, nothing is emitted, not even a tombstone; otherwise each deletion emits a tombstone. Updates
+//! that aren't the newest of a versioned table are left out.
 //!
-//! The other side is what its store has, as in Kafka Streams. Where updates come late (the store is written
-//! in a lower stage, or record caching holds them back) it is what its updates have said so far, see
-//! [`crate::ops::joins::epoch_updates`]; and a deletion that finds nothing to do takes back the row if one
-//! is kept, because under at-least-once a crash may have kept the tables' deletions without that of the
-//! row.
+//! The other side is read from its store, as in Kafka Streams. If updates arrive after their store was
+//! written (the store is in a lower stage, or record caching holds updates back), the other side is what
+//! its updates have reported so far, see [`crate::ops::joins::epoch_updates`]. A deletion that finds
+//! nothing to join then still retracts a kept row, because under at-least-once a crash may have
+//! committed the tables' deletions without that of the row.
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ use stoatflow_state::Stored;
 #[derive(Debug)]
 pub(crate) struct TableJoin {
     node_context: NodeContext,
-    /// Are the updates those of the left side?
+    /// True if the updates are those of the left side.
     left: bool,
     needs: Needs,
     other: ViewRead,
@@ -39,21 +39,21 @@ pub(crate) struct TableJoin {
     rows: Vec<Row>,
 }
 
-/// For updates that come after their stores were written.
+/// For updates that arrive after their stores were written.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub key: Serde,
     pub updates: epoch_updates::Shared,
 }
 
-/// An update of the result, before the joiner was called.
+/// An update of the result, before the joiner is called.
 #[derive(Debug)]
 struct Row {
     record: Record,
     latest: bool,
-    /// Is there nothing to join, and only a row to be taken back if it is there?
+    /// True if there is nothing to join, and only an existing row has to be retracted.
     gone: bool,
-    /// Is there a row now, and was there one before?
+    /// True if there is a row now, and if there was one before.
     new: bool,
     old: bool,
 }
@@ -80,7 +80,8 @@ impl TableJoin {
         }
     }
 
-    /// The other side of each update; of those in `lost` it could not be found out, and they are left out.
+    /// The other side of each update; updates whose other side can't be computed are added to `lost` and
+    /// left out.
     fn partners(
         &mut self,
         input: &[Record],
@@ -115,7 +116,7 @@ impl TableJoin {
         Ok(found.into_iter().map(partner).collect())
     }
 
-    /// Adds a row for the joiner, if there is one.
+    /// Adds a row to the joiner, if the join has one for these sides.
     fn add(&mut self, record: &Record, own: Datum, other: Datum) -> bool {
         let (left, right) = if self.left {
             (own, other)

@@ -1,12 +1,12 @@
-//! Where the two sides of a join of tables meet.
+//! Merges the two sides of a table-table join.
 //!
-//! Takes the updates of both sides, keeps the result if it has a store, gives them on. A join may say that
-//! a row has to be taken back if it is there: the store knows; without a store nothing is sent below. Never
-//! joins.
+//! Takes the updates of both sides, writes the result to its store, if it has one, and forwards them. A
+//! join may ask to retract a row if it exists: the store knows; without a store nothing is forwarded
+//! then. Never joins.
 //!
-//! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release their
-//! updates there, one after the other: what the first makes with an old value of the second must not be
-//! seen.
+//! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release
+//! their updates there, one after the other: a row that the first joins with an old value of the second
+//! must not be visible.
 
 #[cfg(test)]
 mod tests;
@@ -23,13 +23,13 @@ use stoatflow_core::{Datum, Error, Record, Result, Serde};
 #[derive(Debug)]
 pub(crate) struct TableMerge {
     writer: Option<TableWriter>,
-    /// What waits for the barrier, by the key's bytes.
+    /// Updates that wait for the barrier, by the key's bytes.
     waits: Option<(Serde, UpdateCache)>,
     node_context: NodeContext,
 }
 
 impl TableMerge {
-    /// `waits`: without a store results wait for the barrier, one for each key of this serde.
+    /// `waits`: serde of the keys, if results without a store wait for the barrier, one per key.
     pub fn new(
         writer: Option<TableWriter>,
         waits: Option<Serde>,
@@ -59,7 +59,8 @@ impl Operator for TableMerge {
                     key.ok_or_else(|| Error::internal("a null key reached a join of tables"))
                 });
                 let key = key.map_err(|e| self.node_context.locate(e, &record.origin))?;
-                // What was sent below is unknown: a deletion passes, as it does without a store.
+                // Without a store it is unknown what was forwarded before: a deletion is always
+                // forwarded.
                 cache.hold(&key, true, record);
             }
             return Ok(());
@@ -73,11 +74,11 @@ impl Operator for TableMerge {
                 let Some(cache) = writer.stored(&record, context)? else {
                     continue;
                 };
-                // A store of versions goes by time, and this is about the row that it has now.
+                // A versioned store is ordered by time, and this retracts its newest row.
                 record.timestamp = record.timestamp.max(cache.timestamp);
                 record.value = Datum::Null;
             }
-            // A row of a join by foreign key doesn't say what was before.
+            // A row of a foreign-key join doesn't contain the old value.
             let (new, before) = match std::mem::take(&mut record.value) {
                 Datum::Change(change) => (change.new, Before::Given(change.old)),
                 new => (new, Before::Stored),

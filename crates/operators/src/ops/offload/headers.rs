@@ -1,35 +1,34 @@
 //! The headers of requests and answers.
 //!
-//! Takes a record's headers, gives what the other side says in them, and marks requests. Never knows what
-//! is parked.
+//! Reads the headers of answers, and adds those of requests. Never looks at parked records.
 
 use stoatflow_core::{Header, Headers};
 
-/// The header by which an answer finds its record; the worker hands it back.
+/// The header by which an answer finds its record; the worker copies it to the answer.
 pub const CORRELATION: &str = "stoatflow-correlation";
-/// The header that counts the requests for a record, from 1 on; the worker may hand it back.
+/// The header that counts the requests for a record, from 1 on; the worker may copy it to the answer.
 pub const ATTEMPT: &str = "stoatflow-attempt";
-/// The header of an answer that is an error: what went wrong.
+/// The header that makes an answer an error, with the message.
 pub const ERROR: &str = "stoatflow-error";
 
-/// The last header of a name.
+/// The last header with this name.
 pub(super) fn header<'h>(headers: &'h Headers, name: &str) -> Option<&'h Header> {
     let all = headers.as_deref().unwrap_or_default();
     all.iter().rev().find(|header| &*header.name == name)
 }
 
-/// Which request it answers, if it says so.
+/// The attempt that an answer belongs to, if it has the header.
 pub(super) fn attempt(headers: &Headers) -> Option<u32> {
     let value = header(headers, ATTEMPT)?.value.as_deref()?;
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The text by which an answer finds its row, together with its key.
+/// The correlation text, which together with the key identifies the row of an answer.
 pub(super) fn correlation(name: &str, number: u64) -> String {
     format!("{name}/{number:x}")
 }
 
-/// The number in a correlation that this node gave.
+/// The number in a correlation of this node.
 pub(super) fn number(headers: &Headers, name: &str) -> Option<u64> {
     let value = header(headers, CORRELATION)?.value.as_deref()?;
     let text = std::str::from_utf8(value).ok()?;
@@ -37,7 +36,7 @@ pub(super) fn number(headers: &Headers, name: &str) -> Option<u64> {
     u64::from_str_radix(number, 16).ok()
 }
 
-/// Headers of a request, instead of those of an earlier offload.
+/// Headers of a request; they replace those of an earlier offload.
 pub(super) fn marked(headers: &Headers, correlation: String, attempt: u32) -> Headers {
     let others = headers.as_deref().unwrap_or_default().iter();
     let others = others.filter(|h| ![CORRELATION, ATTEMPT, ERROR].contains(&&*h.name));

@@ -1,18 +1,19 @@
 //! The parked records of one lane: a queue per key, and an index by due time.
 //!
-//! Takes what happens to records, gives whose turn it is and what is due. Everything here is in the rows as
-//! well: it is filled from them in `open`, and spares looking through them. Never reads a store.
+//! Takes the events of records; returns the first record of a key, and what is due. Everything here is
+//! in the rows as well: `open` loads it from them, so that they need not be scanned later. Never reads a
+//! store.
 
 use super::row::row_key;
 use crate::support::time_index::TimeIndex;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 
-/// Numbers in a millisecond, as a power of two: 1024 for each of so many lanes.
+/// Bits of a number below the milliseconds: 1024 numbers per millisecond for each of 4096 lanes.
 const MS: u32 = 22;
 const LANES: u64 = 4096;
 
-/// Where a record stands, as far as the line must know.
+/// State of a record, as far as its queue needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Asked,
@@ -21,13 +22,13 @@ pub(super) enum Standing {
     Over,
 }
 
-/// A record in its line.
+/// A record in its queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub number: u64,
     pub since: i64,
     pub attempt: u32,
-    /// Requests that a handler wanted.
+    /// Requests that a handler asked for.
     pub again: u32,
     pub standing: Standing,
     pub due: Option<i64>,
@@ -39,13 +40,14 @@ pub(super) struct Lane {
     lines: HashMap<Bytes, VecDeque<Place>>,
     due: TimeIndex,
     since: TimeIndex,
-    /// The next number is at least this.
+    /// Lower bound of the next number.
     next: u64,
 }
 
 impl Lane {
-    /// A number that no record of the offload has had. They begin with the clock, so that a restart does
-    /// not give one again, whatever has left since; and end with the lane, so that no other one gives it.
+    /// A number that no record of the offload has had. Its high bits are the wall clock, so that a
+    /// restart doesn't assign a number twice, whatever was deleted since; it encodes the lane, so that
+    /// no other lane assigns it.
     pub fn number(&mut self, wall: i64, lane: u32) -> u64 {
         let by_clock = u64::try_from(wall).unwrap_or(0) << MS;
         let least = self.next.max(by_clock);
@@ -55,7 +57,7 @@ impl Lane {
         number
     }
 
-    /// A record joins the end of its line.
+    /// Appends a record to the queue of its key.
     pub fn join(&mut self, key: &Bytes, place: Place) {
         self.next = self.next.max(place.number + 1);
         let row = row_key(key, place.number);
@@ -71,8 +73,8 @@ impl Lane {
         }
     }
 
-    /// The first record of a key that awaits nothing is due at once: it leaves at the next look at the
-    /// clock.
+    /// Makes the first record of each key due at once if it no longer waits for an answer: it leaves at
+    /// the next check of the clock.
     pub fn call_up(&mut self) {
         for (key, line) in &mut self.lines {
             if let Some(first) = line.front_mut().filter(|p| p.standing == Standing::Over) {
@@ -82,19 +84,19 @@ impl Lane {
         }
     }
 
-    /// A record by its number.
+    /// The record with this number.
     pub fn find(&self, key: &Bytes, number: u64) -> Option<Place> {
         let line = self.lines.get(key)?;
         let at = line.binary_search_by_key(&number, |place| place.number);
         at.ok().map(|at| line[at])
     }
 
-    /// Who is first in a line.
+    /// The first record of a key.
     pub fn first(&self, key: &Bytes) -> Option<Place> {
         self.lines.get(key)?.front().copied()
     }
 
-    /// A record stands elsewhere now.
+    /// Updates the state of a record.
     pub fn change(&mut self, key: &Bytes, changed: Place) {
         let Some(line) = self.lines.get_mut(key) else {
             return;
@@ -114,7 +116,7 @@ impl Lane {
         }
     }
 
-    /// The first of a line leaves.
+    /// Removes the first record of a key.
     pub fn leave(&mut self, key: &Bytes) {
         let Some(line) = self.lines.get_mut(key) else {
             return;
@@ -131,23 +133,23 @@ impl Lane {
         }
     }
 
-    /// The row of whatever is due first, if it is.
+    /// The row of the earliest due record, if it is due.
     pub fn due(&self, now: i64) -> Option<Bytes> {
         let (due, row) = self.due.oldest()?;
         (due <= now).then(|| row.clone())
     }
 
-    /// When something is due.
+    /// The earliest due time.
     pub fn next_due(&self) -> Option<i64> {
         self.due.oldest().map(|(due, _)| due)
     }
 
-    /// Since when the oldest is parked.
+    /// Time at which the oldest record was parked.
     pub fn oldest(&self) -> Option<i64> {
         self.since.oldest().map(|(since, _)| since)
     }
 
-    /// How many are parked.
+    /// Number of parked records.
     pub fn len(&self) -> usize {
         self.since.len()
     }

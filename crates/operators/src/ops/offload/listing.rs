@@ -1,7 +1,7 @@
 //! Lists parked records, for queries from outside the lanes.
 //!
-//! Takes the committed rows of an offload's store, gives entries in the order of their keys' bytes. Never
-//! changes a row, and never sees what is not committed.
+//! Takes the committed rows of an offload's store, returns entries in the order of their keys' bytes.
+//! Never changes a row, and never sees uncommitted ones.
 
 use super::headers::correlation;
 use super::row::{Row, split_row_key};
@@ -19,22 +19,22 @@ pub struct Parked {
     pub key: Datum,
     /// Its value, as it was parked.
     pub value: Datum,
-    /// Its time.
+    /// Its timestamp.
     pub timestamp: i64,
-    /// Since when it is parked, by the wall clock.
+    /// Wall time at which it was parked.
     pub since: i64,
     /// Requests that were sent for it.
     pub attempt: u32,
-    /// When it is given up, or asked again.
+    /// When it times out, or the next request is sent.
     pub due: Option<i64>,
-    /// `asked`, `pausing` (between two requests), or what waits for its turn: `answered`, `timed_out`,
+    /// `asked`, `pausing` (between two requests), or waiting for its turn: `answered`, `timed_out`,
     /// `failed`, `left_out`.
     pub state: &'static str,
-    /// What its answer must bring.
+    /// The correlation that its answer must have.
     pub correlation: String,
 }
 
-/// The entries of an offload, and where they are read.
+/// Lists the entries of an offload's store.
 #[derive(Debug)]
 pub struct Listing {
     /// Its store.
@@ -44,7 +44,7 @@ pub struct Listing {
     patience: Patience,
 }
 
-/// Who lists what an offload of this name has parked.
+/// The listing of the offload with this name.
 ///
 /// # Errors
 /// `Config` if there is none.
@@ -90,12 +90,12 @@ pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<List
 }
 
 impl Listing {
-    /// An entry of a committed row.
+    /// The entry for a committed row.
     ///
     /// # Errors
-    /// `StateCorrupt` if it is none, and what custom serdes fail with.
+    /// `StateCorrupt` if the row is damaged, and errors of custom serdes.
     pub fn entry(&self, row_key: &Bytes, stored: &Bytes) -> Result<Parked> {
-        // A time stands before each value of the back end.
+        // Each value in the back end is prefixed by a timestamp.
         let value = stored.get(8..).map(|value| stored.slice_ref(value));
         let parts = split_row_key(row_key).zip(value);
         let ((_, number), value) = parts.ok_or_else(|| self.codec.corrupt())?;

@@ -1,8 +1,8 @@
-//! How full each offload's parking lot is over all lanes, since when, and when something is due.
+//! Occupancy of each offload's parking lot over all lanes, and the earliest due time.
 //!
-//! Takes each lane's figures at the end of its batch, how many records dispatch has sent, and whether it
-//! knows of answers that it has not read; gives the time by which a barrier must come, how many more
-//! dispatch may send, and what metrics show. Never knows a record.
+//! Takes each lane's figures at the end of its batch, how many records dispatch has sent, and whether
+//! there are unread answers; returns the time by which a barrier is needed, how many more records
+//! dispatch may send, and figures for metrics. Never sees a record.
 
 #[cfg(test)]
 mod tests;
@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use stoatflow_core::NodeId;
 
-/// A lane that has not looked into its store yet.
+/// A lane that has not opened its store yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// One offload's parking lot, of all lanes.
+/// One offload's parking lot, over all lanes.
 #[derive(Debug)]
 pub(crate) struct ParkingLot {
     most: u64,
@@ -26,7 +26,7 @@ pub(crate) struct ParkingLot {
     lanes: Vec<Figures>,
 }
 
-/// Those of a lane.
+/// The figures of a lane.
 #[derive(Debug)]
 struct Figures {
     parked: AtomicU64,
@@ -48,7 +48,7 @@ impl ParkingLot {
         }
     }
 
-    /// How a lane stands now.
+    /// Updates the figures of a lane.
     pub fn tell(&self, lane: u32, parked: usize, due: Option<i64>, oldest: Option<i64>) {
         if let Some(figures) = self.lanes.get(lane as usize) {
             figures.parked.store(parked as u64, Relaxed);
@@ -57,14 +57,14 @@ impl ParkingLot {
         }
     }
 
-    /// `None` while a lane has not looked.
+    /// `None` while a lane has not opened its store.
     fn parked(&self) -> Option<u64> {
         let mut lanes = self.lanes.iter().map(|lane| lane.parked.load(Relaxed));
         lanes.try_fold(0, |sum, parked| (parked != UNKNOWN).then(|| sum + parked))
     }
 
     fn room(&self) -> u64 {
-        // In this order: who is not coming any more is parked.
+        // In this order: a record that is no longer coming is already counted as parked.
         let coming = self.coming.load(Acquire);
         let parked = self.parked().unwrap_or(self.most);
         self.most.saturating_sub(parked).saturating_sub(coming)
@@ -81,16 +81,16 @@ impl ParkingLot {
     }
 }
 
-/// How full a parking lot is.
+/// Occupancy of a parking lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Whose.
+    /// The node of the offload.
     pub node: NodeId,
     /// Records in it.
     pub parked: u64,
-    /// How many it is meant for.
+    /// Its maximum.
     pub most: u64,
-    /// Since when the oldest is there, by the wall clock.
+    /// Wall time at which the oldest record was parked.
     pub oldest: Option<i64>,
 }
 
@@ -99,12 +99,12 @@ pub struct Occupancy {
 pub(crate) struct ParkingLots {
     all: Mutex<BTreeMap<NodeId, Arc<ParkingLot>>>,
     any: AtomicBool,
-    /// Are there answers that came before this run, and are not read yet?
+    /// True if there are answers that were sent before this run and are not read yet.
     answers_wait: AtomicBool,
 }
 
 impl ParkingLots {
-    /// A node's; who asks first has it made.
+    /// The parking lot of a node; created by the first caller.
     pub fn of(&self, node: NodeId, lanes: u32, most: u64) -> Arc<ParkingLot> {
         self.any.store(true, Relaxed);
         let mut all = self.all.lock();
@@ -121,12 +121,13 @@ impl ParkingLots {
         all.values().map(|lot| lot.due()).min().unwrap_or(i64::MAX)
     }
 
-    /// While there are, nothing is given up, nor asked again: what looks due may be answered.
+    /// True if there are unread answers. Meanwhile nothing times out, and no request is repeated: what
+    /// looks due may already be answered.
     pub fn answers_wait(&self) -> bool {
         self.answers_wait.load(Relaxed)
     }
 
-    /// Are there?
+    /// Sets whether there are unread answers.
     pub fn set_answers_wait(&self, wait: bool) {
         self.answers_wait.store(wait, Relaxed);
     }
@@ -136,21 +137,21 @@ impl ParkingLots {
         self.all.lock().get(&node).map_or(0, |lot| lot.room())
     }
 
-    /// Records are on their way ...
+    /// Counts records that are on their way to a node.
     pub fn sent(&self, node: NodeId, records: u64) {
         if let Some(lot) = self.all.lock().get(&node) {
             lot.coming.fetch_add(records, Relaxed);
         }
     }
 
-    /// ... and have come: if they are parked, they are told already.
+    /// Counts records that have arrived. Those that are parked must have been reported before.
     pub fn arrived(&self, node: NodeId, records: u64) {
         if let Some(lot) = self.all.lock().get(&node) {
             lot.coming.fetch_sub(records, Release);
         }
     }
 
-    /// How full they are.
+    /// Occupancy of all parking lots.
     pub fn occupancy(&self) -> Vec<Occupancy> {
         let all = self.all.lock();
         let each = all.iter().map(|(node, lot)| Occupancy {

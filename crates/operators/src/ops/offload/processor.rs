@@ -1,9 +1,9 @@
-//! Parks the records of one lane, matches answers to them, and gives results.
+//! Parks the records of one lane, matches answers to them, and emits results.
 //!
-//! Takes records, answers and the time; gives requests (to the second child) and results (to the first
-//! one). Owns what the rows of the lane's keys say, in memory; every change is written to the row at once.
-//! A joiner, or what stands in for an answer, is called for many rows at a time. Never reorders the results
-//! of a key.
+//! Takes records, answers and the time; sends requests (to the second child) and results (to the first
+//! one). Keeps the state of the lane's rows in memory; every change is written to the row at once.
+//! Joiners, and functions that replace a missing answer, are called for many rows at a time. Never
+//! reorders the results of a key.
 
 mod asking;
 mod turns;
@@ -26,26 +26,27 @@ use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_plan::Patience;
 use stoatflow_state::{KeyRange, Stored};
 
-/// The routes to the children.
+/// Routes to the children.
 const RESULT: u32 = 0;
 const REQUEST: u32 = 1;
-/// Rows that are read at a time when it opens: each lane reads those of all lanes, and a full lot is large.
+/// Rows read at a time in `open`: each lane reads the rows of all lanes, and a full parking lot is
+/// large.
 const PAGE: usize = 256;
 
-/// What it is made from.
+/// Settings of the operator.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub node_context: NodeContext,
-    /// Where timeouts are judged.
+    /// The node with the error handler for timeouts.
     pub timeouts: NodeContext,
     pub name: Arc<str>,
     pub store: StoreId,
     pub key: Serde,
     pub value: Serde,
     pub response: Serde,
-    /// How requests are written.
+    /// Serde of requests.
     pub asks: Serde,
-    /// Which schemas their headers may name.
+    /// Schema ids that their headers may contain.
     pub ids: SchemaIds,
     /// The largest record that the producer sends.
     pub largest: Option<usize>,
@@ -58,7 +59,7 @@ pub(crate) struct Settings {
     pub fault: FaultInjection,
 }
 
-/// Why a record has a result.
+/// Why a record leaves the parking lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Answered,
@@ -66,7 +67,7 @@ enum Why {
     Failed,
 }
 
-/// A record that is to be parked.
+/// A serialized record, ready to be parked.
 struct Written {
     key: Bytes,
     record: Bytes,
@@ -115,8 +116,8 @@ impl OffloadProcessor {
             range.from = Some(behind(last));
             self.join_own(found, share)?;
         }
-        // Under at-least-once a crash may keep that a record has left, and not that the next one of its key
-        // has.
+        // Under at-least-once a crash may preserve that a record has left, but not that the next one of
+        // its key has.
         self.lane.call_up();
         let (node, most) = (self.settings.node_context.node, self.settings.max_parked);
         self.lot = Some(context.run.parking_lots.of(node, share.lanes, most));
@@ -124,7 +125,7 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// Takes those of some rows that are of this lane.
+    /// Adds those rows that belong to this lane.
     fn join_own(&mut self, rows: Vec<(Bytes, Stored)>, share: Share) -> Result<()> {
         for (row, stored) in rows {
             let (key, number) = split_row_key(&row).ok_or_else(|| self.codec.corrupt())?;
@@ -140,7 +141,7 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// Parks records and asks for their answers.
+    /// Parks records and sends their requests.
     pub fn park(
         &mut self,
         input: &mut Vec<Record>,
@@ -175,7 +176,7 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// Takes answers.
+    /// Processes answers.
     pub fn answer(
         &mut self,
         input: &mut Vec<Record>,
@@ -195,14 +196,14 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// Gives up and asks again what is due.
+    /// Handles timeouts and sends delayed requests that are due.
     pub fn look_at_clock(
         &mut self,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let now = context.clocks.wall.0;
-        // The answer of what seems to be due may be there already, and only not read yet.
+        // The answer to something that seems due may already be in the topic, not read yet.
         let unread = context.run.parking_lots.answers_wait();
         if unread && self.settings.fault != FaultInjection::AnswersUnread {
             return Ok(());
@@ -232,7 +233,7 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// Takes one answer; gives the reason if no record waits for it.
+    /// Processes one answer; returns the reason if no record waits for it.
     fn take(
         &mut self,
         answer: Record,
@@ -271,7 +272,7 @@ impl OffloadProcessor {
                 Err(e) => return Err(self.located(e, &answer)),
             },
         };
-        // Another request was sent, or is about to be: that one's answer counts.
+        // Another request was sent, or is about to be: only its answer counts.
         let of = attempt(&answer.headers);
         if place.standing == Standing::Pausing || of.is_some_and(|of| of < place.attempt) {
             return Ok(Some(dropped::OUTDATED_ERROR));
@@ -280,8 +281,9 @@ impl OffloadProcessor {
         Ok(None)
     }
 
-    /// An answer as it is kept until its record has its turn. It comes as bytes: whether they can be read
-    /// is a matter of its record, and ignored where no record waits for it.
+    /// An answer in the form in which it is stored until its record's turn. Answers arrive as bytes: a
+    /// deserialization error belongs to the record, and doesn't matter if no record waits for the
+    /// answer.
     fn kept(&self, answer: &Record) -> Result<Bytes> {
         let raw = match &answer.value {
             Datum::Bytes(bytes) => Some(bytes.clone()),
@@ -341,7 +343,7 @@ impl OffloadProcessor {
             .map_err(|e| self.settings.node_context.name_node(e))
     }
 
-    /// Tells the other rooms how this lane stands.
+    /// Reports this lane's figures to the parking lot.
     fn tell(&self, context: &Context<'_>) {
         if let Some(lot) = &self.lot {
             let lane = &self.lane;
@@ -354,7 +356,7 @@ impl OffloadProcessor {
         }
     }
 
-    /// Where a row says that its record stands.
+    /// The state of a record, from its row.
     fn place(&self, number: u64, row: &Row) -> Place {
         Place {
             number,
@@ -375,7 +377,7 @@ impl OffloadProcessor {
     }
 }
 
-/// The first key there can be behind this one.
+/// The smallest key after this one.
 fn behind(key: &[u8]) -> Bytes {
     let mut next = BytesMut::with_capacity(key.len() + 1);
     next.put_slice(key);

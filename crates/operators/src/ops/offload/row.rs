@@ -1,12 +1,12 @@
 //! A parked record as a row of its store.
 //!
-//! Takes what is known of a record and the record, gives key and value of the row, and back. The key: the
-//! bytes of the record's key, and 8 of its number (they count up, so rows of a key lie in its order). The
-//! value, numbers big-endian: a version (1), the phase (1), since when it is parked (8), requests so far
-//! (4), those of them that a handler wanted (4), the phase's time (8: when it was asked, when the next
-//! request is due, how long was waited, or 0); then what the phase has (an answer, a message); then the
-//! record as [`crate::support::parked_record`] writes it. When an answer is due is in no row: that goes by
-//! the settings of now.
+//! Encodes and decodes the state of a record, and the record itself, as key and value of a row. The key:
+//! the bytes of the record's key, and its number (8 bytes; numbers increase, so rows of a key are in
+//! order). The value, with sizes in bytes, numbers big-endian: format version (1), phase (1), time of
+//! parking (8), requests so far (4), those of them that a handler asked for (4), time of the phase (8:
+//! when the request was sent, when the next request is due, the timeout that was exceeded, or 0); then
+//! the data of the phase (an answer, a message); then the record as [`crate::support::parked_record`]
+//! writes it. Timeouts are not in the row: the current settings apply.
 
 use crate::ops::tables::suppress::codec::{Reader, put};
 use crate::support::parked_record::Codec;
@@ -15,7 +15,7 @@ use stoatflow_core::Error;
 use stoatflow_plan::Patience;
 
 const VERSION: u8 = 2;
-/// This one kept when an answer was due, and not since when it was waited for.
+/// This version stored when an answer was due, not when its request was sent.
 const OLDER: u8 = 1;
 
 const ASKED: u8 = 0;
@@ -25,25 +25,25 @@ const TIMED_OUT: u8 = 3;
 const FAILED: u8 = 4;
 const LEFT_OUT: u8 = 5;
 
-/// Where a parked record stands.
+/// State of a parked record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A request is out since then.
+    /// A request was sent at this time.
     Asked { at: i64 },
-    /// Another request goes out then.
+    /// Another request will be sent at this time.
     Pausing { due: i64 },
     /// Answered, with a datum as the codec writes it.
     Answered(Bytes),
-    /// The last request was not answered within so many milliseconds.
+    /// The last request was not answered within this many milliseconds.
     TimedOut { after: i64 },
     /// The last request was answered with an error.
     Failed(String),
-    /// Another request could not be made, and a handler has said that its record is left out.
+    /// Another request could not be made, and a handler has left the record out.
     LeftOut,
 }
 
 impl Phase {
-    /// When something is to be done, if there is so much patience.
+    /// When something is due in this phase, with these settings; `None`: nothing is.
     pub fn due(&self, patience: &Patience) -> Option<i64> {
         match self {
             Self::Asked { at } => patience.timeout_ms.map(|ms| at.saturating_add(ms)),
@@ -79,7 +79,8 @@ pub(super) struct Row {
     pub phase: Phase,
     pub since: i64,
     pub attempt: u32,
-    /// So many requests a handler wanted: `Backoff` counts none of them to a `Retry`.
+    /// Requests that a handler asked for. Those of the offload's own `Backoff` don't count, so that they
+    /// don't use up a `Retry`.
     pub again: u32,
     /// The record, as it was parked.
     pub record: Bytes,
@@ -144,7 +145,7 @@ impl Row {
     }
 }
 
-/// Why these bytes are no row.
+/// Why these bytes can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     Damaged,
@@ -152,7 +153,7 @@ pub(super) enum Unreadable {
 }
 
 impl Unreadable {
-    /// As an error of the desk or list with this codec.
+    /// The error for an operator or a listing with this codec.
     pub fn error(self, codec: &Codec) -> Error {
         match self {
             Self::Damaged => codec.corrupt(),

@@ -1,4 +1,4 @@
-//! What is parked, asked, answered and given.
+//! Parking, requests, answers and results.
 
 mod restarts;
 
@@ -98,7 +98,7 @@ impl Rig {
         self.barrier();
     }
 
-    /// The requests that went out: key, value, attempt, with the correlation of each.
+    /// The requests sent: key, value, attempt, and the correlation of each.
     fn requests(&mut self) -> (Vec<String>, Vec<String>) {
         let sent = |output: &crate::Output| output.sink == SinkId(2);
         let of = |output: &crate::Output, name: &str| {
@@ -145,7 +145,7 @@ impl Rig {
     fn restart(&mut self, patience: Patience, share: Share) {
         self.share = share;
         let mut fresh = closed(offload(patience), None);
-        // Another run: what the old one knew is gone.
+        // Another run: state in memory is lost.
         std::mem::swap(&mut self.clocks, &mut fresh.clocks);
         self.clocks.wall = fresh.clocks.wall;
         self.reopen(fresh);
@@ -168,7 +168,7 @@ fn with(mut answer: Record, headers: &[(&str, &str)]) -> Record {
     answer
 }
 
-/// As its source gives it.
+/// An answer as its source emits it.
 fn answer(key: &str, value: &str, correlation: &str) -> Record {
     raw_answer(key, value.as_bytes(), correlation)
 }
@@ -197,7 +197,7 @@ fn a_record_is_parked_until_its_answer_comes() {
     assert_eq!((rig.outputs().len(), rig.rows()), (0, 2));
     rig.at(0);
     rig.answers(vec![answer("b", "yes", &ids[1])]);
-    // The record's own time, not the answer's.
+    // The record's own timestamp, not the answer's.
     assert_eq!(rig.outputs(), ["0:b=b1+yes@2"]);
     assert_eq!(rig.rows(), 1);
     rig.answers(vec![answer("a", "no", &ids[0])]);
@@ -309,7 +309,7 @@ fn an_answer_to_any_request_counts_an_error_only_to_the_last() {
     assert_eq!(rig.reasons(), ["outdated_error"]);
     rig.answers(vec![answer("a", "first", &ids[0])]);
     assert_eq!(rig.outputs(), ["0:a=a1+first@1"]);
-    // While it pauses, too.
+    // During a pause, too.
     rig.answers(vec![error("b", "boom", &ids[1], "1")]);
     rig.answers(vec![answer("b", "second", &ids[1])]);
     assert_eq!(rig.outputs(), ["0:b=b1+second@2"]);
@@ -374,7 +374,7 @@ fn a_record_for_which_no_other_request_can_be_made_leaves_in_its_turn() {
         ..THRICE
     });
     if let Op::Offload { request, .. } = &mut op {
-        // Works twice.
+        // The function succeeds twice.
         *request = Some(Function::Udf(1));
     }
     let mut rig = rig_of(op, Handler::of_setting("log_and_continue"));
@@ -431,7 +431,7 @@ fn an_answer_that_can_not_be_read_is_an_error_of_its_record() {
             .starts_with("0:a=a1+its answer can't be read: "),
         "{given:?}"
     );
-    // Nothing waits for this one, so it isn't read.
+    // No record waits for this answer, so it isn't deserialized.
     rig.answers(vec![raw_answer("a", b"\xff", &ids[0])]);
     assert_eq!(rig.reasons(), ["not_parked"]);
 }
@@ -498,7 +498,7 @@ fn a_full_parking_lot_says_so_and_shows_since_when() {
     let ids = rig.correlations();
     rig.answers(vec![answer("a", "1", &ids[0])]);
     assert_eq!(rig.run.room_at(node), 1);
-    // What is on its way takes its place before it is there.
+    // A record on its way takes up room before it arrives.
     rig.run.sent_to_park(node, 1);
     assert_eq!(rig.run.room_at(node), 0);
     rig.run.came_to_park(node, 1);

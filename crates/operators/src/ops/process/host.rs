@@ -1,8 +1,9 @@
-//! What a processor reaches while it is called: the lane's context, by the names that its node declares.
+//! What a processor can access while it is called: the lane's context, by the names that its node
+//! declares.
 //!
-//! Takes calls of the processor, turns keys into bytes and back, writes to stores with the lane's epoch,
-//! and collects what is forwarded. Lives as long as one call. A store's lock is never held while the
-//! interpreter is waited for (the stores see to it), so the processor may hold the interpreter here.
+//! Takes calls of the processor, serializes and deserializes keys, writes to stores in the lane's epoch,
+//! and collects forwarded records. Lives as long as one call. Stores never hold a lock while they wait
+//! for the interpreter, so the processor may hold the interpreter here.
 
 mod atomic;
 mod ranges;
@@ -29,19 +30,19 @@ use stoatflow_state::{Stored, TimerDomain, TimerView};
 pub(crate) struct Host<'h, 'c> {
     env: &'h ProcessorEnv,
     context: &'h mut Context<'c>,
-    /// Where forwarded records go; `None`: nothing may be forwarded.
+    /// Receives forwarded records; `None`: nothing may be forwarded.
     out: Option<&'h mut Vec<Record>>,
-    /// While `init` runs: how many schedules it has asked for.
+    /// During `init`: number of schedules requested so far.
     asked: Option<u32>,
     timers: Option<&'h mut LaneTimers>,
-    /// The key that is updated, by store.
+    /// The key that is being updated, and the index of its store.
     updating: Option<(usize, Bytes)>,
-    /// Where the record stands that the processor is called for, if it is called for one.
+    /// Order number of the record that the processor is called for, if it is called for one.
     place: Option<Order>,
-    /// While a schedule or a timer is called: the stream time, and in which task, if it is in one.
+    /// While a schedule or a timer is called: its stream time, and its task, if it has one.
     now: Option<i64>,
     task: Option<Task>,
-    /// If scans are to see the keys of this task only.
+    /// Present if scans return the keys of this task only.
     scans: Option<&'h mut TaskScans>,
 }
 
@@ -65,12 +66,12 @@ impl<'h, 'c> Host<'h, 'c> {
         }
     }
 
-    /// With the timers of the lane.
+    /// Adds the timers of the lane.
     pub fn with_timers(self, timers: Option<&'h mut LaneTimers>) -> Self {
         Self { timers, ..self }
     }
 
-    /// For the call of `init`.
+    /// A host for the call of `init`.
     pub fn for_init(env: &'h ProcessorEnv, context: &'h mut Context<'c>) -> Self {
         Self {
             asked: Some(0),
@@ -104,7 +105,7 @@ impl ProcessorHost for Host<'_, '_> {
                 "forward from process() or from a punctuation; a transformer returns its value",
             ));
         };
-        // Where there is one child at most, the chain asks for no routes.
+        // With one child at most, the chain expects no routes.
         let routed = self.env.children.len() > 1;
         let routes = &mut self.context.effects.routes;
         match child {

@@ -1,7 +1,7 @@
-//! What the keys of a store say of their tasks, in the engine's store `clocks`.
+//! Rows in the engine's store `clocks` about the partitioning of other stores' keys.
 //!
-//! A row (0, name of the store, 0, a letter) says that a partitioner doesn't fit. It is written in
-//! the epoch in which that was seen, and never deleted.
+//! A row (0, name of the store, 0, a letter) means that a partitioner doesn't fit. It is written in the
+//! epoch in which that was found, and never deleted.
 
 use super::key_tasks::Misfit;
 use crate::{Context, LaneStore};
@@ -10,7 +10,7 @@ use stoatflow_core::{Datum, Error, Result, Timestamp};
 use stoatflow_state::Stored;
 
 fn row_key(store: &str, misfit: Misfit) -> Bytes {
-    // No clock's name is empty, so no row of a clock begins like this.
+    // No clock has an empty name, so no row of a clock begins like this.
     let mut key = BytesMut::with_capacity(store.len() + 3);
     key.put_u8(0);
     key.put_slice(store.as_bytes());
@@ -19,7 +19,7 @@ fn row_key(store: &str, misfit: Misfit) -> Bytes {
     key.freeze()
 }
 
-/// Was this found?
+/// Whether the row exists.
 pub(crate) fn is_written(store: &str, misfit: Misfit, context: &mut Context<'_>) -> Result<bool> {
     let Some((id, _)) = context.clocks.rows.clone() else {
         return Ok(false);
@@ -32,7 +32,7 @@ pub(crate) fn is_written(store: &str, misfit: Misfit, context: &mut Context<'_>)
     Ok(found.is_some())
 }
 
-/// It is found.
+/// Writes the row.
 pub(crate) fn write(store: &str, misfit: Misfit, context: &mut Context<'_>) -> Result<()> {
     let Some((id, _)) = context.clocks.rows.clone() else {
         return Err(Error::internal("a processor has no store of stream times"));

@@ -1,18 +1,18 @@
-//! In which task the keys of a processor's store are.
+//! Tells in which task the keys of a processor's store are.
 //!
-//! Lanes share a store; in Kafka Streams each task has its own part of it. Takes the keys that are
-//! put, with the task of the record that did so; says in which task a key is, as long as all keys
-//! agree with one of the partitioners that Kafka's clients have: murmur2 (Java) or CRC32
-//! (librdkafka). Where neither fits (keys that aren't those of the records, a custom partitioner),
-//! a key's task is unknown. What doesn't fit is kept (`key_task_rows.rs`), since keys that were put
-//! before a restart count too. Never reads or writes a store.
+//! Lanes share a store; in Kafka Streams each task has its own part of it. Takes the keys that are put,
+//! with the task of the record that put them; returns the task of a key, as long as all keys agree with
+//! one of the partitioners of Kafka's clients: murmur2 (Java) or CRC32 (librdkafka). If neither fits
+//! (keys that aren't those of the records, a custom partitioner), the task of a key is unknown. A misfit
+//! is stored (`key_task_rows.rs`), because keys put before a restart count too. Never reads or writes a
+//! store.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{Result, Task};
 
-/// A partitioner that does not fit: the last letter of its row.
+/// A partitioner that does not fit, with the last letter of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misfit {
     Murmur2 = b'm' as isize,
@@ -28,7 +28,8 @@ pub(crate) struct KeyTasks {
 }
 
 impl KeyTasks {
-    /// Of a store whose processor has so many tasks; `is_known`: was this found before this run?
+    /// For a store whose processor has this number of tasks; `is_known`: whether a misfit was found
+    /// before this run.
     pub fn open(tasks: u16, mut is_known: impl FnMut(Misfit) -> Result<bool>) -> Result<Self> {
         Ok(Self {
             tasks,
@@ -37,7 +38,7 @@ impl KeyTasks {
         })
     }
 
-    /// The task of a key, if keys say it.
+    /// The task of a key, if it can be computed from the key.
     pub fn of(&self, key: &[u8]) -> Option<Task> {
         if self.murmur2.load(Relaxed) {
             Some(by_murmur2(key, self.tasks))
@@ -48,12 +49,12 @@ impl KeyTasks {
         }
     }
 
-    /// Do keys say their task?
+    /// Whether the tasks of keys can be computed from them.
     pub fn are_known(&self) -> bool {
         self.murmur2.load(Relaxed) || self.crc32.load(Relaxed)
     }
 
-    /// A key is put in this task: which partitioners turn out not to fit?
+    /// A key is put in this task: returns the partitioners that turn out not to fit.
     pub fn see(&self, key: &[u8], task: Task) -> impl Iterator<Item = Misfit> {
         let differs = |fits: &AtomicBool, by: fn(&[u8], u16) -> Task| {
             fits.load(Relaxed) && by(key, self.tasks) != task && fits.swap(false, Relaxed)

@@ -1,7 +1,7 @@
-//! The environment of a processor: its stores, children and clock, made once from the plan.
+//! The environment of a processor: its stores, children and clock, created once from the plan.
 //!
-//! Takes a node of the plan, gives what the host needs beside the lane's context. Does not change
-//! while records are processed.
+//! Takes a node of the plan, returns what the host needs beside the lane's context. Doesn't change while
+//! records are processed.
 
 use super::key_task_rows::is_written;
 use super::key_tasks::{KeyTasks, by_murmur2};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId, Task};
 use stoatflow_plan::{Node, Op, PhysicalPlan, StoreKind};
 
-/// A store that a processor may reach.
+/// A store that a processor may access.
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub name: String,
@@ -20,14 +20,14 @@ pub(crate) struct Connected {
     pub kind: StoreKind,
     pub key: Serde,
     pub value: Serde,
-    /// Of a window, session or versioned store: the clock of the highest time it has taken.
+    /// For a window, session or versioned store: the clock of the highest time in it.
     pub clock: ClockId,
     pub read_only: bool,
-    /// Do nodes of another stage write it too? They may be in another epoch.
+    /// True if nodes of another stage use it too. They may be in another epoch.
     pub elsewhere: bool,
-    /// A global table's, which all tasks have whole.
+    /// True for the store of a global table, which every task has as a whole.
     pub global: bool,
-    /// In which tasks its keys are, if the processor writes it and there are several.
+    /// The tasks of its keys, if the processor writes it and there are several tasks.
     pub key_tasks: Option<Arc<KeyTasks>>,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct ProcessorEnv {
     /// Names of the children, in their order.
     pub children: Vec<String>,
     pub clock: ClockId,
-    /// The clock of its tasks' stream time; a global store's processor has none.
+    /// The stream-time clock of its tasks; a global store's processor has none.
     pub time: Option<ClockId>,
-    /// Does it get only ticks of scheduled sources? They are of no task.
+    /// True if it gets only ticks of scheduled sources, which have no task.
     pub ticks: bool,
 }
 
@@ -88,7 +88,7 @@ impl ProcessorEnv {
         })
     }
 
-    /// Begins to watch in which tasks the keys of its stores are.
+    /// Starts tracking the tasks of the keys in its stores.
     pub fn watch_keys(&mut self, context: &mut Context<'_>) -> Result<()> {
         let Some(clock) = self.time.filter(|clock| context.clocks.has_tasks(*clock)) else {
             return Ok(());
@@ -105,7 +105,7 @@ impl ProcessorEnv {
         Ok(())
     }
 
-    /// The task whose time a timer waits for: `own`, or that which the key of this store says.
+    /// The task whose stream time a timer waits for: `own`, or that of the key in this store.
     pub fn timer_task(
         &self,
         own: Option<Task>,
@@ -118,7 +118,7 @@ impl ProcessorEnv {
         clocks.task(own.unwrap_or_else(by_key))
     }
 
-    /// Stores whose keys don't say in which task they are.
+    /// Stores whose keys don't determine their task.
     pub fn scattered(&self) -> impl Iterator<Item = &str> {
         let unknown = |store: &&Connected| {
             let tasks = store.key_tasks.as_ref();
@@ -127,8 +127,8 @@ impl ProcessorEnv {
         self.stores.iter().filter(unknown).map(|store| &*store.name)
     }
 
-    /// The stream time of each task. One without a task, for all of them: the watermark, and where
-    /// keys don't say in which task they are, the time of the task that is furthest behind.
+    /// The stream time of each task. A single entry without a task applies to all of them: with watermarks,
+    /// and, as the lowest stream time, if keys don't determine their task.
     pub fn times(&self, clocks: &LaneClocks) -> Vec<(Option<Task>, i64)> {
         match self.time.filter(|clock| clocks.has_tasks(*clock)) {
             Some(clock) if self.scattered().next().is_none() => {
@@ -141,7 +141,7 @@ impl ProcessorEnv {
         }
     }
 
-    /// Up to this time the schedules of a task were run, or those of all tasks.
+    /// Sets the time up to which the schedules of a task (or of all tasks) were run.
     pub fn set_mark(&self, task: Option<Task>, time: i64, context: &mut Context<'_>) {
         let clock = self.time.unwrap_or(self.clock);
         match task {
@@ -154,19 +154,19 @@ impl ProcessorEnv {
         }
     }
 
-    /// By task, up to which time schedules were run.
+    /// The time up to which schedules were run, by task.
     pub fn marks(&self, clocks: &LaneClocks) -> Vec<i64> {
         let clock = self.time.unwrap_or(self.clock);
         let task = (0..clocks.task_count(clock)).map(Task);
         task.map(|task| clocks.mark(clock, task)).collect()
     }
 
-    /// Adds the coordinates of a record to an error.
+    /// Adds the origin of a record to an error.
     pub fn locate(&self, error: Error, origin: &Origin, function: &str) -> Error {
         self.node_context.locate_call(error, origin, Some(function))
     }
 
-    /// The children of this name: a child that several stages have is there several times.
+    /// Indexes of the children with this name: a child that is in several stages has several.
     pub fn child(&self, name: &str) -> Result<impl Iterator<Item = u32>> {
         let found: Vec<u32> = (0..)
             .zip(&self.children)
@@ -189,7 +189,8 @@ impl ProcessorEnv {
     }
 }
 
-/// Does a table (or a global store) keep it? Then what a processor wrote would be lost to its readers.
+/// Whether a table (or a global store) maintains it. Then processors must not write to it: its readers
+/// would miss their writes.
 fn is_kept_by_another(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool {
     let global = |other: &Node| {
         plan.sources
@@ -203,7 +204,7 @@ fn is_kept_by_another(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool 
     })
 }
 
-/// Does a processor or transformer of another stage reach it?
+/// Whether a processor or transformer of another stage accesses it.
 fn is_written_elsewhere(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool {
     let users = plan.nodes.iter().filter(|other| match &other.op {
         Op::Process { stores, .. } | Op::TransformValues { stores, .. } => stores.contains(&store),
@@ -234,9 +235,9 @@ fn is_global(plan: &PhysicalPlan, store: StoreId) -> bool {
 }
 
 impl Connected {
-    /// In which task's part of the store is a key? Where that is not known (a store that is only
-    /// read, or a schedule that has just put a key that is elsewhere) each row is in one part, by
-    /// what most producers do.
+    /// The task whose part of the store a key belongs to. If that is not known (a store that is only
+    /// read, or a schedule that has just put a key of another task), each row is assigned to one task as
+    /// most producers would.
     pub fn task_of(&self, key: &[u8], tasks: u16) -> Task {
         let key = self.key.affinity(key);
         let known = self.key_tasks.as_ref().and_then(|tasks| tasks.of(key));
@@ -257,8 +258,8 @@ impl Connected {
         self.key.decode(Some(bytes)).map_err(|e| self.named(e))
     }
 
-    /// A value as it goes into the store: checked here, where the user's line is, and cut off from the
-    /// object that it was made of.
+    /// A value as it is stored: checked here, so that an error points to the user's line, and detached
+    /// from the object that it was made of.
     pub fn taken(&self, value: Datum) -> Result<Datum> {
         match (&self.value, &value) {
             (_, Datum::Null)
@@ -271,7 +272,7 @@ impl Connected {
         }
     }
 
-    /// A value as it is given to a processor.
+    /// A value as it is passed to a processor.
     pub fn given(&self, value: Datum) -> Result<Datum> {
         match value {
             Datum::Opaque(_) => self.copy(&value),
@@ -301,7 +302,8 @@ impl Connected {
         ))
     }
 
-    /// May keys be read and written in one step? Lanes of one stage finish an epoch together.
+    /// Fails if keys can't be read and written atomically: only the lanes of one stage finish an epoch
+    /// together.
     pub fn one_step(&self) -> Result<()> {
         if !self.elsewhere {
             return Ok(());

@@ -1,9 +1,9 @@
-//! Scans of a store while a schedule is run task by task.
+//! Caches scans of a store while a schedule runs task by task.
 //!
-//! A scan reads the rows of all tasks. Takes what the first task's call has read, split by task,
-//! and gives each later task its part, as long as nothing was written to it meanwhile: so all tasks
-//! together cost one scan, as in Kafka Streams, where each has a store of its own. Holds rows only
-//! while schedules run, and all lanes stand still. Never reads a store.
+//! A scan reads the rows of all tasks. Keeps what the first task's call has read, split by task, and
+//! returns each later task its part, as long as none of its keys were written meanwhile. So the calls
+//! for all tasks cost one scan, as in Kafka Streams, where each task has a store of its own. Holds rows
+//! only while schedules run and all lanes stand still. Never reads a store.
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,25 +13,25 @@ use stoatflow_state::{KeyRange, Stored};
 #[cfg(test)]
 mod tests;
 
-/// A key and what it holds.
+/// A key and its value.
 pub(crate) type Row = (Bytes, Stored);
 
-/// From where to where, and is it backwards?
+/// From, to, and whether in reverse order.
 type Range = (Option<Bytes>, Option<Bytes>, bool);
 
-/// Of one store.
+/// Scans of one store.
 #[derive(Debug, Default)]
 struct Scans {
     /// By range: the rows of each task.
     parts: BTreeMap<Range, BTreeMap<Task, Vec<Row>>>,
-    /// Tasks to whose keys something was written since the first scan.
+    /// Tasks whose keys were written since the first scan.
     written: BTreeSet<Task>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct TaskScans {
-    /// By the place of the store among the processor's.
+    /// By index of the store in the processor's list.
     stores: BTreeMap<usize, Scans>,
 }
 
@@ -40,7 +40,7 @@ fn place(range: &KeyRange) -> Range {
 }
 
 impl TaskScans {
-    /// The rows of a task in a range, if they were read and nothing was written to them since.
+    /// The rows of a task in a range, if they were read and not written since.
     pub fn get(&self, store: usize, range: &KeyRange, task: Task) -> Option<Vec<Row>> {
         let scans = self.stores.get(&store)?;
         if scans.written.contains(&task) {
@@ -50,7 +50,7 @@ impl TaskScans {
         Some(parts.get(&task).cloned().unwrap_or_default())
     }
 
-    /// All rows of a range were read for a task: gives that one's, and keeps those of the others.
+    /// Adds the rows of a range for all tasks; returns those of `task`.
     pub fn split(
         &mut self,
         store: usize,
@@ -76,7 +76,7 @@ impl TaskScans {
         }
     }
 
-    /// Schedules have run.
+    /// Drops everything after schedules have run.
     pub fn clear(&mut self) {
         self.stores.clear();
     }

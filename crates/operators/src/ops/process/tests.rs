@@ -1,5 +1,5 @@
-//! A processor in a chain: forwards with and without a child, the order of what a node below sees, errors,
-//! punctuations, stores that may only be read.
+//! A processor in a chain: forwards with and without a child, the order in which a child sees writes and
+//! records, errors, punctuations, read-only stores.
 
 use crate::testing::{Rig, plan, raised, record};
 use crate::{
@@ -14,7 +14,7 @@ use stoatflow_core::{
 use stoatflow_plan::{Fork, Op};
 use stoatflow_state::Stored;
 
-/// What a processor of these tests does with a record.
+/// The processor's function for a record.
 type Body = fn(&Record, &mut dyn ProcessorHost) -> Result<()>;
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct Runs {
     ticks: bool,
 }
 
-/// Forwards the whole first store.
+/// Forwards all rows of the first store.
 #[derive(Debug)]
 struct Dump;
 
@@ -95,7 +95,7 @@ fn sink(id: u16) -> (Op, Vec<u32>, Fork) {
 
 fn rig(nodes: Vec<(Op, Vec<u32>, Fork)>, bodies: &[(Body, bool)]) -> Rig {
     let shape = plan(nodes.clone());
-    // The other nodes need no processors: the rig's own chain is made of them alone, and replaced.
+    // The other nodes need no processors: the rig's own chain is made only of them, and then replaced.
     let plain = vec![sink(0)];
     let mut rig = Rig::build(plain, vec![], false).expect("a rig");
     let processors = bodies.iter().map(|(body, ticks)| {
@@ -127,7 +127,7 @@ fn keep(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
     host.forward(record.clone(), None)
 }
 
-/// Shows what the store holds now.
+/// Forwards the current value in the store.
 fn look(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
     let held = host.get(0, &record.key)?.map_or(Datum::Null, |s| s.value);
     host.forward(record.with_value(held), None)

@@ -1,11 +1,11 @@
 //! Timers of a processor, in one lane: registering, cancelling, and the order in which they fire.
 //!
-//! Takes what the cut has handed to this lane, gives one timer after the other: by domain, time and key.
-//! Owns the rules of what is done while they fire. A timer that is cancelled before its turn doesn't fire.
-//! One that is registered for the same key and domain, later than the one that fires and due already, fires
-//! in its place among the others; any other one that is due already waits for the next cut: so a pass
-//! always ends, and what it fires is the same for any number of lanes. Timers themselves are rows of a
-//! store: firing deletes them in the same epoch, which makes it happen once.
+//! Takes the timers that the cut has assigned to this lane, returns one after the other: by domain, time
+//! and key. Owns the rules for changes while timers fire. A timer that is cancelled before its turn
+//! doesn't fire. If the timer that fires registers a later one for the same key and domain that is due
+//! already, that fires in the same pass, in its order; any other one that is already due waits for the
+//! next cut. So a pass always ends, and fires the same timers for any number of lanes. Timers are rows
+//! of a store: firing deletes the row in the same epoch, so that it takes effect once.
 
 #[cfg(test)]
 mod tests;
@@ -27,23 +27,23 @@ use stoatflow_state::{TimerDomain, TimerView, split_timer, timer_key, timer_row}
 #[derive(Debug)]
 pub(crate) struct LaneTimers {
     timer_queue: Arc<TimerQueue>,
-    /// The places of the stores among the seat's.
+    /// Indexes of the timer stores in the processor's list.
     seats: Vec<usize>,
-    /// How many tasks there are, each with a time of its own.
+    /// Number of tasks, each with its own stream time.
     tasks: usize,
     due: Peekable<std::vec::IntoIter<Due>>,
-    /// Registered while this pass lasts, and to be fired in it.
+    /// Registered during this pass, and fired in it.
     fresh: BTreeSet<Due>,
-    /// Cancelled while this pass lasts.
+    /// Cancelled during this pass.
     cancelled: BTreeSet<Due>,
-    /// The one that is called.
+    /// The timer whose callback runs.
     firing: Option<Due>,
     /// The last epoch whose timers were fired here.
     done: Epoch,
 }
 
 impl LaneTimers {
-    /// Of a processor that is connected to stores of timers.
+    /// Opens the timers of a processor; `None` if it has no timer store.
     pub fn open(env: &ProcessorEnv, context: &mut Context<'_>) -> Result<Option<Self>> {
         let timed =
             |(at, store): (usize, &Connected)| (store.kind == StoreKind::Timers).then_some(at);
@@ -67,7 +67,7 @@ impl LaneTimers {
         }))
     }
 
-    /// Were timers of this time fired before, in this task?
+    /// Whether timers of this time were fired before, in this task.
     pub fn is_past(&self, store: usize, domain: TimerDomain, at: (Task, i64)) -> Result<bool> {
         Ok(self.timer_queue.is_past(self.place(store)?, domain, at))
     }
@@ -77,12 +77,12 @@ impl LaneTimers {
         place.ok_or_else(|| Error::internal("a store that keeps no timers was asked for one"))
     }
 
-    /// Is the epoch's pass going on in this lane, or about to?
+    /// Whether the epoch's pass is running in this lane, or about to.
     fn is_passing(&self, epoch: Epoch) -> bool {
         self.timer_queue.is_cut(epoch) && self.done != epoch
     }
 
-    /// Registers a timer of the key with these bytes, which waits for the time of a task.
+    /// Registers a timer of the key with these bytes, which waits for the stream time of a task.
     pub fn register(
         &mut self,
         context: &mut Context<'_>,
@@ -107,18 +107,18 @@ impl LaneTimers {
             Some(now) if follows(now, &due) => {
                 self.fresh.insert(due);
             }
-            // One that registers itself again is not fired over and over while nothing else happens.
+            // A timer that registers itself again doesn't fire over and over while nothing else happens.
             Some(now) => self.timer_queue.put_off(due.clone(), *now != due),
             None if self.is_passing(epoch) && context.share.owns(connected.key.affinity(key)) => {
                 self.fresh.insert(due);
             }
-            // Before the cut: that comes with the records of this epoch.
+            // Before the cut, which the records of this epoch cause anyway.
             None => self.timer_queue.put_off(due, cut),
         }
         Ok(())
     }
 
-    /// Cancels a timer, if it is there.
+    /// Cancels a timer, if it exists.
     pub fn cancel(
         &mut self,
         context: &mut Context<'_>,
@@ -139,7 +139,7 @@ impl LaneTimers {
         Ok(())
     }
 
-    /// In the lane that punctuates, while all stand still: finds what is due for all of them.
+    /// In the lane that punctuates, while all lanes stand still: finds the due timers of all lanes.
     pub fn cut(&self, env: &ProcessorEnv, context: &mut Context<'_>) -> Result<()> {
         let (epoch, share, now) = (context.epoch, context.share, now(env, context));
         let views = views(env, &self.seats, context)?;
@@ -170,7 +170,7 @@ impl LaneTimers {
         any
     }
 
-    /// The next one to call.
+    /// The next timer to fire.
     pub fn next(&mut self) -> Option<Due> {
         loop {
             let next = match (self.due.peek(), self.fresh.first()) {
@@ -190,12 +190,12 @@ impl LaneTimers {
         }
     }
 
-    /// The store of a timer, by its place in the seat.
+    /// The index of a timer's store in the processor's list.
     pub fn store(&self, due: &Due) -> usize {
         self.seats[due.place]
     }
 
-    /// The epoch's pass is over.
+    /// Ends the epoch's pass.
     pub fn end(&mut self, epoch: Epoch) {
         self.due = Vec::new().into_iter().peekable();
         self.fresh.clear();
@@ -205,7 +205,7 @@ impl LaneTimers {
     }
 }
 
-/// Does the second belong into the pass that fires the first?
+/// Whether the second timer fires in the same pass as the first.
 fn follows(now: &Due, due: &Due) -> bool {
     match (split_timer(&now.row), split_timer(&due.row)) {
         (Some(now), Some(due)) => (now.domain, now.key) == (due.domain, due.key) && now.at < due.at,

@@ -1,10 +1,11 @@
 //! `exchange`: sends records to the lane of their key.
 //!
-//! Takes records, gives them to other lanes with the hash of their key's bytes (of a windowed key: of the
-//! key within, so that all its windows stay together); gives nothing to its own stage. Null keys have no
-//! lane: dropped and counted, unless an outer join below wants them; then they go by the partition they
-//! were read from. Where the only child is a count whose single steps are not seen, one record goes per
-//! key, as long as there is more to read. Never touches a topic (law 4).
+//! Takes records; sends each to the lane chosen by the hash of its key's bytes (for a windowed key: of
+//! the key without the window, so that all its windows stay together). Emits nothing in its own stage. A
+//! record with a null key has no lane: it is dropped and counted, unless an outer join downstream needs
+//! it; then the partition that it was read from chooses the lane. If the only child is a count whose
+//! intermediate results nobody sees, one record per key is sent, as long as there is more to read. Never
+//! writes to a topic (law 4).
 
 #[cfg(test)]
 mod tests;
@@ -25,16 +26,16 @@ pub(crate) struct Exchange {
     key: Serde,
     keep_null: bool,
     preaggregate: Option<Preaggregate>,
-    /// Does Kafka Streams have no topic here?
+    /// True if Kafka Streams has no repartition topic here.
     stays: bool,
-    /// Of that topic: how many partitions.
+    /// Number of partitions of that topic; `None` if records keep their task.
     tasks: Option<u16>,
-    /// Do all keys of a task go to one lane? See [`crate::Share`].
+    /// Number of tasks, if all keys of a task go to one lane. See [`crate::Share`].
     by_task: Option<u16>,
 }
 
 impl Exchange {
-    /// `counted`: who takes the records counts them, and one may stand for many.
+    /// `counted`: the child counts the records, so one record may stand for many.
     pub fn new(
         node_context: NodeContext,
         stage: StageId,
@@ -56,7 +57,8 @@ impl Exchange {
         }
     }
 
-    // Equal to that of `encode(key)`; where the bytes are at hand they aren't even cloned.
+    // Same bytes as `encode(key)`, but without a copy (or even a clone) where the key already holds
+    // them.
     #[inline]
     fn with_bytes<T>(&self, key: &Datum, act: impl FnOnce(&[u8], &[u8]) -> T) -> Result<T> {
         Ok(match (&self.key, key) {
@@ -84,7 +86,7 @@ impl Exchange {
         Way {
             hash: share::hash(affinity, self.by_task),
             task: match self.tasks {
-                // Records of many keys are counted before they leave: `divide` asks for each key once.
+                // With pre-aggregation, `divide` computes the task once per key instead.
                 Some(tasks) if self.preaggregate.is_none() => Some(task_of(key, tasks)),
                 _ => None,
             },
@@ -99,20 +101,20 @@ fn task_of(key: &[u8], tasks: u16) -> Task {
     }
 }
 
-/// Where a record goes.
+/// The lane and task that a record is sent to.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// Says the lane.
+    /// Determines the lane.
     hash: u64,
-    /// The task, if it changes.
+    /// The new task, if it changes.
     task: Option<Task>,
 }
 
 impl Exchange {
-    /// Sends a record whose key could not be written at once, if the handler says so.
+    /// Routes a record whose key could not be serialized, if the error handler asks for a retry.
     #[cold]
     fn late(&mut self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
-        // As `place`, which has one caller: so it is a part of the loop there.
+        // Repeats `place` instead of calling it: with one caller, `place` is inlined into the loop.
         let again = |_: &mut Context<'_>| {
             let bytes = self.key.encode(&record.key)?.unwrap_or_default();
             Ok(self.way(&bytes, self.key.affinity(&bytes)))
@@ -123,21 +125,21 @@ impl Exchange {
         Ok(())
     }
 
-    /// What leaves gets the task of its key: what was counted has the place of its last record,
-    /// whatever its task was.
+    /// Assigns the task of the key to records that leave. A pre-aggregated record has the order number
+    /// of its last input record, whatever that record's task was.
     fn divide(&self, routed: &mut [Routed]) {
         let Some(tasks) = self.tasks else {
             return;
         };
         for Routed { record, .. } in routed {
-            // It was written before.
+            // It was serialized once before, so this can't fail.
             if let Ok(task) = self.with_bytes(&record.key, |key, _| task_of(key, tasks)) {
                 record.origin.order = record.origin.order.in_task(task);
             }
         }
     }
 
-    /// On its way, or into the count.
+    /// Sends the record, or adds it to the pre-aggregation.
     #[inline]
     fn send(&mut self, way: Way, mut record: Record, context: &mut Context<'_>) {
         if let Some(task) = way.task {
@@ -153,7 +155,7 @@ impl Exchange {
             return context.effects.routed.push(routed);
         };
         let from = context.effects.routed.len();
-        // Null values aren't counted: who counts says so.
+        // Null values aren't pre-aggregated: the count drops and reports them itself.
         if routed.record.value.is_null() {
             context.effects.routed.push(routed);
         } else {
@@ -177,7 +179,8 @@ impl Operator for Exchange {
             let way = if !record.key.is_null() {
                 match self.place(&record.key) {
                     Ok(way) => way,
-                    // No topic stands here: who takes the record has to say what becomes of it.
+                    // Kafka Streams has no topic here: the downstream operator decides what happens to
+                    // the record.
                     Err(_) if self.stays => self.by_origin(&record.origin),
                     Err(error) => {
                         self.late(error, record, context)?;

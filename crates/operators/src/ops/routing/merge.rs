@@ -1,6 +1,6 @@
 //! `merge`: several streams become one, in the order in which their records arrive.
 //!
-//! Takes records, gives the same records. Costs a swap of buffers per batch.
+//! Takes records, forwards them unchanged. Costs a swap of buffers per batch.
 
 use crate::api::operator::pour;
 use crate::{Context, Operator};

@@ -1,13 +1,13 @@
 //! `scheduled`: a source that ticks by the clock.
 //!
-//! Takes nothing; gives a record for each tick of its timetable, with the source's name as its key and the
-//! time of the tick as its value and its time. Ticks are made in `punctuate`: at an aligned cut, once for
-//! all lanes, inside the epoch. Owns the mark of its clock, the last tick that is done with: it is
-//! committed with what the tick caused, so after a crash a tick is made again if and only if nothing of it
-//! stayed. At the start the timetable says which ticks were missed, and what becomes of them. An engine
-//! that stood still makes up for every tick. While more async calls are under way than may be, it makes
-//! none, as nothing is read then: they come later, few at first. Never moves stream time: the clock on the
-//! wall says nothing about how far the events have come.
+//! Takes nothing; emits a record for each tick of its timetable. The key is the name of the source;
+//! value and timestamp are the time of the tick. Ticks are made in `punctuate`: at an aligned cut, once
+//! for all lanes, inside the epoch. The mark of its clock is the last tick that is done. It is committed
+//! together with the results of the tick, so a crash neither loses nor repeats a tick. At the start the
+//! timetable decides which ticks were missed and which of them are made up for. If the engine only
+//! paused, every tick is made up for. While the limit of async calls is exceeded, nothing is read and no
+//! ticks are made; they follow later, at a low rate at first. Never moves stream time: wall-clock ticks
+//! say nothing about the time of events.
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +17,10 @@ use crate::{Context, NO_ORIGIN, Operator};
 use stoatflow_core::{ClockId, Datum, Error, NodeId, Record, Result, Task, Timestamp};
 use stoatflow_plan::{Times, Timetable};
 
-/// Most ticks of one cut; the others come with the next one.
+/// Maximum ticks per cut; the remaining ones follow at the next cut.
 const AT_ONCE: usize = 10_000;
-/// So long after a cut without room for calls it asks for another one, if nothing else does.
+/// After a cut that had no room for async calls: time until the next attempt, if nothing else causes a
+/// cut earlier.
 const LATER_MS: i64 = 500;
 
 /// See the module.
@@ -30,12 +31,12 @@ pub(crate) struct Scheduled {
     clock: ClockId,
     times: Times,
     table: Timetable,
-    /// When it was opened, until what was missed before that has been seen to.
+    /// When the operator was opened; `None` once the ticks missed before that have been handled.
     opened: Option<i64>,
     next: Option<i64>,
-    /// When it looks again whether there is room for what ticks cause, if there was none.
+    /// When to try again, if there was no room for what ticks cause.
     held: Option<i64>,
-    /// Most ticks of the next cut: one after there was no room, then twice as many with each cut.
+    /// Maximum ticks of the next cut: 1 after a cut without room, then doubled with each cut.
     at_once: usize,
 }
 
@@ -67,7 +68,8 @@ impl Scheduled {
         }
     }
 
-    /// Makes up for the time without the engine; gives up to when everything is done with.
+    /// Emits the missed ticks that the timetable asks for; returns the time up to which all ticks are
+    /// done.
     fn make_up(
         &self,
         done: i64,
@@ -101,11 +103,12 @@ impl Operator for Scheduled {
         let now = context.clocks.wall.0;
         let mark = context.clocks.mark(self.clock, Task(0));
         if mark >= 0 && context.run.goes_on() {
-            // The process was there all the time: it has missed nothing.
+            // Restarted within the same process: no tick was missed.
             self.next = self.table.next(mark);
             return Ok(());
         }
-        // From now on ticks count. The first commit keeps it: it is asked for at once.
+        // Ticks count from now on. `opened` makes the first commit happen at once, so that this time is
+        // stored.
         if mark < 0 {
             context.clocks.set_mark(self.clock, Task(0), now);
         }
@@ -116,7 +119,7 @@ impl Operator for Scheduled {
     fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
         if context.run.is_crowded() {
-            // What ticks cause would be parked, more with each cut. The mark stays where it is.
+            // The results of ticks would be parked, more at every cut. The mark stays where it is.
             self.held = Some(now.saturating_add(LATER_MS));
             self.at_once = 1;
             context.run.set_behind(self.node, false);

@@ -1,9 +1,9 @@
 //! `sink` (`to`): writes records to a topic.
 //!
-//! Takes records, gives encoded ones to the outbox. Null keys and null values are legal. A function may
-//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted). All
-//! windows of a key go to one partition. Headers that name the schema of what was read go no further than
-//! they are true. Never produces: that is the outbox, inside the epoch's transaction.
+//! Takes records; appends encoded ones to the outbox. Null keys and null values are legal. A function
+//! may choose the topic, a partitioner the partitions: several copies, or none (dropped and counted).
+//! All windows of a key go to one partition. Headers with the schema ids of the input are removed if
+//! they don't describe the output. Never produces: the outbox does, inside the epoch's transaction.
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{Error, ErrorKind, Partition, Record, Result, Serde, SinkId};
 
-/// Where the records of a sink go.
+/// The topic and partitions of a sink's records.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// The topic that the plan names.
+    /// The topic named in the plan.
     pub topic: Option<Arc<str>>,
     /// Chooses the topic.
     pub choose: Option<Function>,
@@ -30,7 +30,7 @@ pub(crate) struct Target {
     pub partitioner: Partitioner,
 }
 
-/// Who chooses the partition of a record.
+/// How the partition of a record is chosen.
 #[derive(Debug)]
 pub(crate) enum Partitioner {
     /// The producer, by the key's bytes.
@@ -45,12 +45,12 @@ pub(crate) enum Partitioner {
 /// The bytes of a key and a value.
 type Written = (Option<Bytes>, Option<Bytes>);
 
-/// A record, and where functions send it.
+/// A record, and the topic and partitions that functions chose for it.
 struct Directed {
     record: Record,
     topic: Option<Arc<str>>,
     partitions: Partitions,
-    /// How many partitions the topic has, if its key says which.
+    /// Number of partitions of the topic, if the key determines the partition.
     count: Option<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Sink {
                 Some((last, count)) if last == topic => (Arc::clone(last), *count),
                 _ => {
                     let count = match counts.partitions(topic) {
-                        // The producer says what becomes of it.
+                        // The producer reports the missing topic.
                         Err(e) if function.is_none() && e.kind() == ErrorKind::MissingTopic => 0,
                         count => count.map_err(|e| self.node_context.locate(e, &record.origin))?,
                     };
@@ -162,7 +162,7 @@ impl Sink {
         }
     }
 
-    /// Asks the handler; `None`: the record is left out.
+    /// Calls the error handler; `None`: the record is left out.
     #[cold]
     fn rescue(
         &self,
@@ -174,7 +174,7 @@ impl Sink {
         self.node_context.rescue(error, record, context, again)
     }
 
-    /// Gives a record that could not be written at once, if the handler says so.
+    /// Retries a record that could not be serialized, if the error handler asks for it.
     #[cold]
     fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
         if let Some(written) = self.rescue(error, &record, context)? {
@@ -183,7 +183,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes records up to one that can't be written: what becomes of it is decided outside of its runtime.
+    /// Writes records up to one that can't be serialized; the caller handles it outside the runtime.
     fn write(
         &self,
         left: &mut impl Iterator<Item = Record>,
@@ -203,7 +203,7 @@ impl Sink {
         None
     }
 
-    /// Sends records where functions said.
+    /// Sends records to the topics and partitions that functions chose.
     fn direct(
         &mut self,
         scope: &AttachScope,

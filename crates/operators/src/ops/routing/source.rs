@@ -1,6 +1,6 @@
-//! `source`: where records of a topic enter a stage; the engine has decoded them.
+//! `source`: records of a topic enter a stage here; the engine has already decoded them.
 //!
-//! Takes records, gives the same records. Costs a swap of buffers per batch.
+//! Takes records, forwards them unchanged. Costs a swap of buffers per batch.
 
 use crate::api::operator::pour;
 use crate::{Context, Operator};

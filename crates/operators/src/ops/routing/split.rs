@@ -1,9 +1,10 @@
-//! `split`: gives each record to the first branch that takes it.
+//! `split`: sends each record to the first branch whose predicate accepts it.
 //!
-//! Takes records, gives them with routes: child `i` is the branch of predicate `i`, the one behind the
-//! last predicate is for what no branch took. Without it such records end here: the user's decision,
-//! not counted as dropped. Each predicate sees the whole rest of a batch at once, and no record more
-//! than once. Branches keep the order of records; between branches it is kept only where it shows.
+//! Takes records; emits them with routes: child `i` is the branch of predicate `i`, the child after the
+//! last predicate is the default branch. Without a default branch, records that no predicate accepts end
+//! here and are not counted as dropped. Each predicate gets all remaining records of a batch at once,
+//! and no record more than once. Branches keep the order of records; between branches it is kept only
+//! where it can be observed.
 
 #[cfg(test)]
 mod tests;
@@ -16,14 +17,15 @@ use stoatflow_core::{Record, Result};
 #[derive(Debug)]
 pub(crate) struct Split {
     predicates: Vec<Function>,
-    /// Is there a child behind the last predicate?
+    /// True if there is a default branch.
     default: bool,
-    /// Does the order of records of different branches show below?
+    /// True if the order between branches can be observed downstream.
     ordered: bool,
     verdicts: Vec<bool>,
-    /// Per record of the batch, its branch.
+    /// Branch of each record of the batch.
     branches: Vec<u32>,
-    /// What no predicate took so far: places in the batch, and the records themselves.
+    /// Records that no predicate has accepted so far: their indexes in the batch (`places`), and the
+    /// records.
     places: Vec<usize>,
     rest: Vec<Record>,
     spare: Vec<Record>,
@@ -47,7 +49,7 @@ impl Split {
         }
     }
 
-    /// Gives the records of `rest` that the predicate takes to its branch, keeps the others.
+    /// Sends the records of `rest` that the predicate accepts to its branch, keeps the others.
     fn take(
         &mut self,
         nth: usize,

@@ -1,7 +1,7 @@
 //! `filter`: keeps the records that the predicate accepts.
 //!
-//! Takes records (those with null values too), gives some of them, unchanged. A dropped record is the
-//! user's decision and isn't counted as dropped.
+//! Takes records, including those with null values; forwards the accepted ones unchanged. Records that
+//! the predicate rejects are not counted as dropped.
 
 use crate::api::operator::pour;
 use crate::support::function::Function;

@@ -1,7 +1,8 @@
-//! `filter_not`: keeps the records that the predicate refuses. A native condition that is null refuses.
+//! `filter_not`: drops the records that the predicate accepts. A native condition that is null counts as
+//! false.
 //!
-//! Takes records (those with null values too), gives some of them, unchanged. A dropped record is the
-//! user's decision and isn't counted as dropped.
+//! Takes records, including those with null values; forwards the others unchanged. Records that the
+//! predicate accepts are not counted as dropped.
 
 use crate::api::operator::pour;
 use crate::support::function::Function;

@@ -1,7 +1,7 @@
 //! `flat_map`: any number of keys and values for every record.
 //!
-//! Takes records, gives one per pair, with the time and headers of the record they came from.
-//! Walking to the new keys' lanes is `exchange`'s work.
+//! Takes records; emits one per pair, with the timestamp and headers of the input record. `exchange`
+//! sends them to the lanes of their new keys.
 
 use crate::expr::Compiled;
 use crate::ops::stateless::flat_map_core::{FlatMapCore, Shape};

@@ -1,18 +1,18 @@
-//! What `flat_map` and `flat_map_values` share: any number of results for every record.
+//! Shared code of `flat_map` and `flat_map_values`: any number of results for every record.
 //!
-//! Takes a batch and a function, gives one record per result, in order. Null where a native expression
-//! should give a list is dropped and counted. Never runs a function twice.
+//! Takes a batch and a function; emits one record per result, in order. If a native expression returns
+//! null instead of a list, the record is dropped and counted. Never calls a function twice for a record.
 
 use crate::support::dropped;
 use crate::support::function::{Callee, Function, Many};
 use crate::{Context, Udf, check_results};
 use stoatflow_core::{Datum, Error, Record, Result};
 
-/// How results of a type are called for and made into records.
+/// How results of a type are computed and turned into records.
 pub(crate) trait Shape {
     /// A result.
     type Item;
-    /// Foreign: all results of a batch, and where each record's end.
+    /// Foreign: computes all results of a batch, and the end index of each record's results.
     fn call(
         function: &Function,
         udf: &dyn Udf,
@@ -20,13 +20,14 @@ pub(crate) trait Shape {
         results: &mut Many<Self::Item>,
         context: &mut Context<'_>,
     ) -> Result<()>;
-    /// Native: the record of an element of the list, straight into `out`.
+    /// Native: appends the record for one list element to `out`.
     fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()>;
-    /// Foreign: the record of a result.
+    /// Foreign: the record for a result.
     fn make(record: &Record, item: Self::Item) -> Record;
 }
 
-/// What a native expression gives for a record that failed at first, if the handler says so.
+/// Retries a native expression that failed, if the error handler asks for it; `None`: the record is left
+/// out.
 #[cold]
 fn late(
     function: &Function,
@@ -46,7 +47,7 @@ fn late(
     Ok(rescued)
 }
 
-/// A function that gives any number of results, with its buffers.
+/// A function with any number of results per record, with its buffers.
 #[derive(Debug)]
 pub(crate) struct FlatMapCore<S: Shape> {
     function: Function,
@@ -77,7 +78,8 @@ impl<S: Shape> FlatMapCore<S> {
                             elements = Err(e);
                         }
                     });
-                    // A list has an end; only functions must be asked for each.
+                    // Lists are finite, so the limit is checked once at the end; only results of
+                    // functions are checked one by one.
                     let given = out.len() - before;
                     listed
                         .and_then(|listed| elements.map(|()| listed))

@@ -1,8 +1,8 @@
 //! `flat_map_values`: any number of values for every record.
 //!
-//! Takes records, gives one per value, with the key, time and headers of the record they came from.
-//! Nulls inside a list become records with null values. A native split cuts the parts out of the
-//! line's bytes, without a list in between.
+//! Takes records; emits one per value, with the key, timestamp and headers of the input record. Nulls
+//! inside a list become records with null values. A native split slices the parts out of the line's
+//! bytes, without building a list.
 
 use crate::ops::stateless::flat_map_core::{FlatMapCore, Shape};
 use crate::support::function::{Function, Many};

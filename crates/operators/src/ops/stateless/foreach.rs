@@ -1,6 +1,6 @@
-//! `foreach`: does something with every record, and that's the end of it.
+//! `foreach`: runs a side effect for every record and ends the stream.
 //!
-//! Takes records, gives none. May run again after a crash: side effects are not part of a transaction.
+//! Takes records, emits none. May run again after a crash: side effects are not part of a transaction.
 
 use crate::support::function::Function;
 use crate::{Context, Operator};

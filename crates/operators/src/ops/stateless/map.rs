@@ -1,6 +1,6 @@
 //! `map`: another key and value for every record.
 //!
-//! Takes records, gives as many. Walking to the new key's lane is `exchange`'s work.
+//! Takes records, emits as many. `exchange` sends them to the lanes of their new keys.
 
 use crate::api::operator::pour;
 use crate::support::function::Function;

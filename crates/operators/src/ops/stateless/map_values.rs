@@ -1,6 +1,6 @@
 //! `map_values`: another value for every record.
 //!
-//! Takes records, gives as many. Null values reach the function. Never changes a key.
+//! Takes records, emits as many. Null values are passed to the function. Never changes a key.
 
 use crate::api::operator::pour;
 use crate::support::function::Function;

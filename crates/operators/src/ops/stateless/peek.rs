@@ -1,7 +1,7 @@
-//! `peek`: looks at every record on its way.
+//! `peek`: runs a side effect for every record.
 //!
-//! Takes records, gives the same records. May run again after a crash: side effects are not part of
-//! a transaction.
+//! Takes records, forwards them unchanged. May run again after a crash: side effects are not part of a
+//! transaction.
 
 use crate::api::operator::pour;
 use crate::support::function::Function;

@@ -1,7 +1,7 @@
 //! `select_key`: another key for every record.
 //!
-//! Takes records, gives as many. A null key is allowed until an operator needs one; walking to the key's
-//! lane is `exchange`'s work.
+//! Takes records, emits as many. A null key is allowed until an operator needs one. `exchange` sends
+//! records to the lanes of their new keys.
 
 use crate::api::operator::pour;
 use crate::support::function::Function;

@@ -1,14 +1,13 @@
 //! The `ttl` of a table: deletes rows that are older.
 //!
-//! Takes the updates of the table above and gives them on; where the plan says so, a tombstone for
-//! each row that expires. A row expires `ttl` after its timestamp, which is one for all or what an
-//! expression says of the row, by the stream time of its task or by the machine's clock, at the end
-//! of an epoch.
+//! Takes the updates of the table above and forwards them; if the plan says so, also a tombstone for
+//! each expired row. A row expires `ttl` after its timestamp, by the stream time of its task or by the
+//! machine's clock, at the end of an epoch. The ttl is fixed or computed from the row by an expression.
 //!
-//! Owns a store of timers, which is the index of rows by expiry. A key that is updated often must
-//! not have a timer for each update, and what was before an update is not known. So times are
-//! rounded down to a sixteenth of the ttl: a row has a timer when it could expire at the earliest,
-//! and only one that is still there then gets one for the exact time. Under at-least-once a record
+//! Owns a store of timers, which is the index of rows by expiry. A key that is updated often must not
+//! have a timer for each update, and the old value of an update is not known. So expiry times are
+//! rounded down to a sixteenth of the ttl: a timer fires at the earliest possible expiry, and only if
+//! the row is still there then, a timer for the exact time is registered. Under at-least-once a record
 //! that is read again registers its timer again.
 
 #[cfg(test)]
@@ -25,16 +24,16 @@ use stoatflow_state::{
     KeyRange, Stored, TimerDomain, TimerView, after, split_timer, timer_key, timer_row,
 };
 
-/// The places of its stores.
+/// Indexes of its stores.
 const TABLE: usize = 0;
 const TIMERS: usize = 1;
-/// Parts of a ttl to which times are rounded.
+/// Number of parts of a ttl; times are rounded to one part.
 const PARTS: i64 = 16;
-/// Rows of the table that one cut looks at.
+/// Rows of the table checked per cut.
 const PAGE: usize = 2_048;
-/// Between two such cuts of an application that has nothing else to do.
+/// Time between two such cuts while the application is idle.
 const BETWEEN_PAGES_MS: i64 = 100;
-/// Registrations that are remembered.
+/// Number of recent registrations remembered.
 const RECENT: usize = 4_096;
 
 /// How long rows live.
@@ -44,7 +43,7 @@ enum Lives {
     Row(Compiled),
 }
 
-/// The end of a row, and the earliest time at which to look at it.
+/// Expiry of a row, and the earliest time to look at it.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: i64,
@@ -62,7 +61,7 @@ impl End {
 }
 
 impl Lives {
-    /// When does a row expire? `None`: never.
+    /// When the row expires; `None`: never.
     fn end(&self, record: &Record) -> Result<Option<End>> {
         let ttl_ms = match self {
             Self::Fixed(ms) => *ms,
@@ -90,21 +89,21 @@ pub(crate) struct Expire {
     env: ProcessorEnv,
     lives: Lives,
     domain: TimerDomain,
-    /// Are the nodes below told?
+    /// True if tombstones are forwarded.
     forward: bool,
-    /// Do the nodes below need what was before?
+    /// True if children need the old value.
     old: bool,
     timers: Option<LaneTimers>,
-    /// From which key on the rows of the table were not looked at in this run; `None`: all were.
+    /// First key of the table that wasn't checked in this run; `None`: all were.
     unchecked: Option<Bytes>,
-    /// When an idle application looks at more of them.
+    /// When an idle application checks more of them.
     next_page: i64,
-    /// Hashes of what was registered lately, so that a hot key doesn't write its timer with each update.
+    /// Hashes of recent registrations, so that a hot key doesn't write its timer with each update.
     recent: Box<[u64]>,
 }
 
 impl Expire {
-    /// `env`: with the table's store and that of the timers.
+    /// `env`: with the table's store and the store of timers.
     pub fn new(env: ProcessorEnv, expiry: &Expiry, old: bool) -> Result<Self> {
         let lives = match &expiry.ttl {
             Ttl::Fixed(ms) => Lives::Fixed(*ms),
@@ -126,8 +125,8 @@ impl Expire {
         })
     }
 
-    /// When does a row of the table expire? One whose expression gives no ttl was judged when it
-    /// was written: never.
+    /// When a row of the table expires. A failing ttl expression counts as never: the failure was
+    /// handled when the row was written.
     fn end_of(&self, key: &Bytes, row: &Stored) -> Result<Option<End>> {
         if let Lives::Fixed(ms) = self.lives {
             return Ok(Some(End::new(row.timestamp, ms)));
@@ -142,7 +141,7 @@ impl Expire {
         Ok(self.lives.end(&row).unwrap_or_default())
     }
 
-    /// In which task is a row?
+    /// The task of a row.
     fn task(&self, record: Option<&Record>, key: &Bytes, context: &Context<'_>) -> Task {
         let place = record.map(|record| record.origin.order);
         let own = place.filter(|place| place.number() > 0 && !self.env.ticks);
@@ -150,7 +149,7 @@ impl Expire {
         (self.env).timer_task(own, table, key, context.clocks)
     }
 
-    /// A row ends there from now on.
+    /// Registers a timer for a row's expiry.
     fn expect(
         &mut self,
         key: &Bytes,
@@ -163,7 +162,7 @@ impl Expire {
         let hash = key_hash(key) ^ at.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = usize::try_from(hash >> 32).unwrap_or(0) % RECENT;
         let is_registered = std::mem::replace(&mut self.recent[slot], hash) == hash;
-        // One that fired already is not there any more.
+        // A timer that has fired already is no longer pending.
         if is_registered && !timers.is_past(TIMERS, domain, (task, at))? {
             return Ok(());
         }
@@ -171,9 +170,9 @@ impl Expire {
         timers.register(context, store, (domain, at, key), task)
     }
 
-    /// Looks at the next rows of the table: one that has no timer gets it. Each run goes through
-    /// the table once, in the first lane, while all stand still: whether the run before had this
-    /// ttl is not known.
+    /// Checks the next rows of the table and registers missing timers. Each run checks the table once,
+    /// because it is not known whether the run before had the same ttl. Happens in the first lane while
+    /// all others stand still.
     fn check_rows(&mut self, context: &mut Context<'_>) -> Result<()> {
         let Some(from) = self.unchecked.take() else {
             return Ok(());
@@ -204,7 +203,7 @@ impl Expire {
         Ok(())
     }
 
-    /// Looks at the rows whose timers fire.
+    /// Handles the rows whose timers fire.
     fn fire(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let Some(mut timers) = self.timers.take() else {
             return Ok(());
@@ -249,7 +248,7 @@ impl Expire {
                     value: Datum::Null,
                     timestamp,
                 };
-                // Its unique values are free again.
+                // Frees the row's values in unique indexes.
                 store.admit(epoch, &key, Some(&tombstone))?;
                 store.put(epoch, dirty, &key, Some(tombstone))?;
                 if self.forward {
@@ -264,7 +263,7 @@ impl Expire {
                 }
                 continue;
             }
-            // It was updated, or this was the first look.
+            // The row was updated, or this was the rounded time.
             let later = parts.domain != domain || end.rounded > parts.at;
             let at = if later { end.rounded } else { end.at };
             timers.register(context, (TIMERS, kept), (domain, at, &key), due.task)?;
@@ -298,7 +297,7 @@ impl Operator for Expire {
                     let end = |_: &mut Context<'_>| self.lives.end(&row);
                     match node_context.attempt(&record, context, end)? {
                         Some(end) => end,
-                        // Its handler leaves it out.
+                        // The error handler leaves the record out.
                         None => continue,
                     }
                 }

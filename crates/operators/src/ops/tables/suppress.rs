@@ -1,14 +1,16 @@
-//! `suppress`: holds a table's updates back, one per key, until their time has come.
+//! `suppress`: holds back a table's updates, one per key, until they are due.
 //!
-//! Takes updates at their key's lane, gives the last one of each key: when the window of the key closes
-//! (then only results, no tombstones), a time after the first update of the key, or at the barrier. An
-//! entry's place in the line is that of its first update; content, time and headers are those of its
-//! last one. The operator's stream time is the highest time of the updates that it saw.
+//! Takes updates at their key's lane, emits the last one of each key: when the window of the key closes
+//! (only values then, no tombstones), some time after the first update of the key, or at the barrier.
+//! The position of an entry is that of the key's first update; value, timestamp and headers are those of
+//! the last one. The operator's stream time is the highest timestamp of its input.
 //!
-//! A full buffer gives its oldest early, or stops the engine. Bounds hold for each lane, as those of
-//! Kafka Streams do for each task; what a bounded buffer gives early so depends on the number of lanes.
+//! A full buffer emits its oldest entries early, or stops the engine. Bounds hold for each lane, like
+//! those of Kafka Streams for each task; so what a bounded buffer emits early depends on the number of
+//! lanes.
 //!
-//! What waits is in memory, and once per key and epoch in the store, so that it survives a restart.
+//! Held updates are in memory, and are written to the store once per key and epoch, so they survive a
+//! restart.
 
 mod buffer;
 pub(crate) mod codec;
@@ -26,7 +28,7 @@ use stoatflow_core::{ClockId, Datum, Epoch, Error, Order, Record, Result, Serde,
 use stoatflow_plan::{Until, WhenFull};
 use stoatflow_state::{KeyRange, Stored};
 
-/// What a suppress is made from.
+/// Settings of a suppress.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub store: StoreId,
@@ -37,7 +39,7 @@ pub(crate) struct Settings {
     pub max_bytes: Option<u64>,
     pub when_full: WhenFull,
     pub clock: ClockId,
-    /// Do children need what was before?
+    /// True if children need the old value.
     pub old: bool,
 }
 
@@ -49,9 +51,10 @@ pub(crate) struct Suppress {
     codec: Codec,
     /// By task.
     buffers: Vec<Buffer>,
-    /// The epoch whose barrier has passed here: what still comes in it must not wait for the next.
+    /// The epoch whose barrier has passed here: later updates of that epoch must not wait for the next
+    /// barrier.
     passed: Option<Epoch>,
-    /// Until the barrier: how many keys came before, which is their order.
+    /// With `Until::Barrier`: number of updates so far, which gives their order.
     turns: i64,
 }
 
@@ -67,7 +70,7 @@ impl Suppress {
         }
     }
 
-    /// The time that an update waits for, before the wait itself.
+    /// The time from which an update waits.
     fn buffer_time(&mut self, record: &Record) -> Result<i64> {
         match (self.settings.until, &record.key) {
             (Until::WindowCloses { .. }, Datum::Windowed(window)) => Ok(window.end),
@@ -87,7 +90,7 @@ impl Suppress {
         }
     }
 
-    /// What waits in a task. What waits for the barrier only does so in one line.
+    /// Held updates of a task. With `Until::Barrier` there is one buffer for all tasks.
     fn buffer(&mut self, task: Task) -> &mut Buffer {
         let at = match self.settings.until {
             Until::Barrier => 0,
@@ -115,7 +118,7 @@ impl Suppress {
             task.index()
         };
         let first = self.buffers[at].get(&key);
-        // One result for the whole epoch: what was before is what was before its first update.
+        // One result for the whole epoch: its old value is the one before the first update.
         if let (Until::Barrier, Some(first), Datum::Change(change)) =
             (self.settings.until, first, &mut update.value)
         {
@@ -130,8 +133,8 @@ impl Suppress {
         Ok(())
     }
 
-    /// Gives what is due in a task, unless that is the barrier's business: in the place of the record that
-    /// made it due, or in this one.
+    /// Emits what is due in a task, unless it waits for the barrier. The order number of an entry is
+    /// that of the record that made it due, if known, else `place`.
     fn release_due(
         &mut self,
         task: Task,
@@ -167,7 +170,7 @@ impl Suppress {
         tasks.try_for_each(|task| self.release_due(task, None, out, context))
     }
 
-    /// A full buffer gives its oldest, or fails.
+    /// While a buffer is too full, emits its oldest entry or fails.
     fn keep_bounds(
         &mut self,
         task: Task,
@@ -240,9 +243,10 @@ impl Suppress {
         let change = table_update::split(record.value);
         let nothing = change.new.is_null()
             && match self.settings.until {
-                // A window that closes without a value (a merged session, a filtered result) says nothing.
+                // A window that closes without a value (a merged session, a filtered result) emits
+                // nothing.
                 Until::WindowCloses { .. } => true,
-                // Created and deleted between two barriers: no node below has seen it.
+                // Created and deleted between two barriers: no child has seen it.
                 Until::Barrier => known && change.old.is_null(),
                 Until::TimeLimit { .. } => false,
             };
@@ -254,7 +258,7 @@ impl Suppress {
         Ok(())
     }
 
-    /// Writes what has changed and still waits.
+    /// Writes held entries that have changed.
     fn save(&mut self, context: &mut Context<'_>) -> Result<()> {
         if self.settings.until == Until::Barrier {
             return Ok(());
@@ -299,7 +303,7 @@ impl Suppress {
         Ok(())
     }
 
-    /// What came after the barrier, in the same epoch, is dealt with at once.
+    /// Handles updates that arrive after the barrier of their epoch at once.
     fn after_barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         if self.passed != Some(context.epoch) {
             return Ok(());

@@ -1,8 +1,8 @@
 //! `table`: keeps a topic's newest value per key.
 //!
-//! Takes records, writes them to its store as they come (an out-of-order record overwrites, as in
-//! Kafka Streams), gives every update on, unchanged ones and tombstones too. Null keys are dropped
-//! and counted. Never compares timestamps.
+//! Takes records, writes them to its store in the order of arrival (an out-of-order record overwrites,
+//! as in Kafka Streams), and forwards every update, including unchanged values and tombstones. Null keys
+//! are dropped and counted. Never compares timestamps.
 
 #[cfg(test)]
 mod tests;

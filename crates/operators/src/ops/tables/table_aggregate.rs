@@ -1,9 +1,9 @@
-//! `count`, `reduce` and `aggregate` of a grouped table: takes the old value away, adds the new one.
+//! `count`, `reduce` and `aggregate` of a grouped table: subtracts the old value, adds the new one.
 //!
-//! Takes changes at their group's lane, gives the aggregate after each; both halves of a change are one
-//! step with one result. There is nothing to take away from a group that has no aggregate. A null
-//! aggregate deletes and forgets its time; else the result's time is the highest the group has seen. A
-//! count that falls to zero stays and is given.
+//! Takes changes at their group's lane, emits the aggregate after each; both halves of a change are one
+//! step with one result. Nothing is subtracted from a group without an aggregate. A null aggregate
+//! deletes and resets the timestamp; otherwise the result's timestamp is the highest that the group has
+//! seen. A count that falls to zero is kept and emitted.
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
-//! `filter` and `filter_not` of a table: what does not fit is deleted below.
+//! `filter` and `filter_not` of a table: rejected values are deleted downstream.
 //!
-//! Takes updates, gives a tombstone for each value that does not fit. It is left out only where the
-//! filter knows that there was nothing before: from its own store, or from its parent's old values. So
-//! over a table that has neither, every value that doesn't fit gives one, as in Kafka Streams. Over a
-//! versioned table none is left out: what was before an out-of-order update isn't what was there then.
-//! The predicate never sees null.
+//! Takes updates, emits a tombstone for each value that the filter rejects. The tombstone is left out
+//! only if the filter knows that there was no value before: from its own store, or from its parent's old
+//! values. So over a table that has neither, every rejected value produces a tombstone, as in Kafka
+//! Streams. Over a versioned table none is left out: the old value of an out-of-order update isn't the
+//! one that children have. The predicate is never called with null.
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,14 @@ use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
 
-/// What a table's filter does with its results.
+/// Settings of a table's filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filtering {
-    /// Keep what does not fit?
+    /// True for `filter_not`.
     pub not: bool,
-    /// Send old values?
+    /// True if children need the old value.
     pub old: bool,
-    /// Is its table a versioned one?
+    /// True if its table is versioned.
     pub versioned: bool,
 }
 
@@ -60,7 +60,7 @@ impl TableFilter {
             old: sends_old,
             versioned,
         } = self.filtering;
-        // With a store of its own, that says what was before.
+        // A store of its own provides the old value.
         let asks_old = sends_old && self.writer.is_none();
         if table_update::all_plain(input) {
             self.function.test(input, &mut self.verdicts, context)?;

@@ -1,9 +1,9 @@
 //! `group_by` of a table: an update moves from the old value's group to the new one's.
 //!
-//! Takes changes, gives changes under the keys that the function gives: one if both are the same key
-//! (so that the aggregation takes away and adds in one step), else one that takes away, then one that
-//! adds. A null value, and a pair with a null key or value, belongs to no group. Updates that aren't the
-//! newest of a versioned table are left out.
+//! Takes changes, emits changes under the keys that the function returns. If both keys are the same it
+//! emits one change (so that the aggregation subtracts and adds in one step), else one that subtracts,
+//! then one that adds. A null value, and a pair with a null key or value, belongs to no group. Updates
+//! that aren't the newest of a versioned table are left out.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ impl TableGroupBy {
         }
     }
 
-    /// Are two keys the same to the world? Foreign ones are, if their bytes are.
+    /// Whether two keys are the same: equal, or with equal bytes (foreign objects).
     fn same(&self, a: &Datum, b: &Datum) -> Result<bool> {
         Ok(a == b || self.key.encode(a)? == self.key.encode(b)?)
     }

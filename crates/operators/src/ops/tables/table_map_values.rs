@@ -1,8 +1,8 @@
 //! `map_values` of a table: another value for the same key.
 //!
-//! Takes updates, gives updates with what the function makes of the values; null stays null, and the
-//! function never sees it. Where children need what was before, that comes from its store, or else the
-//! function is called for the old value too.
+//! Takes updates, emits updates with the function's results; null stays null without a call. If children
+//! need the old value, it comes from the operator's store, or else the function is called for the old
+//! value too.
 
 #[cfg(test)]
 mod tests;

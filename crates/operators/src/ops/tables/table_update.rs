@@ -1,12 +1,13 @@
-//! What a table tells its children: the new value, and the old one where a child needs it.
+//! The values that a table sends to its children: the new value, and the old one if a child needs it.
 //!
-//! Takes and gives values of records. An update is the plain new value, or a [`Change`] if a node below
-//! asked for old values, or if the update is not the newest of its key (versioned tables): joins and
-//! aggregations leave such updates out. Never decides who needs what: that is the plan's `old`.
+//! Reads and makes values of records. An update is the plain new value, or a [`Change`] if a node
+//! downstream needs old values or if the update is not the newest of its key (versioned tables). Joins
+//! and aggregations leave such updates out. The plan's `old` decides which nodes need old values, never
+//! this module.
 
 use stoatflow_core::{Change, Datum, Record};
 
-/// Both sides of an update; nothing is known before a plain value.
+/// Both sides of an update; the old side of a plain value is null.
 pub(crate) fn split(value: Datum) -> Change {
     match value {
         Datum::Change(change) => *change,
@@ -26,7 +27,7 @@ pub(crate) fn into_new(value: Datum) -> Datum {
     }
 }
 
-/// The new value, where it stands.
+/// The new value, by reference.
 pub(crate) fn new(value: &Datum) -> &Datum {
     match value {
         Datum::Change(change) => &change.new,
@@ -34,7 +35,7 @@ pub(crate) fn new(value: &Datum) -> &Datum {
     }
 }
 
-/// The value before; null if there was none, or it is unknown.
+/// The old value; null if there was none, or it is unknown.
 pub(crate) fn old(value: &Datum) -> &Datum {
     match value {
         Datum::Change(change) => &change.old,
@@ -42,7 +43,7 @@ pub(crate) fn old(value: &Datum) -> &Datum {
     }
 }
 
-/// Is it the newest of its key?
+/// Whether it is the newest update of its key.
 pub(crate) fn is_latest(value: &Datum) -> bool {
     match value {
         Datum::Change(change) => change.latest,
@@ -50,7 +51,7 @@ pub(crate) fn is_latest(value: &Datum) -> bool {
     }
 }
 
-/// An update for children that need the old value, or don't.
+/// An update, with the old value if `with_old`.
 pub(crate) fn make(with_old: bool, old: Datum, new: Datum, latest: bool) -> Datum {
     if with_old {
         Datum::change(old, new, latest)
@@ -61,15 +62,15 @@ pub(crate) fn make(with_old: bool, old: Datum, new: Datum, latest: bool) -> Datu
     }
 }
 
-/// Is there nothing in these records but plain values? Then functions may have the batch as it is.
+/// True if all values are plain and not null. Then functions can process the batch as it is.
 pub(crate) fn all_plain(batch: &[Record]) -> bool {
     batch
         .iter()
         .all(|record| !matches!(record.value, Datum::Change(_) | Datum::Null))
 }
 
-/// Records for a function of a table: one for each new value, and each old one if they are asked for.
-/// Null is nothing, and functions of tables never see it.
+/// Records for a function of a table: one for each new value and, `with_old`, for each old one.
+/// Functions of tables are never called with null.
 pub(crate) fn probe(batch: &[Record], with_old: bool, probes: &mut Vec<Record>) {
     probes.clear();
     for record in batch {

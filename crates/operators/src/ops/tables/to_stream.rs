@@ -1,7 +1,7 @@
 //! `to_stream`: a table's updates as a stream, tombstones included.
 //!
-//! Takes updates, gives their new values, including those that aren't the newest of a versioned table.
-//! Costs a swap of buffers per batch, and a look at each record.
+//! Takes updates, emits their new values, including those that aren't the newest of a versioned table.
+//! Costs a swap of buffers per batch, and a check of each record.
 
 use crate::api::operator::pour;
 use crate::ops::tables::table_update;

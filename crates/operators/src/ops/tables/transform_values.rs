@@ -1,8 +1,9 @@
-//! `transform_values` of a table: a transformer gives each key another value, and may read stores.
+//! `transform_values` of a table: a transformer computes another value for each key, and may read
+//! stores.
 //!
-//! Takes updates, gives updates with what the transformer makes of the values: of null too, unlike
-//! `map_values`, as in Kafka Streams. Where children need what was before, that comes from its store, or
-//! else the transformer is called for the old value too. A transformer forwards nothing.
+//! Takes updates, emits updates with the transformer's results. It is called for null too, unlike
+//! `map_values`, as in Kafka Streams. If children need the old value, it comes from the operator's
+//! store, or else the transformer is called for the old value too. A transformer forwards nothing.
 
 #[cfg(test)]
 mod tests;
@@ -84,7 +85,7 @@ impl Operator for TransformValues {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        // New and old value belong to one update: what is left out is both.
+        // New and old value belong to one update: if one fails, both are left out.
         if self.transformer.is_lenient() && input.len() > 1 {
             let mut one = Vec::with_capacity(1);
             for record in input.drain(..) {

@@ -1,7 +1,7 @@
-//! Updates of a versioned table that count as those of any other from here on.
+//! Turns the updates of a versioned table into those of a plain table.
 //!
-//! Takes updates, including those that aren't the newest of their key, and marks each as the newest. Costs
-//! a look at each record.
+//! Takes updates, including those that aren't the newest of their key, and marks each as the newest.
+//! Costs a check of each record.
 
 use crate::api::operator::pour;
 use crate::{Context, Operator};

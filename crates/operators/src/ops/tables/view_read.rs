@@ -1,8 +1,9 @@
-//! Reads a table by key: from its store, or computed on the way from the stores above it.
+//! Reads a table by key: from its store, or computed from the stores above it.
 //!
-//! Takes the keys of a batch, gives for each what the table holds. Whole batches, so that functions on the
-//! way are called once for all keys, after every store was read: no lane waits for a store inside the
-//! interpreter. Reads what the lane's epoch sees, of any lane's keys. Never writes.
+//! Takes the keys of a batch, returns for each the value in the table. It works on whole batches, so
+//! that functions of the view are called once for all keys, after every store was read: no lane waits
+//! for a store while it holds the interpreter. Reads keys of all lanes, at the lane's epoch. Never
+//! writes.
 
 mod lenient;
 #[cfg(test)]
@@ -17,18 +18,18 @@ use lenient::Looked;
 use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
 
-/// Which version of a versioned table is read; of another one there is only the newest.
+/// The version of a versioned table to read; other tables have only the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AsOf {
     Latest,
-    /// What held at the time of the record that asks.
+    /// The version at the time of the record that asks.
     Record,
-    /// The newest one that there was when the epoch began: all that its operator has told by then.
+    /// The newest version at the start of the epoch: its operator has forwarded all updates up to then.
     EpochStart,
 }
 
 impl AsOf {
-    /// Above what has no versions.
+    /// For the sides of a join, which has no versions.
     const fn whole(self) -> Self {
         match self {
             Self::Record | Self::Latest => Self::Latest,
@@ -36,7 +37,7 @@ impl AsOf {
         }
     }
 
-    /// The epoch that it sees.
+    /// The epoch to read at.
     fn epoch(self, context: &Context<'_>) -> Epoch {
         match self {
             Self::EpochStart => Epoch(context.epoch.0.saturating_sub(1)),
@@ -45,7 +46,7 @@ impl AsOf {
     }
 }
 
-/// How a store's keys are made.
+/// How a store's keys are built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     Plain,
@@ -58,7 +59,7 @@ pub(crate) enum Shape {
 #[derive(Debug)]
 pub(crate) struct Read {
     pub store: StoreId,
-    /// Of its keys; of windowed ones, of the keys within.
+    /// Serde of its keys; for windowed keys, of the key without the window.
     pub key: Serde,
     pub shape: Shape,
 }
@@ -89,8 +90,9 @@ pub(crate) enum ViewRead {
 }
 
 impl ViewRead {
-    /// As `read`, for an operator that may leave records out: those for which a function on the way fails
-    /// are in `lost` (places in `asked`, in order), and missing in what is found.
+    /// Like `read`, for an operator that may leave records out. If a function of the view fails, the
+    /// index of the record in `asked` is added to `lost` (ascending), and the result has no entry for
+    /// it.
     pub fn look_up(
         &mut self,
         node_context: &NodeContext,
@@ -115,7 +117,7 @@ impl ViewRead {
         Ok(all)
     }
 
-    /// What the table holds for the key of each record; nothing for a null key.
+    /// The table's value for the key of each record; `None` for a null key.
     pub fn read(
         &mut self,
         asked: &[Record],
@@ -143,7 +145,8 @@ impl ViewRead {
         }
     }
 
-    /// What this one makes of what the one below has found; of a store or a join that is done already.
+    /// Applies this node to the values read from the node below; stores and joins have nothing left to
+    /// apply.
     fn apply(
         &mut self,
         asked: &[Record],
@@ -176,7 +179,7 @@ impl ViewRead {
                 }
             }
             Self::TransformValues { transformer, .. } => {
-                // As in Kafka Streams it is called for keys that the table doesn't have, too.
+                // As in Kafka Streams it is called even for keys that the table doesn't have.
                 let keyed = || asked.iter().zip(&found).filter(|(r, _)| !r.key.is_null());
                 let updates: Vec<Record> = keyed()
                     .map(|(record, held)| {
@@ -201,7 +204,7 @@ impl ViewRead {
     }
 }
 
-/// What a join finds for each record, of what both sides have.
+/// The result of a join for each record, from the values of both sides.
 fn join(
     asked: &[Record],
     (left, right): (Vec<Option<Stored>>, Vec<Option<Stored>>),
@@ -228,7 +231,7 @@ fn join(
     Ok(found.collect())
 }
 
-/// What a function on the way gets: the key asked for, and the value found.
+/// Arguments of a function of the view: the key that was asked for, and the value found.
 fn probes(asked: &[Record], found: &[Option<Stored>]) -> Vec<Record> {
     asked
         .iter()
@@ -257,14 +260,14 @@ impl Read {
             let all = asked.iter().map(|record| self.one(record, as_of, context));
             return all.collect();
         }
-        // All keys are known before the first is read.
+        // Encodes all keys before the first read.
         let keys = asked.iter().map(|record| self.key.encode(&record.key));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
         store.get_each(as_of.epoch(context), &keys)
     }
 
-    /// Of a store with windows or versions.
+    /// Reads a store with windows or versions.
     fn one(
         &self,
         record: &Record,

@@ -1,14 +1,14 @@
-//! `count`, `reduce`, `aggregate` in windows of so many records of a key.
+//! `count`, `reduce`, `aggregate` in windows of a fixed number of records per key.
 //!
-//! Takes records at their key's lane, gives the aggregate of the window that a record is in. The first
-//! `n` records of a key are its window `[0, n)`, the next `n` are `[n, 2n)`, and so on: what is counted
-//! is the key's records, so time decides nothing, no record is late, and lanes need not agree on
-//! anything. Null keys are dropped and not counted; null values are aggregated, as in windows of time.
-//! The result's time is the highest in the window.
+//! Takes records at their key's lane, emits the aggregate of the record's window. The first `n` records
+//! of a key are its window `[0, n)`, the next `n` are `[n, 2n)`, and so on. Only the key's records are
+//! counted: time has no influence, no record is late, and lanes need not agree on anything. Null keys
+//! are dropped and not counted; null values are aggregated, as in time windows. The result's timestamp
+//! is the highest in the window.
 //!
-//! How many records a key had is kept in a store of its own, beside that of the windows. A key's open
-//! window and its last full one are kept: what was full before is deleted when the next one is full.
-//! With `on_window_close` the result comes once, with the record that fills the window.
+//! The number of records per key is kept in a store of its own, beside that of the windows. A key's open
+//! window and its last full one are kept; older ones are deleted when the next one is full. With
+//! `on_window_close` the result is emitted once, with the record that fills the window.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ struct Task {
     record: usize,
     slot: usize,
     start: i64,
-    /// Does the record fill the window?
+    /// True if the record fills the window.
     fills: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct CountWindowAggregate {
     kept: Kept,
     positions: StoreId,
     folder: Folder,
-    /// So many make a window.
+    /// Number of records per window.
     records: i64,
     on_close: bool,
     slots: Slots,
@@ -69,7 +69,7 @@ impl CountWindowAggregate {
         }
     }
 
-    /// Counts the records, and reads the windows that they are in.
+    /// Counts the records, and reads their windows.
     fn gather(&mut self, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         for record in input.drain(..) {
             if record.key.is_null() {
@@ -91,7 +91,7 @@ impl CountWindowAggregate {
         let start = position - position % self.records;
         let fills = position - start == self.records - 1;
         let store = &self.kept.lane_store(context.stores).store;
-        // Nothing expires by time: the starts of all keys stay visible.
+        // Windows don't expire by time: the starts of all keys stay visible.
         let mut view = WindowView::new(store, context.epoch, -1)?;
         let gone = || Error::internal("a window of records expired");
         let internal = view.admit(&key, start).ok_or_else(gone)?;
@@ -107,7 +107,7 @@ impl CountWindowAggregate {
         })
     }
 
-    /// How many records the key had before this one.
+    /// Number of records that the key had before this one.
     fn count(&mut self, key: Bytes, time: Timestamp, context: &mut Context<'_>) -> Result<i64> {
         let epoch = context.epoch;
         let store = &context.store(self.positions).store;
@@ -141,7 +141,7 @@ impl CountWindowAggregate {
         Ok(position)
     }
 
-    /// `false`: a record was left out.
+    /// Returns `false` if a record was left out.
     fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<bool> {
         let Self {
             kept,
@@ -220,7 +220,7 @@ impl Operator for CountWindowAggregate {
         context: &mut Context<'_>,
     ) -> Result<()> {
         if self.kept.writer.node_context.is_lenient() && input.len() > 1 {
-            // A record that is left out must not count for the windows of those behind it.
+            // A record that is left out must not count for the windows of the records after it.
             let mut one = Vec::with_capacity(1);
             for record in input.drain(..) {
                 one.push(record);

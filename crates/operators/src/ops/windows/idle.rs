@@ -1,16 +1,17 @@
-//! `close_when_idle`: stream time advances by the wall clock while no record comes.
+//! `close_when_idle`: stream time follows the wall clock while no records arrive.
 //!
-//! Wraps an operator whose windows close by stream time. When it has seen no record of a task for so long
-//! by the wall clock, the task's stream time follows the wall clock, until everything that was open at its
-//! last record is closed. Owns the clock of what was seen: its mark is the wall time of the newest record,
-//! its stream the wall time up to which stream time has gone on, so that all lanes agree. What a restart
-//! takes is no idleness, but how far time had gone on before it stays known: both are moved.
+//! Wraps an operator whose windows close by stream time. If a task has had no record for a given wall
+//! time, its stream time follows the wall clock until everything that was open at its last record is
+//! closed. Owns the `seen` clock: its mark is the wall time of the newest record, its stream time is the
+//! wall time up to which stream time was advanced. Clocks are shared, so all lanes agree. The time that
+//! a restart takes doesn't count as idle: both values are moved to the start, but their difference (how
+//! far stream time had been advanced) is kept.
 //!
-//! Where time is the watermark it advances likewise, from the highest timestamp that the operator has seen:
-//! what was open then is open whatever the watermark says.
+//! With watermarks, time advances the same way, from the highest timestamp that the operator has seen:
+//! what was open then is still open, whatever the watermark.
 //!
-//! Time is moved in `punctuate`, once for all lanes, at an aligned cut. What closes by it is given at once
-//! if the lane is alone, else in `advance`, as ever.
+//! Time is advanced in `punctuate`, once for all lanes, at an aligned cut. Windows that it closes are
+//! emitted at once if the lane is alone, else in `advance`, as usual.
 
 #[cfg(test)]
 mod tests;
@@ -22,13 +23,13 @@ use crate::{Context, LaneClocks, Operator};
 use stoatflow_core::{ClockId, Record, Result, Task};
 use stoatflow_plan::Idle;
 
-/// What is known of a task.
+/// State of a task.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// The newest record by the wall clock, and the stream time that it left.
+    /// Wall time of the newest record, and the stream time after it.
     newest: i64,
     base: i64,
-    /// Stream time as it was left here: what is beyond it came with records.
+    /// Stream time as last set here; if it is higher now, records have moved it.
     left: i64,
 }
 
@@ -39,7 +40,7 @@ impl Seen {
         left: -1,
     };
 
-    /// Where time continues: what the newest record left.
+    /// Where time continues from: the stream time after the newest record.
     fn base(&self, time: ClockId, clocks: &LaneClocks) -> i64 {
         match clocks.newest(time) {
             newest if clocks.by_watermark && newest >= 0 => newest,
@@ -84,7 +85,7 @@ impl ClosesWhenIdle {
         &mut self.seen[task.index()]
     }
 
-    /// Moves stream time where it is to be moved; says so.
+    /// Advances stream time in the tasks that are idle; returns whether it moved.
     fn go_on(&mut self, clocks: &mut LaneClocks) -> bool {
         self.next = None;
         let mut moved = false;
@@ -104,7 +105,7 @@ impl ClosesWhenIdle {
         let now = clocks.wall.0;
         let (newest, stream) = (clocks.mark(seen, task), clocks.stream(time, task));
         let own = self.of(task);
-        // A record may come in the same millisecond as one of the epoch before.
+        // Compares stream time too: two records of different epochs may have the same wall time.
         if !clocks.by_watermark && (newest != own.newest || stream != own.left) {
             (own.newest, own.base, own.left) = (newest, stream, stream);
         }
@@ -131,8 +132,8 @@ impl ClosesWhenIdle {
         moved
     }
 
-    /// How far time has advanced since the newest record. Forgotten, each restart would advance it by as
-    /// much again, and records would be late that are not.
+    /// Restores how far time had advanced since the newest record. Otherwise each restart would advance
+    /// it by the same amount again, and records would wrongly be late.
     fn open_in(&mut self, task: Task, clocks: &mut LaneClocks) {
         let Idle {
             after_ms,

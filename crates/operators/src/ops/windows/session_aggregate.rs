@@ -1,13 +1,14 @@
 //! `count`, `reduce`, `aggregate` in sessions: records of a key that are at most a gap apart.
 //!
-//! Takes records at their key's lane. A record takes in every session that it touches, and gives one
-//! session; those it took in are deleted first, with a tombstone each. The merger gets the initial value
-//! first, then each session by its end; the new value comes last. Results have the session's end as
-//! their time, and headers (those of the record) only where a cache holds them until the barrier.
+//! Takes records at their key's lane. A record is merged with every session that it touches into one;
+//! the merged sessions are deleted first, with a tombstone each. The merger is called with the initial
+//! value first, then with each session by its end; the new value is added last. Results have the
+//! session's end as their timestamp, and headers (those of the record) only where a cache holds them
+//! until the barrier.
 //!
-//! Null keys are dropped and don't move the time; null values are aggregated. Late is decided after
-//! merging: what a late record makes together with a session that is still kept may be in time. No
-//! function is called for a record that is too late.
+//! Null keys are dropped and don't move stream time; null values are aggregated. Lateness is decided
+//! after merging: a late record merged with a session that is still kept may be in time. No function is
+//! called for a record that is too late.
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,8 @@ pub(crate) struct SessionAggregate {
     clock: ClockId,
     closing: Closing,
     rows: Rows,
-    /// By record: its index in the batch, the time up to which sessions are closed, the time before it.
+    /// Per record: its index in the batch, the time up to which sessions are closed, the stream time
+    /// before it.
     batch: Vec<(usize, i64, i64)>,
     touched: Vec<(i64, i64)>,
 }
@@ -73,7 +75,7 @@ impl SessionAggregate {
         }
     }
 
-    /// Takes records from `next` on, up to the one that closes sessions.
+    /// Gathers records from `next` on, up to the first that closes sessions.
     fn gather(
         &mut self,
         records: &[Record],
@@ -150,7 +152,7 @@ impl SessionAggregate {
         folder.scope(&mut || {
             for (at, (place, close_time, before)) in batch.drain(..).enumerate() {
                 let record = &records[place];
-                // The newest record always makes a session that ends with it, in whichever lane it is.
+                // The newest record always ends a session, in whichever lane it is.
                 context.clocks.see(kept.clock, record.task(), before);
                 let mut turn = Turn {
                     kept: &mut *kept,
@@ -177,7 +179,7 @@ impl SessionAggregate {
         let LaneStore { store, dirty } = context.store(self.kept.store());
         for Row { key, cells, .. } in self.rows.drain() {
             for cell in cells.into_iter().filter(|cell| cell.changed) {
-                // Also what retention hides by now: it may still have to be given when it closes.
+                // Also sessions hidden by retention: they may still have to be emitted when they close.
                 let internal = session_key(segment_ms, &key, cell.at.1, cell.at.0);
                 store
                     .put(epoch, dirty, &internal, cell.current)
@@ -208,7 +210,7 @@ impl SessionAggregate {
         }
     }
 
-    /// Gives the sessions that are closed, by end, start and key.
+    /// Emits the sessions that are closed, by end, start and key.
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let epoch = context.epoch;
         loop {
@@ -252,7 +254,7 @@ struct Turn<'a, 'c> {
 }
 
 impl Turn<'_, '_> {
-    /// `false`: the record is too late.
+    /// Returns `false` if the record is too late.
     fn take(&mut self, row: &mut Row) -> Result<bool> {
         let at = self.record.timestamp.0;
         let (mut start, mut end) = (at, at);
@@ -269,7 +271,7 @@ impl Turn<'_, '_> {
         if end < self.close_time {
             return Ok(false);
         }
-        // Even a session whose bounds stay is deleted first; only one of a single instant is not.
+        // A session is deleted first even if its bounds stay the same, except one of a single instant.
         let deletes = (start, end) != (at, at);
         let Some((new, befores)) = self.fold(row, deletes)? else {
             return Ok(true);
@@ -281,8 +283,8 @@ impl Turn<'_, '_> {
         Ok(true)
     }
 
-    /// What the record and the sessions that it touches are together, and what was in each that is to be
-    /// deleted. `None`: the record was left out, and nothing has changed.
+    /// The value of the record merged with the sessions that it touches, and the old values of those
+    /// that are to be deleted. `None`: the record was left out, and nothing has changed.
     fn fold(&mut self, row: &mut Row, deletes: bool) -> Result<Option<(Datum, Vec<Datum>)>> {
         let mut found = Vec::with_capacity(self.touched.len());
         for at in self.touched.iter() {
@@ -317,7 +319,8 @@ impl Turn<'_, '_> {
 
     fn remove(&mut self, row: &mut Row, at: (i64, i64), before: Datum) -> Result<()> {
         self.put(row, at, before, Datum::Null)?;
-        // Born in this batch: the store never had it, unless it has one that retention hides.
+        // A session created in this batch isn't in the store, unless the store has one that retention
+        // hides.
         if (self.kept).shows(self.context.clocks, self.record.task(), at.0) {
             row.forget_new(at);
         }
@@ -389,7 +392,7 @@ impl Operator for SessionAggregate {
         }
         let (epoch, share) = (context.epoch, context.share);
         let LaneStore { store, .. } = context.store(self.kept.store());
-        // As if nothing had expired: what retention hides may still have to be given.
+        // As if nothing had expired: sessions hidden by retention may still have to be emitted.
         let found = SessionView::new(store, epoch, -1)
             .and_then(|view| view.find_keys(None, None, 0, i64::MAX, false))
             .map_err(|e| self.kept.name(e))?;

@@ -1,12 +1,12 @@
 //! `count`, `reduce`, `aggregate` in sliding windows.
 //!
-//! Windows are `difference` wide with both ends inside, and exist only where their content changes: for
-//! each record at `t` one that ends at `t`, and one that starts at `t + 1` if anything is in it. They
+//! Windows are `difference` wide, both ends inclusive, and exist only where their content changes: for
+//! each record at `t` one that ends at `t`, and one that starts at `t + 1` if it contains anything. They
 //! are never recomputed from records: a new window starts as a copy of the aggregate of an existing one
-//! that holds the same records (Kafka Streams' `KStreamSlidingWindowAggregate`, whose order of results
-//! this keeps).
+//! with the same records (Kafka Streams' `KStreamSlidingWindowAggregate`, whose order of results is
+//! kept).
 //!
-//! Takes records at their key's lane. Null keys and null values are dropped and don't move the time.
+//! Takes records at their key's lane. Null keys and null values are dropped and don't move stream time.
 
 mod around;
 #[cfg(test)]
@@ -51,7 +51,7 @@ impl SlidingAggregate {
             difference,
             grace_ms,
             clock,
-            // Windows hold records of their end's time, so they close one millisecond later.
+            // A window includes records at its end, so it closes one millisecond later.
             closing: Closing::new(
                 on_close,
                 waiting,
@@ -63,7 +63,7 @@ impl SlidingAggregate {
         }
     }
 
-    /// Takes records up to the one after which closed windows are to be given.
+    /// Gathers records up to the one after which closed windows are to be emitted.
     fn gather(
         &mut self,
         input: &mut Peekable<impl Iterator<Item = Record>>,
@@ -104,7 +104,7 @@ impl SlidingAggregate {
         Ok(None)
     }
 
-    /// The first start of a window that a record looks at.
+    /// Start of the earliest window that a record at `at` looks at.
     fn before(&self, at: i64) -> i64 {
         at.saturating_sub(self.difference.saturating_mul(2)).max(0)
     }
@@ -169,7 +169,7 @@ impl SlidingAggregate {
             let LaneStore { store, dirty } = context.store(self.kept.store());
             let view = WindowView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
             for cell in cells.into_iter().filter(|cell| cell.changed) {
-                // Each as of the clock: a window that is far ahead of it hides no other one.
+                // A copy of the view for each window: writing one far ahead must not hide the others.
                 let mut view = view;
                 view.put(dirty, &key, cell.at.0, cell.current)
                     .map_err(|e| self.kept.name(e))?;
@@ -178,11 +178,11 @@ impl SlidingAggregate {
         Ok(())
     }
 
-    /// Gives the windows that are closed.
+    /// Emits the windows that are closed.
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let observed = context.clocks.stream(self.kept.clock, due.task);
         let size = self.difference;
-        // At least that one, of the newest record.
+        // The store has at least this window, of the newest record.
         let newest = move |time: i64| time.saturating_sub(size).max(0);
         self.closing
             .give_windows(&self.kept, due, (size, newest), observed, out, context)

@@ -1,9 +1,10 @@
-//! What aggregations in windows share: which windows a time is in, how values are folded, where they are
-//! kept, and when closed windows are given.
+//! Shared code of windowed aggregations: which windows a timestamp is in, how values are folded, where
+//! they are stored, and when closed windows are emitted.
 //!
-//! Owned by the operators `window_aggregate`, `sliding_aggregate` and `session_aggregate`. A batch is
-//! worked on in three phases: read what it touches from the store, compute with the interpreter attached
-//! once, write what changed. So no lane waits for a disk or a lock inside the interpreter.
+//! Used by the operators `window_aggregate`, `sliding_aggregate` and `session_aggregate`. A batch is
+//! processed in three phases: read the windows that it touches from the store, compute with the
+//! interpreter attached once, write what changed. So no lane waits for a disk or a lock while it holds
+//! the interpreter.
 
 mod assign;
 mod closing;

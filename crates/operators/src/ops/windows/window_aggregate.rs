@@ -1,12 +1,12 @@
 //! `count`, `reduce`, `aggregate` in tumbling, hopping and unlimited windows.
 //!
-//! Takes records at their key's lane, gives the aggregate of each window that a record is in, the
-//! earliest first. A window takes records as long as its end plus grace is above the operator's stream
-//! time; a record that no window takes is dropped and counted as late. Null keys are dropped and don't
-//! move the time; null values are aggregated. The result's time is the highest in the window.
+//! Takes records at their key's lane, emits the aggregate of each window that contains the record, the
+//! earliest first. A window accepts records while its end plus grace is above the operator's stream
+//! time; a record without an open window is dropped and counted as late. Null keys are dropped and don't
+//! move stream time; null values are aggregated. The result's timestamp is the highest in the window.
 //!
 //! A window that its store no longer keeps (retention) starts afresh with every record, as in Kafka
-//! Streams. With `on_window_close` results come once, by window start, then by key.
+//! Streams. With `on_window_close` results are emitted once, by window start, then by key.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ struct Task {
 }
 
 impl Task {
-    /// Of its record, in the window.
+    /// The record's key in this window.
     fn key(&self, record: &Record) -> Datum {
         Datum::windowed(record.key.clone(), self.start, self.end)
     }
@@ -47,7 +47,7 @@ pub(crate) struct WindowAggregate {
     tasks: Vec<Task>,
 }
 
-/// What the operator is made from, beside its store and function.
+/// Settings of the operator, beside its store and function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windowing {
     pub assign: Assign,
@@ -77,7 +77,8 @@ impl WindowAggregate {
         }
     }
 
-    /// Takes records from `next` on, up to the one that closes windows; reads the windows that they touch.
+    /// Gathers records from `next` on, up to the one that closes windows; reads the windows that they
+    /// touch.
     fn gather(
         &mut self,
         records: &[Record],
@@ -97,7 +98,7 @@ impl WindowAggregate {
                 continue;
             }
             if context.clocks.follows_others() {
-                // The newest record always makes the newest window, in whichever lane it is.
+                // The newest record always creates the newest window, in whichever lane it is.
                 let before = context.clocks.before(self.clock, record);
                 let newest = self.assign.newest(before);
                 context.clocks.see(self.kept.clock, record.task(), newest);
@@ -179,7 +180,7 @@ impl WindowAggregate {
             ..
         } = self;
         let cached = kept.writer.is_cached();
-        // A record that fails in one of its windows goes into no later one, as in Kafka Streams.
+        // If a record fails in one of its windows, the later ones skip it, as in Kafka Streams.
         let mut lost = None;
         folder.scope(&mut || {
             tasks.iter().enumerate().try_for_each(|(at, task)| {
@@ -205,7 +206,7 @@ impl WindowAggregate {
             })
         })?;
         if cached {
-            // In the order of the last updates, as the cache gives them.
+            // In the order of the last updates, as the cache emits them.
             for (at, task) in tasks.iter().enumerate() {
                 let slot = slots.get(task.slot);
                 if let Some((_, folded)) = slot.gathered.take_if(|(last, _)| *last == at) {
@@ -240,7 +241,7 @@ impl WindowAggregate {
         }
     }
 
-    /// Gives the windows that are closed.
+    /// Emits the windows that are closed.
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let observed = context.clocks.stream(self.kept.clock, due.task);
         let (size, assign) = (self.assign.size(), self.assign);

@@ -1,10 +1,10 @@
-//! Counts records before the exchange, for a count that gives one update per key and epoch anyway.
+//! Counts records before the exchange, for a count that emits one update per key and epoch anyway.
 //!
-//! Takes routed records, gives one per key, whose value says how many it stands for. It is the last of its
-//! key in all else (headers, origin, its place among the others), and has the highest time: as the count
-//! would have made it. Owns what it holds back, of a bounded number of keys, until its lane has nothing
-//! else to do or the epoch ends. To hold a key costs more than to send it: where most records are the only
-//! ones of their key, many go by before it tries again.
+//! Takes routed records; emits one per key whose value is the number of records it stands for. It has
+//! the headers, origin and order number of the key's last record and the highest timestamp, the same as
+//! the result of the count. Holds a bounded number of keys until the lane is idle or the epoch ends.
+//! Holding a key costs more than sending it: if most keys have a single record, many records are passed
+//! through before the next attempt.
 
 mod key;
 #[cfg(test)]
@@ -18,20 +18,20 @@ use stoatflow_core::{
     SourceId, StageId, Timestamp,
 };
 
-/// Most keys at a time: more would miss the processor's cache, and their memory is not accounted for.
+/// Maximum number of keys held: more would miss the CPU cache, and their memory is not accounted for.
 const MOST: usize = 8 * 1024;
-/// A lane that was idle again this soon has seen too few records to judge by.
+/// Minimum records between two releases to judge whether holding was worth it.
 const TELLING: u64 = 256;
-/// After holding in vain, this many times as many records pass uncounted.
+/// After holding without benefit, this many times as many records are passed through uncounted.
 const BY: u64 = 16;
 
-/// What is held of a key: one line of the processor's cache.
+/// State of a key: one CPU cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Sum {
     hash: u64,
     key: Short,
-    /// Counts records: when it was last touched.
+    /// Value of `taken` when this key was last seen.
     touched: u32,
     records: u32,
     timestamp: Timestamp,
@@ -65,22 +65,22 @@ impl Sum {
 pub(crate) struct Preaggregate {
     places: HashTable<u32>,
     sums: Vec<Sum>,
-    /// Keys that are too long for their sum.
+    /// Keys that are too long to be stored inline.
     long: Vec<Datum>,
-    /// By place; as many as there are up to the last that has some.
+    /// Headers by index in `sums`; only as long as the last key that has any.
     headers: Vec<Headers>,
-    /// Where all go, once there was one.
+    /// Node and stage that all records go to; known after the first one.
     way: Option<(NodeId, StageId)>,
     taken: u32,
-    /// Places in the order of the input, each with the first record that was taken there: words of one line
-    /// share one.
+    /// Order numbers of the input: each with the first `taken` that had it. Words of one line share an
+    /// order number.
     orders: Vec<(u32, Order)>,
-    /// How many records pass before the next one is held.
+    /// How many records are passed through before the next one is held.
     by: u64,
 }
 
 impl Preaggregate {
-    /// Counts a record; `out` gets what is passed on.
+    /// Counts a record; records that leave are appended to `out`.
     pub fn add(&mut self, mut one: Routed, out: &mut Vec<Routed>) {
         if self.by > 0 {
             self.by -= 1;
@@ -96,7 +96,7 @@ impl Preaggregate {
             places, sums, long, ..
         } = self;
         let (hash, key) = (one.hash, short(&one.record.key));
-        // Keys that are the same have the same bytes if their hashes are the same as well (0.0 and -0.0).
+        // Equal hashes and equal keys imply equal bytes (0.0 and -0.0 have different hashes).
         let same = |&place: &u32| {
             let sum = &sums[place as usize];
             sum.hash == hash
@@ -114,7 +114,7 @@ impl Preaggregate {
             place as usize
         } else {
             let key = key.unwrap_or_else(|| {
-                // A word would keep its line.
+                // A word that is a slice of its line would keep the whole line in memory.
                 one.record.key.unshare();
                 long.push(std::mem::take(&mut one.record.key));
                 far(index(long.len() - 1))
@@ -152,7 +152,7 @@ impl Preaggregate {
         }
     }
 
-    /// Gives everything held, in the order of each key's last record.
+    /// Emits everything held, in the order of each key's last record.
     pub fn release(&mut self, out: &mut Vec<Routed>) {
         let (keys, taken) = (self.sums.len() as u64, u64::from(self.taken));
         if taken >= TELLING && taken < 2 * keys {
@@ -194,12 +194,12 @@ impl Preaggregate {
     }
 }
 
-/// There are never more than [`MOST`].
+/// Never truncates: there are at most [`MOST`] keys.
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// How many records a value says that it stands for.
+/// Number of records that a value stands for.
 pub(crate) fn records(value: &Datum) -> Result<i64> {
     match value {
         Datum::Int(records) => Ok(*records),

@@ -1,4 +1,4 @@
-//! Who is first, in whatever order records come.
+//! Which record passes, in whatever order they arrive.
 
 use crate::Udf;
 use crate::testing::*;
@@ -51,7 +51,7 @@ fn the_first_of_each_time_goes_on() {
             .chunks(size)
             .flat_map(|t| passed(&mut rig, t))
             .collect();
-        // 10 passes: what counts is what passed, not what was dropped.
+        // 10 passes: only forwarded records count, not dropped ones.
         assert_eq!(passed, [0, 10, 20, 31], "batches of {size}");
         assert_eq!(rig.dropped(), [(0, "duplicate"); 5]);
     }

@@ -193,7 +193,7 @@ fn an_initializer_reads_no_record() {
     assert!(error.message().contains("sf.value"), "{error}");
 }
 
-/// A list that functions append to in place, as Python's.
+/// A list that functions append to in place, like a Python list.
 #[derive(Debug)]
 struct Growing(Mutex<Vec<i64>>);
 
@@ -226,7 +226,7 @@ fn append(args: &[&Datum]) -> stoatflow_core::Result<Datum> {
                 .push(number);
             Ok(args[2].clone())
         }
-        // A copy that came back from the store's serde.
+        // A copy made with the store's serde.
         Datum::Json(bytes) => {
             let mut list: Vec<i64> = serde_json::from_slice(bytes).unwrap();
             list.push(number);
@@ -280,7 +280,7 @@ fn updates_that_wait_below_do_not_change_when_the_function_changes_its_value_in_
         ]
     );
 
-    // On its way to another lane an update waits even longer than its batch.
+    // An update that is sent to another lane waits even longer than its batch.
     let to_lane = Op::Exchange {
         keep_null: false,
         ahead: false,
@@ -309,7 +309,7 @@ fn a_delete_is_written_with_the_time_of_its_record() {
         false,
     );
     rig.push(vec![record("k", "1", 10)]).unwrap();
-    // What one epoch creates and deletes is not written: here the delete is in the next epoch.
+    // Rows created and deleted in one epoch are not written; here the delete is in the next epoch.
     rig.epoch = rig.epoch.next();
     let epoch = rig.epoch;
     rig.stores[0].dirty = stoatflow_state::Dirty::default();

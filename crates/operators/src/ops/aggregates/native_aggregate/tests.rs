@@ -18,7 +18,7 @@ fn aggregate(function: Function) -> Op {
     }
 }
 
-/// No function is there to be called: whatever is computed is computed natively.
+/// There are no functions to call: all results are computed natively.
 fn rig(op: Op) -> Rig {
     Rig::changed(into_sink(op, 0), vec![], |plan| {
         plan.stores[0].value = SerdeSpec::Builtin("json".into());

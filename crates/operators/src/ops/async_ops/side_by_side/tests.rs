@@ -1,4 +1,4 @@
-//! Calls of one batch, answered by hand.
+//! Calls of one batch, answered by the test.
 
 use super::{Row, SideBySide, order};
 use crate::support::error_policy::Outcome;
@@ -85,7 +85,7 @@ fn other_lanes_count_too() {
     assert_eq!(taken, 2);
     let run = RunCoordinator::default();
     run.end();
-    // No call ends any more to make room, and nothing was called.
+    // No call can end to make room, and nothing was called.
     let error = calls(&hand, 1).call(rows(&[("a", "a1")]), &run, never);
     assert!(error.unwrap_err().message().contains("stopped"));
     assert!(hand.begun().is_empty());
@@ -115,7 +115,7 @@ fn a_failure_holds_up_its_key_and_no_other_until_it_is_decided() {
     assert_eq!(words(&results.unwrap()), ["-", "a2", "b1"]);
     assert_eq!(told, [(0, 0), (0, 1)]);
     assert_eq!(hand.begun(), ["a1", "b1", "a1", "a2"]);
-    // The pause is that of the call, not of the lane.
+    // Only the call pauses, not the lane.
     assert_eq!(hand.pauses(), [Duration::from_secs(3600)]);
     assert_eq!(hand.load(), 0);
 }

@@ -1,4 +1,4 @@
-//! What only the foreign language understands: how it is parked, and what comes back.
+//! Foreign objects: how they are parked, and what is restored.
 
 use super::parking::{ALONE, opened, restarted};
 use crate::testing::hand::{Hand, calls_op, rig, rig_of, rows};
@@ -24,7 +24,7 @@ impl Opaque for Object {
     }
 }
 
-/// What is written for this, as JSON that can be changed or not.
+/// Parks a value and returns the restored one.
 fn parked_and_back(value: Datum) -> Datum {
     let mut rig = rig(&Hand::new(), 10, 0);
     rig.push(vec![stoatflow_core::Record {
@@ -49,7 +49,7 @@ fn an_object_of_the_foreign_language_comes_back_as_one_and_not_as_json_that_was_
         panic!("a list was expected");
     };
     assert_eq!(plain(&items[0]), "{}");
-    // Nothing can be changed in these, or it was read as such.
+    // These can't be changed, or were read as plain JSON.
     assert_eq!(
         parked_and_back(object("\"text\"")),
         Datum::Json("\"text\"".into())
@@ -138,7 +138,7 @@ fn a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it() {
     let hand = Hand::new();
     let mut rig = rig(&hand, 10, 0);
     let mut all = orders(&Arc::default(), &[100]);
-    // Deeper down as well.
+    // Nested as well.
     let within = std::mem::take(&mut orders(&Arc::default(), &[7])[0].value);
     all.push(stoatflow_core::Record {
         value: Datum::List([within.clone()].into()),
@@ -180,7 +180,7 @@ fn foreign_values_of_a_batch_are_written_with_one_entry_and_a_handler_decides_ou
     assert_eq!(entered.load(Relaxed), 3, "left for each that has failed");
 }
 
-/// The user's own serde, which knows sockets.
+/// The user's own serde, which can serialize sockets.
 #[derive(Debug)]
 struct Sockets;
 
@@ -201,7 +201,7 @@ impl CustomSerde for Sockets {
     }
 }
 
-/// A call whose values have the user's serde, or no longer.
+/// Calls whose values have the user's serde, or no longer have it.
 fn with_sockets(hand: &Arc<Hand>, still: bool) -> Rig {
     let mut op = calls_op(Form::MapValues, 10, 0);
     if let (Op::Calls { value, .. }, true) = (&mut op, still) {

@@ -1,4 +1,4 @@
-//! What outlives its epoch: rows, restarts, other lane counts.
+//! Calls that outlive their epoch: rows, restarts, other numbers of lanes.
 
 use super::records;
 use crate::testing::hand::{Hand, calls_op, rig, rig_of, rows};
@@ -29,7 +29,7 @@ fn what_is_not_done_at_the_barrier_is_parked_until_it_is_given() {
 
 #[test]
 fn a_lane_never_waits_for_room_that_only_anothers_turn_can_make() {
-    // Four calls of a key come back, where only two may be under way.
+    // Four calls of a key are restored, although only two may be in flight.
     let mut one = rig(&Hand::new(), 4, 0);
     one.push(records(&[("a", "1"), ("a", "2"), ("a", "3"), ("a", "4")]))
         .unwrap();
@@ -44,13 +44,13 @@ fn a_lane_never_waits_for_room_that_only_anothers_turn_can_make() {
     one.reopen(fresh);
     assert_eq!(hand.load(), 4);
     hand.finish("1", Err(raised()));
-    // The first of them has failed, and its lane has not looked yet: the others can't begin.
+    // The first of them has failed, and its lane has not handled that yet: the others can't begin.
     assert_eq!(hand.load(), 0);
     let mut other = rig(&hand, 1, 0);
     other.push(records(&[("b", "5")])).unwrap();
     assert_eq!(hand.running().last().unwrap(), "5");
     one.barrier();
-    // Decided: they have their room again, more than there is.
+    // Decided: they have their room again, more than the bound allows.
     assert_eq!(hand.load(), 5);
     hand.finish("1", Err(raised()));
     one.barrier();
@@ -82,7 +82,7 @@ fn what_becomes_of_calls_is_counted() {
     );
     rig.barrier();
     assert_eq!(counts(&hand).parked, 1);
-    // The lane is gone, and another one takes up what is parked.
+    // The lane is gone, and another one takes over what is parked.
     let newer = restarted(&mut rig, ALONE);
     assert_eq!((counts(&hand).under_way, counts(&hand).parked), (0, 0));
     assert_eq!((counts(&newer).under_way, counts(&newer).parked), (1, 1));
@@ -98,7 +98,7 @@ fn a_barrier_waits_if_that_can_help_and_once_per_epoch() {
     hand.answers_when_waited_for();
     let mut rig = rig(&hand, 10, 40);
     rig.push(records(&[("a", "a1")])).unwrap();
-    // As a stage with clocks does it: twice.
+    // Twice, as in a stage with clocks.
     rig.sweep(|chain, context| {
         chain.barrier(context)?;
         chain.barrier(context)
@@ -129,7 +129,7 @@ fn a_barrier_does_not_wait_for_what_is_parked() {
     assert_eq!(hand.waits(), waited);
 }
 
-/// A new operator, as after a kill: the calls that ran are gone.
+/// A new operator, as after a kill: the running calls are lost.
 pub(super) fn restarted(rig: &mut Rig, share: Share) -> Arc<Hand> {
     let hand = Hand::new();
     rig.share = share;
@@ -137,7 +137,7 @@ pub(super) fn restarted(rig: &mut Rig, share: Share) -> Arc<Hand> {
     hand
 }
 
-/// Lets the chain of another rig open the stores.
+/// Opens the stores in the chain of another rig.
 pub(super) fn opened(rig: &mut Rig, mut fresh: Rig) -> stoatflow_core::Result<()> {
     std::mem::swap(&mut fresh.stores, &mut rig.stores);
     let mut context = crate::Context {
@@ -202,7 +202,7 @@ fn the_numbers_of_new_calls_are_above_those_of_all_rows() {
     let _second = restarted(&mut rig, ALONE);
     rig.push(records(&[("a", "a3")])).unwrap();
     rig.barrier();
-    // Three of one key, and their order is known.
+    // Three of one key, in a known order.
     assert_eq!(rows(&rig), 3);
     let hand = restarted(&mut rig, ALONE);
     for value in ["a1", "a2", "a3"] {
@@ -224,7 +224,7 @@ fn with_other_lanes_each_row_is_taken_by_one() {
     let mut begun: Vec<String> = Vec::new();
     for lane in 0..3 {
         let hand = restarted(&mut one, Share::new(lane, 3));
-        // Of each key the first, and all without a key.
+        // The first of each key, and all without a key.
         while let Some(next) = hand.running().first().cloned() {
             hand.gives(&next, &next);
             begun.push(next);
@@ -234,7 +234,7 @@ fn with_other_lanes_each_row_is_taken_by_one() {
     let mut sorted: Vec<u32> = begun.iter().map(|v| v[1..].parse().unwrap()).collect();
     sorted.sort_unstable();
     assert_eq!(sorted, (0..80).collect::<Vec<_>>());
-    // Those of one key in their order.
+    // Those of one key, in their order.
     let of_key = |v: &&String| v[1..].parse::<u32>().is_ok_and(|n| n < 60 && n % 20 == 7);
     let of_seven: Vec<&String> = begun.iter().filter(of_key).collect();
     assert_eq!(of_seven, ["v7", "v27", "v47"]);
@@ -244,7 +244,7 @@ fn with_other_lanes_each_row_is_taken_by_one() {
 fn rows_of_several_lanes_meet_in_one() {
     let hand = Hand::new();
     let mut rig = rig(&hand, 100, 0);
-    // Each lane begins to count at the same number.
+    // Each lane starts with the same ticket.
     for lane in 0..3 {
         rig.chain = super::rig(&hand, 100, 0).chain;
         rig.share = Share::new(lane, 3);
@@ -313,7 +313,7 @@ fn every_kind_of_value_comes_back_as_it_was() {
 
 #[test]
 fn a_windowed_key_orders_and_comes_back() {
-    // Into a sink whose keys are texts.
+    // The chain ends in a sink whose keys are texts.
     let mut op = calls_op(Form::SelectKey, 10, 0);
     if let Op::Calls { key, .. } = &mut op {
         *key = SerdeSpec::TimeWindowed {

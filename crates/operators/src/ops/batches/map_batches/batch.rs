@@ -1,8 +1,8 @@
-//! From records to a batch of columns.
+//! Turns records into a batch of columns.
 //!
-//! Takes records, gives an Arrow batch with a row for each of them, or the records that don't fit and why.
-//! Owns the columns while they grow; the layout is that of all lanes. Never holds the interpreter, unless a
-//! value is an object of it.
+//! Takes records; returns an Arrow batch with a row for each of them, or the records that don't fit and
+//! why. Owns the columns while they are built; the layout is shared by all lanes. Never holds the
+//! interpreter, unless a value is one of its objects.
 
 use super::column_builder::{Column, Members};
 use super::columns::data_type;
@@ -21,20 +21,20 @@ use stoatflow_formats::{Value as FormatValue, parts};
 use stoatflow_plan::Column as Spec;
 use stoatflow_plan::columns::ORIGIN;
 
-/// How errors speak of what is read, and what they say is to be done.
+/// Texts of error messages that depend on what is read.
 #[derive(Debug)]
 pub(crate) struct Voice {
-    /// The way to say what columns there are.
+    /// How to specify the columns.
     pub give: &'static str,
-    /// The type that an error names, where the user gave none.
+    /// Where an inferred type comes from.
     pub known: &'static str,
-    /// Values are objects and others.
+    /// For values of which only some are objects.
     pub mixed: &'static str,
-    /// A value is not of the type that was given.
+    /// For a value that doesn't have the specified type.
     pub wrong: &'static str,
 }
 
-/// The voice of an operator.
+/// The texts for `map_batches`.
 pub(crate) const OPERATOR: Voice = Voice {
     give: "give the columns and their types with map_batches(schema=pa.schema([...]))",
     known: "the first batch had",
@@ -42,7 +42,7 @@ pub(crate) const OPERATOR: Voice = Voice {
     wrong: "fix the producer or the type in schema=, or drop such records with a filter or on_error=",
 };
 
-/// The voice of `foreach_batch`.
+/// The texts for `foreach_batch`.
 pub(crate) const FOREACH: Voice = Voice {
     give: "give the columns and their types with foreach_batch(schema=pa.schema([...]))",
     mixed: "values of one stream must be objects, or none of them; filter them before foreach_batch",
@@ -59,7 +59,7 @@ pub(crate) struct Reader {
     grown: Option<Grown>,
 }
 
-/// The columns of a layout.
+/// The columns of a layout, being built.
 #[derive(Debug)]
 struct Grown {
     layout: Arc<Layout>,
@@ -70,7 +70,7 @@ struct Grown {
 
 /// Why a record can't be a row.
 enum Unfit {
-    /// Its field has no type yet.
+    /// One of its fields has no type yet.
     Untyped(Error),
     Wrong(Error),
 }
@@ -86,21 +86,22 @@ impl Reader {
         }
     }
 
-    /// Were the values of the last batch objects?
+    /// True if the values of the last batch were objects.
     pub fn objects(&self) -> bool {
         let shape = self.grown.as_ref().map(|grown| grown.layout.shape);
         shape != Some(Shape::Plain)
     }
 
-    /// May bytes be in its columns?
+    /// True if columns may hold bytes.
     pub fn has_bytes(&self) -> bool {
         self.shared.layout().has_bytes()
     }
 
-    /// A row for each record; `node_context` knows where they were read.
+    /// Builds a batch with a row for each record; `node_context` resolves the topics that they were read
+    /// from.
     ///
     /// # Errors
-    /// Those that don't fit; `Internal` if Arrow refuses what was made.
+    /// The records that don't fit; `Internal` if Arrow rejects the batch.
     pub fn read(
         &mut self,
         records: &[Record],
@@ -163,7 +164,7 @@ impl Grown {
         self.key.truncate(0);
     }
 
-    /// One more row, or nothing has changed.
+    /// Adds a row; a failure leaves everything unchanged.
     fn push(&mut self, record: &Record, voice: &Voice) -> Result<(), Unfit> {
         let row = self.members.rows();
         let pushed = self
@@ -224,7 +225,7 @@ impl Grown {
         }
     }
 
-    /// A value of a format with a schema, or one that was put together natively.
+    /// Adds a value of a format with a schema, or an object built natively.
     fn push_parts(&mut self, parts: &Datum, voice: &Voice) -> Result<(), Unfit> {
         let strict = !self.layout.given;
         let pushed = match (self.layout.shape, Fields::of(parts)) {
@@ -248,7 +249,7 @@ impl Grown {
         })
     }
 
-    /// The bytes that a value is, or is written as.
+    /// Adds the value's bytes, or its encoded bytes.
     fn push_encoded(&mut self, datum: &Datum) -> Result<(), Unfit> {
         let bytes = match (datum, FormatValue::of(datum)) {
             (_, Some(value)) => value.bytes(),
@@ -284,7 +285,7 @@ impl Grown {
             None => scalar(key, &mut self.key),
             Some(json) => {
                 let json = json.map_err(Unfit::Wrong)?;
-                // A key with members or elements is its own text.
+                // A key with members or elements is stored as its text.
                 match value(&json, &mut self.key, true) {
                     Err(Misfit::Wrong(_)) if std::str::from_utf8(&json).is_ok() => {
                         let text = String::from_utf8_lossy(&json);
@@ -379,7 +380,7 @@ impl Grown {
     }
 }
 
-/// Topic, partition and offset; null for what no record has caused.
+/// Topic, partition and offset; null for records that weren't read from a topic.
 fn origins(records: &[Record], node_context: Option<&NodeContext>) -> [ArrayRef; 3] {
     let read = |record: &Record| (record.origin != NO_ORIGIN).then_some(record.origin);
     let topics = records.iter().map(|record| {

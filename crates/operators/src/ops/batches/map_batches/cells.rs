@@ -1,9 +1,9 @@
-//! What an Arrow column holds, row by row: as JSON text, or as a datum.
+//! The values of an Arrow column, row by row: as JSON text, or as a datum.
 //!
-//! Takes an array of any type that JSON has a form for, and of bytes; gives what stands in a row. Times
-//! become texts (ISO 8601), decimals numbers, dictionaries what they stand for. What holds bytes is never
-//! JSON text: the writer of the value may have a form for them. Refuses by name what has no form; a number
-//! that is none fails in its row.
+//! Takes an array of any type that has a JSON form, or of bytes; returns the value of a row. Times
+//! become texts (ISO 8601), decimals become numbers, dictionary entries become their values. Values with
+//! bytes never become JSON text: the serde of the value may have a form for them. Types without a form
+//! are rejected by name; a number that is not finite fails in its row.
 
 use super::moment;
 use arrow_array::cast::AsArray;
@@ -22,7 +22,7 @@ pub(super) struct Cells<'a> {
     held: Held<'a>,
 }
 
-/// A member of objects, and what it holds.
+/// A member of objects, and its values.
 pub(super) struct Member<'a> {
     name: Text,
     /// The name as JSON text, with its colon.
@@ -31,7 +31,7 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// `path`: its name behind those of the structs it is in.
+    /// `path`: its name, prefixed by those of the structs that contain it.
     ///
     /// # Errors
     /// As [`Cells::new`].
@@ -43,7 +43,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// Are bytes in it?
+    /// True if it contains bytes.
     pub fn has_bytes(&self) -> bool {
         self.cells.has_bytes()
     }
@@ -59,7 +59,7 @@ enum Held<'a> {
     Binary(Box<dyn Fn(usize) -> &'a [u8] + 'a>),
     Decimal(&'a arrow_array::Decimal128Array),
     Day(Ints<'a>),
-    /// Units of the enum, and does it have a zone?
+    /// The values, their unit, and whether there is a time zone.
     Time(&'a [i64], TimeUnit, bool),
     List(Box<dyn Fn(usize) -> (usize, usize) + 'a>, Box<Cells<'a>>),
     Struct(Vec<Member<'a>>),
@@ -96,7 +96,7 @@ impl Texts<'_> {
 }
 
 impl Ints<'_> {
-    /// `None`: only a `u64` holds it.
+    /// `None`: the value fits only in a `u64`.
     fn at(&self, row: usize) -> Option<i64> {
         Some(match self {
             Self::I8(c) => c[row].into(),
@@ -112,7 +112,7 @@ impl Ints<'_> {
     }
 }
 
-/// The text of a member's name, with its colon.
+/// A member's name as JSON text, with its colon.
 fn label(name: &str) -> Result<Vec<u8>> {
     let mut label = serde_json::to_vec(name)
         .map_err(|e| Error::user(format!("'{name}' can't be the name of a member")).caused_by(e))?;
@@ -260,7 +260,7 @@ impl<'a> Cells<'a> {
         matches!(self.held, Held::Null) || self.nulls.is_some_and(|nulls| nulls.is_null(row))
     }
 
-    /// Does it hold bytes, or something that does?
+    /// True if it holds bytes, or something that does.
     pub fn has_bytes(&self) -> bool {
         match &self.held {
             Held::Binary(_) => true,
@@ -278,7 +278,7 @@ impl<'a> Cells<'a> {
         .hint("put a null or a number there instead: pandas makes nulls of NaN with pa.RecordBatch.from_pandas, Polars with fill_nan(None)")
     }
 
-    /// Writes what stands in a row.
+    /// Writes the value of a row.
     ///
     /// # Errors
     /// `User` if that has no form in JSON.
@@ -340,7 +340,7 @@ impl<'a> Cells<'a> {
         Ok(())
     }
 
-    /// What stands in a row, where it is the whole value, or beside bytes.
+    /// The value of a row, where it is the whole value, or next to bytes.
     ///
     /// # Errors
     /// As [`Self::json`].
@@ -399,7 +399,7 @@ pub(super) fn object(members: &[Member<'_>], row: usize, out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// An object of these members, some of which are bytes.
+/// An object of these members, some of which contain bytes.
 ///
 /// # Errors
 /// As [`Cells::json`].
@@ -410,7 +410,7 @@ pub(super) fn fields(members: &[Member<'_>], row: usize) -> Result<Datum> {
     Ok(Fields(members.collect::<Result<_>>()?).datum())
 }
 
-/// Most texts need no escape: they are copied.
+/// Most texts need no escaping: they are copied.
 fn quoted(text: &str, out: &mut Vec<u8>) -> Result<()> {
     let plain = text.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\');
     if plain {

@@ -1,8 +1,8 @@
 //! Builds one Arrow column, value by value.
 //!
-//! Takes values one after another, gives an Arrow array; what a record left behind that turned out to be
-//! wrong can be cut off again. Says no to what it can't hold as it is: nothing is rounded to a whole
-//! number, cut to fewer bits or made of a text, except times that are written as such.
+//! Takes values one after another, returns an Arrow array; the values of a record that turns out to be
+//! wrong can be truncated again. Rejects values that don't fit exactly: no rounding to whole numbers, no
+//! truncation of bits, no parsing of texts except for dates and times.
 
 mod finish;
 mod push;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use stoatflow_plan::{Column as Spec, ColumnType, TimeUnit};
 
-/// What a time in this unit is counted in.
+/// The values that a time in this unit consists of, for error messages.
 const fn whole(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "whole seconds",
@@ -28,7 +28,7 @@ const fn whole(unit: TimeUnit) -> &'static str {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Column {
-    /// Its name, behind those of the structs it is in.
+    /// Its name, prefixed by those of the structs that contain it.
     pub path: Arc<str>,
     nulls: NullBufferBuilder,
     pub cells: Cells,
@@ -58,7 +58,7 @@ pub(super) enum Cells {
     Struct(Members),
 }
 
-/// Texts or bytes, one behind the other.
+/// Texts or bytes, concatenated.
 #[derive(Debug)]
 pub(super) struct Runs<O> {
     ends: Vec<O>,
@@ -122,7 +122,7 @@ impl Members {
         }
     }
 
-    /// The place of a member; members mostly come in the order of the columns.
+    /// Index of a member; members are mostly in the order of the columns.
     pub fn find(&self, name: &str, likely: usize) -> Option<usize> {
         match self.names.get(likely) {
             Some(next) if **next == *name => Some(likely),
@@ -134,7 +134,7 @@ impl Members {
         self.rows
     }
 
-    /// The object is complete: what it didn't have is null.
+    /// Ends an object: missing members become null.
     pub fn end_row(&mut self) {
         self.rows += 1;
         for column in &mut self.columns {
@@ -265,7 +265,7 @@ impl Column {
         }
     }
 
-    /// What it holds, as Arrow calls it.
+    /// The type of its values, in Arrow's terms, for error messages.
     pub fn words(&self) -> Cow<'static, str> {
         let words = match &self.cells {
             Cells::Null(_) => "null",
@@ -298,7 +298,7 @@ impl Column {
         words.into()
     }
 
-    /// One that stands in `cells` already.
+    /// Marks a value that is already in `cells` as not null.
     pub fn seen(&mut self) {
         self.nulls.append_non_null();
     }

@@ -1,4 +1,4 @@
-//! Types of columns: of a plain value, and what Arrow calls them.
+//! Types of columns: of plain values, and their Arrow types.
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit as Unit};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
     }
 }
 
-/// The type of what has no parts.
+/// The type of a value without parts.
 pub(super) fn plain_type(datum: &Datum) -> ColumnType {
     match datum {
         Datum::Bool(_) => ColumnType::Bool,
@@ -24,7 +24,7 @@ pub(super) fn plain_type(datum: &Datum) -> ColumnType {
     }
 }
 
-/// Of the columns with times that every batch has.
+/// Type of the time columns that every batch has.
 pub(super) fn timestamp() -> DataType {
     DataType::Timestamp(Unit::Millisecond, Some("UTC".into()))
 }
@@ -41,7 +41,7 @@ pub(super) fn fields(members: &[Column]) -> Fields {
     members.iter().map(field).collect()
 }
 
-/// Arrow's name for it.
+/// The Arrow type of a column type.
 pub(super) fn data_type(kind: &ColumnType) -> DataType {
     match kind {
         ColumnType::Null => DataType::Null,

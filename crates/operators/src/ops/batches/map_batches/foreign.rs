@@ -1,8 +1,9 @@
-//! Objects of the foreign language, as what batches are read from.
+//! Turns objects of the foreign language into a form that batches can be read from.
 //!
-//! Takes records, gives them with JSON or native parts in the place of such objects: the interpreter is
-//! attached once for all of them, and not while a lock is held. JSON is the form of most; where columns may
-//! hold bytes, what has some is its parts. What has neither form stays: who reads it says so.
+//! Takes records, returns them with JSON or native parts in place of such objects. The interpreter is
+//! attached once for all of them, and not while a lock is held. Most become JSON; if columns may hold
+//! bytes, objects that contain bytes become their parts. Objects with neither form stay: the reader
+//! reports them.
 
 use super::open::may_hold_bytes;
 use crate::Udf;
@@ -10,7 +11,8 @@ use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Fields, Record};
 use stoatflow_formats::Value;
 
-/// The same records without foreign objects; `None`: there are none. `bytes`: may columns hold them?
+/// The same records without foreign objects; `None`: there are none. `bytes`: whether columns may hold
+/// bytes.
 pub(super) fn plain(udf: &dyn Udf, rows: &[Record], bytes: bool) -> Option<Vec<Record>> {
     let any = rows
         .iter()
@@ -21,7 +23,7 @@ pub(super) fn plain(udf: &dyn Udf, rows: &[Record], bytes: bool) -> Option<Vec<R
     let mut plain = rows.to_vec();
     udf.scope(&mut || {
         for row in &mut plain {
-            // Keys with members are their JSON text in any case.
+            // Keys with members become JSON text in any case.
             native(&mut row.key, false);
             native(&mut row.value, bytes);
         }
@@ -29,7 +31,8 @@ pub(super) fn plain(udf: &dyn Udf, rows: &[Record], bytes: bool) -> Option<Vec<R
     Some(plain)
 }
 
-/// Does it hold an object of the foreign language? Values of formats with a schema are read where they lie.
+/// Whether it contains an object of the foreign language. Values of formats with a schema don't count:
+/// they are read in place.
 fn is_object(datum: &Datum) -> bool {
     match datum {
         Datum::Opaque(_) => match Fields::of(datum) {

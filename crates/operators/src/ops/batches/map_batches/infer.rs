@@ -1,14 +1,14 @@
-//! The types that JSON values ask for.
+//! Infers column types from JSON values.
 //!
-//! Takes JSON text, gives a type; puts types together. Whole numbers of 64 bits are `int64`, other numbers
-//! `float64`, texts stay texts (none is guessed to be a time). Never fails: text that is no JSON has no
+//! Takes JSON text, returns a type; merges types. Whole numbers of 64 bits are `int64`, other numbers
+//! `float64`, texts stay texts (none is guessed to be a time). Never fails: text that is not JSON has no
 //! type.
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use stoatflow_plan::{Column, ColumnType};
 
-/// The type of a JSON value; `None` if it is none.
+/// The type of a JSON value; `None` if the text is not JSON.
 pub(super) fn infer(json: &[u8]) -> Option<ColumnType> {
     let mut reader = sonic_rs::Deserializer::from_slice(json);
     let kind = Seed.deserialize(&mut reader).ok()?;
@@ -16,7 +16,7 @@ pub(super) fn infer(json: &[u8]) -> Option<ColumnType> {
     Some(kind)
 }
 
-/// Puts two types together, where the first one was only inferred. What doesn't fit stays as it was.
+/// Merges a type into an inferred one. Parts that don't fit stay unchanged.
 pub(super) fn merge(known: &mut ColumnType, more: ColumnType) {
     use ColumnType::{Float64, Int64, List, Null, Struct};
     match (known, more) {
@@ -35,7 +35,7 @@ pub(super) fn merge(known: &mut ColumnType, more: ColumnType) {
     }
 }
 
-/// Gives types to what had none, and changes nothing else.
+/// Sets types that were still unknown, and changes nothing else.
 pub(super) fn widen(known: &mut ColumnType, more: &ColumnType) {
     use ColumnType::{List, Null, Struct};
     match (known, more) {
@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for Seed {
         while let Some(name) = members.next_key::<String>()? {
             let kind = members.next_value_seed(Self)?;
             match columns.iter_mut().find(|c| c.name == name) {
-                // As everywhere else: of a member that stands twice the last one counts.
+                // As everywhere else: the last of duplicate members counts.
                 Some(known) => known.kind = kind,
                 None => columns.push(Column { name, kind }),
             }

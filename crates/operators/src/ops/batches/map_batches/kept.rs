@@ -1,9 +1,9 @@
-//! Columns of a batch that must come back as they were: a record's key and time don't change here.
+//! Checks columns that a function must not change: a record's key and time.
 //!
-//! Takes the batch that a function got and what it gave, and refuses another key or time in a row: such a
-//! column is no part of the value, and would be ignored without a word. It also shows rows that changed
-//! places without saying so. Looks at columns of the types that a batch has only; what a library has made
-//! something else of is not read.
+//! Takes the batch that a function got and the one it returned, and rejects a changed key or time in a
+//! row: such a column is not part of the value, so the change would be ignored silently. The check also
+//! detects reordered rows without row numbers. Only columns of the types that a batch uses are compared;
+//! columns that a library has converted to another type are not.
 
 use super::layout::{KEY, TIMESTAMP};
 use arrow_array::cast::AsArray;
@@ -12,13 +12,13 @@ use arrow_array::{Array, ArrayAccessor, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, TimeUnit as Unit};
 use stoatflow_core::{Error, Result};
 
-/// The columns, and what changes them elsewhere.
+/// The columns, and what can change them.
 const KEPT: [(&str, &str); 2] = [(KEY, "select_key"), (TIMESTAMP, "a processor")];
 
-/// `from`: which row of `given` a row of `made` comes from.
+/// `from`: the row of `given` that a row of `made` comes from.
 ///
 /// # Errors
-/// `User` if a key or time is another one.
+/// `User` if a key or time has changed.
 pub(super) fn check(
     given: &RecordBatch,
     made: &RecordBatch,

@@ -1,9 +1,9 @@
-//! Which columns a batch has: given by the user, or learned from values.
+//! The columns of a batch: specified by the user, or learned from values.
 //!
-//! Takes the plan's columns and records, gives a [`Layout`]. One for all lanes of a node, so that a batch
-//! looks the same wherever it is made. What is known stays: a column's type changes only while nothing but
-//! nulls were seen in it. Who can look at all values beforehand has a layout that fits all of them. Never
-//! decides about a record that doesn't fit: the reader does.
+//! Takes the plan's columns and records, returns a [`Layout`]. All lanes of a node share one, so that
+//! batches look the same wherever they are made. What is known doesn't change: a column's type changes
+//! only while all its values were null. A reader that can look at all values beforehand (`survey`) gets
+//! a layout that fits all of them. Never decides about a record that doesn't fit: the reader does.
 
 use super::columns::{column, data_type, field, plain_type, timestamp};
 use super::infer::{merge, widen};
@@ -17,7 +17,7 @@ use stoatflow_core::{Bytes, Datum, Record, Result};
 use stoatflow_plan::columns::ORIGIN;
 use stoatflow_plan::{Column, ColumnType};
 
-/// The column of a value that is no object.
+/// The column of a value that is not an object.
 pub(crate) const VALUE: &str = "value";
 /// The record's key.
 pub(super) const KEY: &str = "_key";
@@ -26,7 +26,7 @@ pub(super) const TIMESTAMP: &str = "_timestamp";
 /// The window of a windowed key.
 pub(super) const WINDOW: [&str; 2] = ["_window_start", "_window_end"];
 
-/// What values are.
+/// Kind of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Unknown: nothing but nulls so far.
@@ -42,14 +42,14 @@ pub(crate) enum Shape {
 pub(crate) struct Layout {
     pub columns: Vec<Column>,
     pub shape: Shape,
-    /// Were the columns given? Then other members are not read.
+    /// True if the user specified the columns. Other members are not read then.
     pub given: bool,
     pub key: ColumnType,
-    /// Are keys in windows?
+    /// True if keys are windowed.
     pub windowed: bool,
-    /// Does each row say where it was read?
+    /// True if each row includes topic, partition and offset.
     pub origins: bool,
-    /// Is the value what it is written as (by Avro or Protobuf)?
+    /// True if the value is a column of its encoded bytes (Avro or Protobuf).
     pub encoded: bool,
 }
 
@@ -57,9 +57,10 @@ impl Layout {
     pub fn new(schema: Option<&[Column]>) -> Self {
         let all = schema.unwrap_or_default();
         let (key, columns): (Vec<_>, Vec<_>) = all.iter().cloned().partition(|c| c.name == KEY);
-        // One column `value` may be that of plain values, or the only member of objects.
+        // A single column `value` may be that of plain values, or the only member of objects.
         let plain = matches!(columns.as_slice(), [only] if only.name == VALUE);
-        // Who asks for that alone asks for the whole, whatever its members are called.
+        // A single `value` column of type binary means the whole encoded value, whatever its members
+        // are.
         let encoded = plain && columns[0].kind == ColumnType::Binary;
         Self {
             shape: if encoded {
@@ -81,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// May columns hold bytes?
+    /// True if columns may hold bytes.
     pub fn has_bytes(&self) -> bool {
         fn any(columns: &[Column]) -> bool {
             columns.iter().any(|column| inside(&column.kind))
@@ -97,7 +98,7 @@ impl Layout {
         !self.given || any(&self.columns)
     }
 
-    /// What more these records tell.
+    /// Learns from these records.
     fn learn(&mut self, records: &[Record], by_row: &str) {
         for record in records {
             let key = match &record.key {
@@ -120,8 +121,8 @@ impl Layout {
         self.leave_added_out(by_row);
     }
 
-    /// Some of all the records that will be read: what one of them asks for, the others get too. Are types
-    /// of keys still open?
+    /// Learns from a part of all records that will be read: types are merged, so that they fit all
+    /// records. `keys`: whether the key's type is still open.
     pub fn survey(&mut self, records: &[Record], keys: bool, by_row: &str) {
         for record in records {
             if keys {
@@ -132,7 +133,7 @@ impl Layout {
                 if self.key == ColumnType::Null {
                     self.key = kind;
                 } else if kind != ColumnType::Null && kind != self.key {
-                    // Keys of several types are their JSON text.
+                    // Keys of several types become JSON text.
                     self.key = ColumnType::String;
                 }
             }
@@ -143,7 +144,7 @@ impl Layout {
         self.leave_added_out(by_row);
     }
 
-    /// A value of this type is to be a row.
+    /// Adds the type of a value. `first`: types may still be merged.
     fn see(&mut self, kind: ColumnType, first: bool) {
         match (self.shape, kind) {
             (_, ColumnType::Null) => {}
@@ -190,7 +191,7 @@ impl Layout {
         }
     }
 
-    /// As Arrow says it, with the columns that every batch has.
+    /// The Arrow schema, with the columns that every batch has.
     pub fn schema(&self, by_row: &str) -> SchemaRef {
         let mut fields: Vec<Field> = self.columns.iter().map(field).collect();
         fields.push(Field::new(KEY, data_type(&self.key), true));
@@ -208,7 +209,7 @@ impl Layout {
     }
 }
 
-/// Is it a column that every batch has, whatever its values?
+/// Whether it is a column that every batch has, whatever its values.
 pub(super) fn is_added(name: &str, by_row: &str) -> bool {
     name == by_row || name == KEY || name == TIMESTAMP || WINDOW.contains(&name)
 }
@@ -229,7 +230,7 @@ fn widen_members(known: &mut Vec<Column>, more: &[Column]) {
     }
 }
 
-/// The JSON text of what is JSON, or has no other form.
+/// The JSON text of a value that is JSON, or has no other form.
 pub(super) fn json_of(datum: &Datum) -> Option<Result<Cow<'_, Bytes>>> {
     match datum {
         Datum::Json(bytes) => Some(Ok(Cow::Borrowed(bytes))),
@@ -238,7 +239,7 @@ pub(super) fn json_of(datum: &Datum) -> Option<Result<Cow<'_, Bytes>>> {
     }
 }
 
-/// Keys with members or elements are their JSON text.
+/// Keys with members or elements become JSON text.
 fn key_type(datum: &Datum) -> ColumnType {
     match datum {
         Datum::Json(_) | Datum::List(_) | Datum::Opaque(_) => match type_of(datum) {
@@ -254,14 +255,14 @@ fn key_type(datum: &Datum) -> ColumnType {
     }
 }
 
-/// What all lanes of a node share.
+/// State shared by all lanes of a node.
 #[derive(Debug)]
 pub(crate) struct Shared {
     layout: Mutex<Arc<Layout>>,
 }
 
 impl Shared {
-    /// Begins with what is known.
+    /// Starts with a known layout.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout: Mutex::new(Arc::new(layout)),
@@ -272,7 +273,7 @@ impl Shared {
         Arc::clone(&self.layout.lock())
     }
 
-    /// Learns from these records what is not known yet.
+    /// Learns what is still unknown from these records.
     pub(super) fn learn(&self, records: &[Record], by_row: &str) -> Arc<Layout> {
         let mut known = self.layout.lock();
         let mut learned = (**known).clone();

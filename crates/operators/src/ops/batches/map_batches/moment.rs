@@ -1,8 +1,8 @@
 //! Times and dates as text (ISO 8601), both ways.
 //!
-//! Takes text and gives a number in Arrow's unit, and the other way round. A column with a time zone holds
-//! instants: its texts say their offset from UTC. One without holds what a clock on a wall shows: its texts
-//! say none. Never guesses a zone.
+//! Takes text and returns a number in Arrow's unit, and the other way round. A column with a time zone
+//! holds instants: its texts include the offset from UTC. A column without one holds local times: its
+//! texts have no offset. Never guesses a zone.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
@@ -24,13 +24,13 @@ const fn nanos(unit: TimeUnit) -> i128 {
 /// Days since 1970.
 pub(super) fn days(text: &str) -> Option<i32> {
     let date: Date = text.parse().ok()?;
-    // A text with a time of day is no date.
+    // A text with a time of day is not a date.
     (text.len() == date.to_string().len()).then_some(())?;
     let midnight = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
     i32::try_from(midnight.as_second().div_euclid(86_400)).ok()
 }
 
-/// So many units since 1970; `None` also for a text that says more than the unit can.
+/// Units since 1970; `None` if the text is not a time, or finer than the unit.
 pub(super) fn time(text: &str, unit: TimeUnit, zoned: bool) -> Option<i64> {
     let instant: Timestamp = if zoned {
         text.parse().ok()?

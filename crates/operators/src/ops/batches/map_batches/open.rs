@@ -1,9 +1,9 @@
-//! Values with a schema as columns, and objects that were put together natively, without JSON in between:
-//! so bytes are bytes.
+//! Puts values with a schema and natively built objects into columns, without JSON in between: bytes
+//! stay bytes.
 //!
-//! Takes the parts of a value, one level after the other, and the columns they go to; or gives the type
-//! that they ask for. What is in no column is not decoded. A failure says which field holds what; what was
-//! pushed by then is cut off by the caller. Of a member that stands twice the last one counts.
+//! Takes the parts of a value, one level after the other, and their columns; or returns the type of a
+//! value. Members without a column are not decoded. An error tells which field holds what; the caller
+//! truncates what was pushed before it. The last of duplicate members counts.
 
 use super::column_builder::{Cells, Column, Members};
 use super::columns::plain_type;
@@ -13,7 +13,7 @@ use stoatflow_core::{Datum, Error, Fields};
 use stoatflow_formats::{Value, parts};
 use stoatflow_plan::{Column as Spec, ColumnType};
 
-/// Why a value doesn't go into its columns.
+/// Why a value doesn't fit its columns.
 pub(super) enum Trouble {
     Misfit(Misfit),
     /// It can't be read at all.
@@ -32,7 +32,7 @@ impl From<Error> for Trouble {
     }
 }
 
-/// May bytes be in it, of which JSON would make a text?
+/// Whether it may contain bytes, which JSON would turn into a text.
 pub(super) fn may_hold_bytes(datum: &Datum) -> bool {
     match datum {
         Datum::Bytes(_) => true,
@@ -45,7 +45,7 @@ pub(super) fn may_hold_bytes(datum: &Datum) -> bool {
     }
 }
 
-/// The type that a value asks for; `None` if it can't be read.
+/// The column type of a value; `None` if it can't be read.
 pub(super) fn type_of(datum: &Datum) -> Option<ColumnType> {
     match datum {
         Datum::Json(text) => infer(text),
@@ -152,7 +152,7 @@ fn inner(fields: &Fields, column: &mut Column, strict: bool) -> Result<(), Troub
     Ok(())
 }
 
-/// What stands there, as where JSON is read.
+/// The value for an error message, worded as for JSON.
 fn shown(datum: &Datum) -> String {
     match datum {
         Datum::Bool(truth) => truth.to_string(),

@@ -1,21 +1,21 @@
-//! From JSON text into columns, without anything in between.
+//! Reads JSON text directly into columns.
 //!
-//! Takes the text of one value and the columns it goes to. A failure says which field holds what; what was
-//! pushed by then is cut off by the caller. Of a member that stands twice the last one counts.
+//! Takes the text of one value and its columns. An error tells which field holds what; the caller
+//! truncates what was pushed before it. The last of duplicate members counts.
 
 use super::column_builder::{Cells, Column, Members};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::cell::RefCell;
 use std::fmt;
 
-/// Why a value doesn't go into its column.
+/// Why a value doesn't fit its column.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Misfit {
-    /// It is no JSON.
+    /// It is not JSON.
     Malformed(String),
     /// `the field 'a.b' holds text where int64 is expected`.
     Wrong(String),
-    /// A member for which there is no column.
+    /// A member without a column.
     New(String),
     /// The column has no type yet.
     Untyped(String),
@@ -236,7 +236,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// The name of a member; gives its place.
+/// Deserializes the name of a member to its index.
 struct Name<'a> {
     members: &'a Members,
     likely: usize,

@@ -1,8 +1,8 @@
-//! From what the function gave to values of records.
+//! Turns the function's result into values of records.
 //!
-//! Takes batches, gives for each of their rows the row of the input that it comes from, and its value.
-//! Without a column that says so, row n comes from row n. Refuses what would change the order of a key.
-//! Columns that every batch has are no part of a value.
+//! Takes batches; returns for each of their rows the row of the input that it comes from, and its value.
+//! Without a row-number column, row n comes from row n. Rejects a result that would change the order of
+//! records with the same key. Columns that every batch has are not part of a value.
 
 use super::cells::{Cells, Member, fields, object};
 use super::kept;
@@ -14,26 +14,27 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use stoatflow_core::{Bytes, Datum, Error, Result};
 
-/// Which row of the input each row comes from, and its value; or the rows that can't be values.
+/// For each row, the row of the input that it comes from and its value; or the rows that can't be
+/// values.
 type Values = Result<Vec<(usize, Datum)>, Vec<Failed>>;
 
-/// What a result is read with.
+/// The context for reading a result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
-    /// How many rows the input had.
+    /// Number of rows of the input.
     pub rows: usize,
-    /// The column that says where a row comes from.
+    /// The column with the row numbers.
     pub by_row: &'a str,
-    /// Were the values objects? Then they are objects again.
+    /// True if the values were objects; then they stay objects.
     pub objects: bool,
-    /// What the function got: keys and times must not have changed.
+    /// The function's input: keys and times must not have changed.
     pub given: Option<&'a RecordBatch>,
 }
 
 /// The rows of a result: the row of the input, and the value.
 ///
 /// # Errors
-/// `User` if the result is none of this input; inside: the rows that can't be values.
+/// `User` if the result doesn't belong to this input; inside: the rows that can't be values.
 pub(super) fn values(asked: Asked<'_>, batches: &[RecordBatch]) -> Result<Values> {
     let mut given = Vec::with_capacity(asked.rows);
     let mut failed: Vec<Failed> = Vec::new();
@@ -85,7 +86,7 @@ fn uncounted(total: usize, asked: Asked<'_>) -> Error {
     .hint(format!("give a row for each row, or keep the column '{by_row}' of the batch: filter and take do"))
 }
 
-/// Which rows of the input they come from.
+/// The rows of the input that they come from.
 fn rows(column: &ArrayRef, asked: Asked<'_>) -> Result<Vec<usize>> {
     let Asked { rows, by_row, .. } = asked;
     let wrong = |what: String| {
@@ -123,7 +124,7 @@ fn rows(column: &ArrayRef, asked: Asked<'_>) -> Result<Vec<usize>> {
 enum Value<'a> {
     Plain(Cells<'a>),
     Objects(Vec<Member<'a>>, std::cell::RefCell<Vec<u8>>),
-    /// Objects with bytes in them.
+    /// Objects that contain bytes.
     Fields(Vec<Member<'a>>),
 }
 
@@ -169,14 +170,15 @@ impl<'a> Value<'a> {
                 let mut text = buffer.borrow_mut();
                 text.clear();
                 object(members, row, &mut text)?;
-                // Each has bytes of its own: one that stays in a store must not keep the others.
+                // Each value gets its own buffer: one that stays in a store must not keep the others in
+                // memory.
                 Ok(Datum::Json(Bytes::copy_from_slice(&text)))
             }
         }
     }
 }
 
-/// A frame of pandas brings its index along, if that is more than a count.
+/// Whether a column is a pandas index, which pandas adds unless it is a mere row count.
 fn is_index(name: &str) -> bool {
     let number = name
         .strip_prefix("__index_level_")

@@ -1,4 +1,4 @@
-//! Batches: when they are given, what their columns are, what becomes of what doesn't fit.
+//! Batches: when they are emitted, their columns, and how values that don't fit are handled.
 
 mod moments;
 mod results;
@@ -20,7 +20,7 @@ use stoatflow_plan::{Column, ColumnType, Function, Op};
 
 type Body = Box<dyn Fn(&RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> + Send + Sync>;
 
-/// A function of batches that is a closure, and what it was called with.
+/// A function of batches that is a closure, and the batches that it was called with.
 struct Batches {
     body: Body,
     seen: Mutex<Vec<RecordBatch>>,
@@ -70,7 +70,7 @@ fn batches(
     })
 }
 
-/// Gives what it gets.
+/// Returns its input.
 fn same() -> Arc<Batches> {
     batches(|batch| Ok(vec![batch.clone()]))
 }
@@ -99,7 +99,7 @@ fn column(name: &str, kind: ColumnType) -> Column {
     }
 }
 
-/// Into a sink of JSON.
+/// A chain that ends in a sink of JSON.
 fn rig(op: Op, udf: &Arc<Batches>) -> Rig {
     rig_with(op, udf, None)
 }
@@ -258,7 +258,7 @@ fn keys_are_what_they_are_and_json_keys_their_text() {
         let mut rig = rig(op(None, 1), &udf);
         let mut record = of(r#"{"a":1}"#, 5);
         record.key = key;
-        // The sink of the rig writes no such keys: only the call counts.
+        // The sink of the rig can't serialize such keys: only the call matters.
         let _ = rig.push(vec![record]);
         column_of(&udf.seen.lock()[0], "_key")
     };
@@ -280,7 +280,7 @@ fn a_windowed_key_brings_its_window_along() {
     let mut rig = rig(op(None, 1), &udf);
     let mut record = of(r#"{"a":1}"#, 5);
     record.key = Datum::windowed(text("k"), 0, 10);
-    // The sink of the rig writes no windows: only the call counts.
+    // The sink of the rig can't serialize windows: only the call matters.
     let _ = rig.push(vec![record]);
     let seen = udf.seen.lock();
     assert_eq!(column_of(&seen[0], "_key").as_string::<i32>().value(0), "k");

@@ -1,8 +1,9 @@
-//! What the lanes of one run share of their batches: what columns look like, and who waits until when.
+//! State that the lanes of a run share for their batches: the layout of columns, and which lane waits
+//! until when.
 //!
-//! Takes from each lane the time by which what it has collected must be given, gives the earliest: then a
-//! barrier comes, which gives everything. Told once when a lane begins to collect and once when it has given,
-//! never per record.
+//! Each lane sets the time by which its collected records must be emitted; the engine asks for the
+//! earliest, and makes a barrier then, which emits everything. Updated once when a lane begins to
+//! collect and once when it has emitted, never per record.
 
 use super::Shared;
 use parking_lot::Mutex;
@@ -16,12 +17,12 @@ use stoatflow_core::NodeId;
 pub(crate) struct Waiting {
     due: Mutex<BTreeMap<(NodeId, u32), i64>>,
     shared: Mutex<BTreeMap<NodeId, Arc<Shared>>>,
-    /// Has anybody ever waited?
+    /// True once a lane has waited.
     any: AtomicBool,
 }
 
 impl Waiting {
-    /// A node's lane has something that must be given by this time, or nothing.
+    /// A node's lane has records that must be emitted by this time, or none.
     pub fn expect(&self, place: (NodeId, u32), due: Option<i64>) {
         let mut all = self.due.lock();
         match due {
@@ -35,7 +36,7 @@ impl Waiting {
         }
     }
 
-    /// When the first must be given; `i64::MAX`: none waits.
+    /// The earliest of these times; `i64::MAX`: no lane waits.
     pub fn next(&self) -> i64 {
         if !self.any.load(Relaxed) {
             return i64::MAX;
@@ -44,7 +45,7 @@ impl Waiting {
         all.values().copied().min().unwrap_or(i64::MAX)
     }
 
-    /// What a node's lanes know together; the first to ask has it made.
+    /// The state shared by a node's lanes; created by the first one that asks.
     pub fn shared(&self, node: NodeId, make: impl FnOnce() -> Shared) -> Arc<Shared> {
         let mut all = self.shared.lock();
         Arc::clone(all.entry(node).or_insert_with(|| Arc::new(make())))

@@ -1,7 +1,7 @@
-//! Which columns a store has, and in which order they are shown.
+//! Which columns a store has, and in which order they are returned.
 //!
-//! Takes the schema that was given, serdes and kind of the store; what they leave open is looked for in all
-//! rows.
+//! Takes the schema of the query, and serdes and kind of the store; what they leave open is inferred
+//! from all rows.
 
 use super::NO_ROWS;
 use super::rows::Rows;
@@ -24,7 +24,7 @@ impl Open {
     }
 }
 
-/// What is known beforehand, and what is not.
+/// The layout as far as it is known beforehand, and what is still open.
 pub(super) fn layout(
     schema: Option<&[Column]>,
     kind: StoreKind,
@@ -32,7 +32,7 @@ pub(super) fn layout(
     value: &Serde,
 ) -> (Layout, Open) {
     let mut layout = Layout::new(schema);
-    // The keys of a table may be windowed in themselves.
+    // The keys of a table may be windowed themselves.
     let (key, windowed) = match key {
         Serde::TimeWindowed { inner, .. } | Serde::SessionWindowed(inner) => (&**inner, true),
         key => (key, false),
@@ -57,7 +57,7 @@ pub(super) fn layout(
     (layout, open)
 }
 
-/// The type that a serde gives to all that it reads; `None`: it depends.
+/// The type of all values that a serde reads; `None`: it depends on the value.
 const fn type_of(serde: &Serde) -> Option<ColumnType> {
     match serde {
         Serde::Bytes => Some(ColumnType::Binary),
@@ -70,7 +70,7 @@ const fn type_of(serde: &Serde) -> Option<ColumnType> {
     }
 }
 
-/// Looks at all rows.
+/// Infers the layout from all rows.
 pub(super) fn survey(mut layout: Layout, open: Open, rows: &mut Rows) -> Result<Layout> {
     while let Some(page) = rows.next_page()? {
         layout.survey(&page, open.keys, NO_ROWS);
@@ -78,7 +78,7 @@ pub(super) fn survey(mut layout: Layout, open: Open, rows: &mut Rows) -> Result<
     Ok(layout)
 }
 
-/// The places of the shown columns among those that a reader makes: the key, its window, the value, the time.
+/// Indexes of the returned columns among those of the reader: the key, its window, the value, the time.
 pub(super) fn order(layout: &Layout) -> Vec<usize> {
     let values = layout.columns.len();
     let windows = if layout.windowed { 2 } else { 0 };

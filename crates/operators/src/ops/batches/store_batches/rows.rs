@@ -1,8 +1,8 @@
 //! The rows of a store, page by page, as records.
 //!
-//! Takes a snapshot, gives decoded keys and values in the order of the store's bytes; of windows and
-//! sessions the keys are windowed. Hides what reads hide. Remembers only where the next page begins and, of
-//! versions, the last one that was seen: the next page may have a later one of the same key.
+//! Takes a snapshot, returns decoded keys and values in the order of the store's bytes; keys of windows
+//! and sessions are windowed. Hides what reads hide. Keeps only the start of the next page and, for
+//! versioned stores, the last version seen: the next page may have a later one of the same key.
 
 use super::{MOST_BYTES, OpenSnapshot, StoreQuery};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use stoatflow_core::{Bytes, Datum, Error, Record, Result, Serde, StoreId, Task, 
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{Page, split_session, split_versioned, split_window};
 
-/// The place of the timestamp of a version that is a deletion.
+/// Timestamp field of a version that is a deletion.
 const DELETED: i64 = i64::MIN;
 
-/// The latest version so far of a key.
+/// The latest version of a key so far.
 #[derive(Debug)]
 struct Version {
     key: Bytes,
@@ -34,7 +34,7 @@ pub(super) struct Rows {
     value: Serde,
     observed: Vec<i64>,
     page: Page,
-    /// Where the next page begins; `None`: at the first key.
+    /// Start of the next page; `None`: the first key.
     from: Option<Bytes>,
     over: bool,
     latest: Option<Version>,
@@ -60,7 +60,7 @@ impl Rows {
         }
     }
 
-    /// Begins again.
+    /// Starts over.
     pub fn rewind(&mut self) {
         self.from = None;
         self.over = false;
@@ -93,7 +93,7 @@ impl Rows {
         Ok(None)
     }
 
-    /// The highest time that the store has seen in the task of a key; -1: none.
+    /// The highest timestamp that the store has seen in the task of a key; -1: none.
     fn observed(&self, key: &[u8]) -> i64 {
         let tasks = i32::try_from(self.observed.len()).unwrap_or(i32::MAX);
         let task = Task::of(partition_of(key, tasks));
@@ -101,7 +101,7 @@ impl Rows {
     }
 
     fn row(&mut self, key: &Bytes, stored: &Bytes) -> Result<Option<Record>> {
-        // A time stands before each value of the back end.
+        // Each value in the back end is prefixed by a timestamp.
         let Some((time, value)) = stored.split_first_chunk::<8>() else {
             return Err(self.damaged());
         };
@@ -141,7 +141,7 @@ impl Rows {
             .map(Some)
     }
 
-    /// The next version. The one before it was its key's latest if this one is of another key.
+    /// Moves to the next version. The one before was its key's latest if this one has another key.
     fn turn(&mut self, next: Option<Version>) -> Result<Option<Record>> {
         let same = self.latest.as_ref().map(|version| &version.key)
             == next.as_ref().map(|version| &version.key);

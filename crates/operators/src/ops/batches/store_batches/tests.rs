@@ -1,4 +1,4 @@
-//! What is shown of stores in memory, and what is hidden.
+//! What reads of stores in memory return, and what they hide.
 
 use super::*;
 use arrow_array::Array;

@@ -1,12 +1,12 @@
-//! `foreign_answer`: keeps who has a foreign key, and answers with the right value.
+//! `foreign_answer`: stores subscriptions, and answers with the right value.
 //!
-//! Takes subscriptions at the foreign key's lane, gives answers under the left keys: a quiet one if there
-//! is no right value and the subscription doesn't ask for a tombstone. An answer has the later time of
-//! both rows.
+//! Takes subscriptions at the foreign key's lane, emits answers under the left keys: a quiet one if
+//! there is no right value and the subscription doesn't ask for a tombstone. The timestamp of an answer
+//! is the later one of both rows.
 //!
-//! With record caching a right value that is born and deleted within an epoch may have been an answer,
-//! but its deletion is never told to anybody. So the answers of the epoch are looked at again when it
-//! ends; what is kept for that is one record per foreign key that was asked for in the epoch.
+//! With record caching a right value that is created and deleted within an epoch may have been in an
+//! answer, but its deletion is never forwarded. So the answers of the epoch are checked again when it
+//! ends. For that, one record is kept per foreign key that got a right value in the epoch.
 
 use crate::ops::joins::foreign_key::epoch_rows::SharedEpochRows;
 use crate::ops::joins::foreign_key::message::{Answer, Subscription};
@@ -29,13 +29,13 @@ pub(crate) struct ForeignAnswer {
     reads: Reads,
 }
 
-/// Which right value an answer has.
+/// Source of the right value in an answer.
 #[derive(Debug)]
 pub(crate) enum Reads {
-    /// That at the place of the subscription: what the right table was in this epoch.
+    /// The row at the subscription's place in the order, from the right table's rows of this epoch.
     InOrder(SharedEpochRows),
-    /// With record caching, what the store has. Foreign keys of this epoch's answers that have a right
-    /// value, in the order of their bytes, so that a run can be repeated.
+    /// With record caching: the current row. Holds the foreign keys that were answered with a right
+    /// value in this epoch, sorted by bytes, so that runs are repeatable.
     Stored(BTreeMap<Bytes, Record>),
 }
 
@@ -63,7 +63,7 @@ impl ForeignAnswer {
         }
     }
 
-    /// Takes back what a right value has given that is gone without a word.
+    /// Retracts the rows of right values that disappeared without an update.
     fn look_again(
         &mut self,
         asked: BTreeMap<Bytes, Record>,
@@ -147,7 +147,7 @@ impl Operator for ForeignAnswer {
             }
             let message = Subscription::of(&record)?;
             if message.delete && !message.always {
-                // It has subscribed elsewhere, which is answered.
+                // The row has subscribed under another key, which sends the answer.
                 continue;
             }
             let right = match found {

@@ -1,9 +1,9 @@
-//! The rows of a table as they followed each other in the open epochs.
+//! The history of a table's rows in the open epochs.
 //!
-//! The operators of a join by foreign key are in stages behind each other. While a message walks, its
-//! table goes on, so what the store holds when the message arrives may be newer than the message. These
-//! rows say what the table held at the message's place in the order. Owns the rows of an epoch until its
-//! reader has ended it; what was before the epoch is the store's to say.
+//! The operators of a foreign-key join are in successive stages. While a message is on its way, its
+//! table changes, so the store may be newer than the message when it arrives. These rows tell what the
+//! table held at the message's place in the order. Keeps the rows of an epoch until the reader has ended
+//! it; rows from before the epoch come from the store.
 
 use crate::ops::joins::foreign_key::message::Fingerprint;
 use bytes::Bytes;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Epoch, Order, Timestamp};
 use stoatflow_state::Stored;
 
-/// A row, from a place in the order on.
+/// A row, valid from a place in the order on.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub order: Order,
-    /// Of a left value.
+    /// Fingerprint, for left values.
     pub fingerprint: Fingerprint,
     /// Null: deleted.
     pub value: Datum,
@@ -25,7 +25,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// As a store has it.
+    /// The row as a store holds it.
     pub fn stored(&self) -> Option<Stored> {
         (!self.value.is_null()).then(|| Stored {
             value: self.value.clone(),
@@ -40,18 +40,18 @@ pub(crate) struct EpochRows {
     epochs: BTreeMap<Epoch, HashMap<Bytes, Vec<Row>>>,
 }
 
-/// Of the operator that adds rows and the one that looks them up.
+/// Shared by the operator that adds rows and the one that looks them up.
 pub(crate) type SharedEpochRows = Arc<Mutex<EpochRows>>;
 
 impl EpochRows {
-    /// Adds a row, which comes behind those that the key has.
+    /// Appends a row to those of the key.
     pub fn add(&mut self, epoch: Epoch, key: Bytes, row: Row) {
         let rows = self.epochs.entry(epoch).or_default();
         rows.entry(key).or_default().push(row);
     }
 
-    /// What the table held at a place; `None`: what it held before the epoch. Of several rows at the same
-    /// place the one with this fingerprint, else the last.
+    /// The row of the table at a place in the order; `None`: the row from before the epoch. Of several
+    /// rows at that place, the one with this fingerprint, else the last.
     pub fn as_of(
         &self,
         epoch: Epoch,
@@ -68,13 +68,13 @@ impl EpochRows {
             .or(Some(last))
     }
 
-    /// The reader has ended this epoch.
+    /// Drops the rows up to this epoch, which the reader has ended.
     pub fn forget(&mut self, ended: Epoch) {
         self.epochs = self.epochs.split_off(&Epoch(ended.0 + 1));
     }
 }
 
-/// The left rows of all joins by foreign key of a lane, by the join: stages share them.
+/// The left rows of all foreign-key joins of a lane, by join; shared between stages.
 #[derive(Clone, Debug, Default)]
 pub struct LeftRows(Arc<Mutex<HashMap<u32, SharedEpochRows>>>);
 

@@ -1,10 +1,10 @@
-//! `foreign_join`: joins an answer with the left value that it is an answer to.
+//! `foreign_join`: joins an answer with the left value that subscribed for it.
 //!
-//! Takes answers at the left key's lane, gives the rows of the result: null where one side is missing
-//! that the join can't do without. The left value is that at the answer's place in the order; with record
-//! caching the one there is now. An answer to another left value is dropped: that one has subscribed too,
-//! and has an answer of its own. The last value of an epoch has its answers in the same epoch, and none of
-//! them is dropped, so the row is right when the epoch ends, whatever overtook what.
+//! Takes answers at the left key's lane, emits the rows of the result: null if a required side is
+//! missing. The left value is the one at the answer's place in the order; with record caching, the
+//! current one. An answer to another left value is dropped: that value has subscribed too, and gets its
+//! own answer. The last value of an epoch gets its answers in the same epoch, and none of them is
+//! dropped, so the row is right when the epoch ends, in whatever order messages arrived.
 
 use crate::ops::joins::foreign_key::epoch_rows::SharedEpochRows;
 use crate::ops::joins::foreign_key::message::{Answer, Fingerprint, TakeBack, fingerprint};
@@ -23,17 +23,17 @@ pub(crate) struct ForeignJoin {
     joiner: Joiner,
     /// Serde of left values.
     value: Serde,
-    /// A left join?
+    /// True for a left join.
     outer: bool,
-    /// Without record caching: the left keys' serde, and what the left table was in this epoch.
+    /// Without record caching: the left keys' serde, and the left table's rows of this epoch.
     rows: Option<(Serde, SharedEpochRows)>,
 }
 
-/// The left row that an answer meets.
+/// The left row for an answer.
 #[derive(Debug, Default)]
 struct Held {
     row: Option<Stored>,
-    /// If it is known already.
+    /// Set if it is already known.
     fingerprint: Option<Fingerprint>,
 }
 
@@ -56,7 +56,7 @@ impl ForeignJoin {
         }
     }
 
-    /// What the left table held at each answer's place, where that isn't what it held before the epoch.
+    /// The left rows at the answers' places in the order, where they differ from those before the epoch.
     fn at_answers(
         &self,
         batch: &[Record],
@@ -87,7 +87,7 @@ impl ForeignJoin {
         Ok(held)
     }
 
-    /// A left value as it would come back from a store: others may change an object in place.
+    /// A copy of a left value, as if read from a store: other operators may change an object in place.
     fn own(&self, value: Datum) -> Result<Datum> {
         match &value {
             Datum::Opaque(object) if object.changes() => {
@@ -97,7 +97,8 @@ impl ForeignJoin {
         }
     }
 
-    /// Is the left value the one that an answer speaks of? For each record; one attach for all.
+    /// For each record: whether the left value is the one that the answer belongs to. Attaches once for
+    /// all.
     fn current(&self, batch: &[Record], held: &[Held]) -> Result<Vec<bool>> {
         let mut verdicts = Ok(Vec::new());
         self.joiner.scope(&mut || {

@@ -1,6 +1,6 @@
-//! The messages between the operators of a join by foreign key.
+//! The messages between the operators of a foreign-key join.
 //!
-//! Gives messages as values of records, for their walk between lanes. They never reach a user's function, a
+//! Messages are values of records while they move between lanes. They never reach a user's function, a
 //! store or a topic.
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Opaque, Record, Result, Serde};
 
-/// Which left value a subscription and its answers speak of; `None`: there is none.
+/// Identifies the left value of a subscription and its answers; `None`: there is no value.
 pub(crate) type Fingerprint = Option<u64>;
 
 /// The fingerprint of a left value.
@@ -24,30 +24,31 @@ pub(crate) struct Subscription {
     pub left: Datum,
     pub left_bytes: Bytes,
     pub fingerprint: Fingerprint,
-    /// The row has this foreign key no more.
+    /// True if the row no longer has this foreign key.
     pub delete: bool,
-    /// Without a right value the answer is a tombstone, whatever was before (else a quiet one: there
-    /// is an answer always, because the one to an earlier value may have been dropped as stale).
+    /// True if the answer without a right value is always a tombstone. Otherwise it is a quiet answer:
+    /// an answer is always sent, because that to an earlier value may have been dropped as stale.
     pub always: bool,
 }
 
 /// From the foreign key's lane to the left row (the record's key).
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// The left value that was subscribed with.
+    /// The left value that subscribed.
     pub fingerprint: Fingerprint,
-    /// Null if there is none.
+    /// The right value; null if there is none.
     pub right: Datum,
-    /// There is no right value, and only a row that is there has to be taken back.
+    /// True if there is no right value, and only an existing row has to be retracted.
     pub quiet: bool,
 }
 
-/// From the join to the table of its rows, instead of a row: a tombstone where there is one, else nothing.
+/// From the join to the table of its rows, instead of a row: a tombstone if the row exists, else
+/// nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TakeBack;
 
 impl TakeBack {
-    /// Is this value one?
+    /// Whether this value is one.
     pub fn is(value: &Datum) -> bool {
         matches!(value, Datum::Opaque(value) if value.as_any().is::<Self>())
     }
@@ -78,7 +79,7 @@ macro_rules! message {
 macro_rules! carried {
     ($name:ident, $word:literal) => {
         impl $name {
-            /// What a record carries.
+            /// The message in a record's value.
             pub fn of(record: &Record) -> Result<&Self> {
                 let found = record.value.opaque();
                 found.ok_or_else(|| Error::internal(concat!("a ", $word, " was expected")))

@@ -1,8 +1,8 @@
-//! `foreign_notify`: sends a changed right value to all left rows that have its key.
+//! `foreign_notify`: sends a changed right value to all left rows with its key.
 //!
-//! Takes the right table's updates at their key's lane, gives an answer to each left row that has this
-//! foreign key, in the order of the left keys' bytes, with the update's time alone. Updates that aren't the
-//! newest of a versioned table are left out.
+//! Takes the right table's updates at their key's lane, emits an answer to each left row that has this
+//! foreign key, in the order of the left keys' bytes, with the update's timestamp. Updates that aren't
+//! the newest of a versioned table are left out.
 
 use crate::ops::joins::foreign_key::epoch_rows::{Row, SharedEpochRows};
 use crate::ops::joins::foreign_key::message::Answer;
@@ -20,7 +20,7 @@ pub(crate) struct ForeignNotify {
     /// Serde of left keys.
     key: Serde,
     foreign: Serde,
-    /// Without record caching: what the right table was in this epoch, for those who subscribe.
+    /// Without record caching: the right table's rows of this epoch, for later subscriptions.
     rows: Option<SharedEpochRows>,
 }
 

@@ -1,10 +1,10 @@
-//! `foreign_subscribe`: tells the lanes of foreign keys which left rows have them.
+//! `foreign_subscribe`: subscribes left rows at the lanes of their foreign keys.
 //!
-//! Takes the left table's changes, gives subscriptions under their foreign keys. A row that moves to
-//! another foreign key leaves the old one first. A row without a foreign key (of an inner join it is
-//! counted, if it has a value) subscribes under the null key, which is answered with nothing: each value
-//! has an answer, because that to the value before is dropped if it comes late. Updates that aren't the
-//! newest of a versioned table are left out.
+//! Takes the left table's changes, emits subscriptions under their foreign keys. A row that moves to
+//! another foreign key leaves the old one first. A row without a foreign key subscribes under the null
+//! key and gets an empty answer (in an inner join it is also counted as dropped, if it has a value).
+//! Each value gets an answer, because the answer to the previous value is dropped if it arrives late.
+//! Updates that aren't the newest of a versioned table are left out.
 
 use crate::ops::joins::foreign_key::epoch_rows::{Row, SharedEpochRows};
 use crate::ops::joins::foreign_key::message::{Fingerprint, Subscription, fingerprint};
@@ -15,7 +15,7 @@ use crate::{Context, Operator};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result, Serde};
 
-/// The serdes of the messages' parts.
+/// Serdes of the parts of a message.
 #[derive(Debug)]
 pub(crate) struct Serdes {
     pub key: Serde,
@@ -28,15 +28,15 @@ pub(crate) struct Serdes {
 pub(crate) struct ForeignSubscribe {
     function: Function,
     serdes: Serdes,
-    /// A left join?
+    /// True for a left join.
     outer: bool,
-    /// Without record caching: what the left table was in this epoch, for the answers.
+    /// Without record caching: the left table's rows of this epoch, for the answers.
     rows: Option<SharedEpochRows>,
     probes: Vec<Record>,
     scratch: Vec<Datum>,
 }
 
-/// What a subscription says beside who and where.
+/// The flags of a subscription.
 #[derive(Clone, Copy)]
 struct Says {
     delete: bool,
@@ -60,8 +60,8 @@ impl ForeignSubscribe {
         }
     }
 
-    /// The foreign keys of all new and old values, one attach for all; and the fingerprints. `None`: the one
-    /// record that came was left out.
+    /// Computes the foreign keys of all new and old values, with one attach for all, and returns the
+    /// fingerprints. `None`: the only record of the batch was left out.
     fn prepare(
         &mut self,
         batch: &[Record],
@@ -146,7 +146,7 @@ impl ForeignSubscribe {
             // Always one answer, for a deletion and for a null foreign key too.
             send(new, enter(!neither));
         } else if new.is_null() {
-            // Deleted, or no foreign key any more: a tombstone, even if there never was a row.
+            // Deleted, or no longer has a foreign key: a tombstone, even if there never was a row.
             if !old.is_null() {
                 send(old, leave(true));
             } else {
@@ -158,7 +158,8 @@ impl ForeignSubscribe {
             }
         } else if moved {
             send(old, leave(false));
-            // A tombstone if the new key finds nothing, even if the old one had not either.
+            // A tombstone if there is no right value for the new key, even if there was none for the old
+            // one.
             send(new, enter(true));
         } else {
             send(new, enter(false));

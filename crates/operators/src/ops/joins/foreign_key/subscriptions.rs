@@ -1,8 +1,8 @@
-//! The store of a join by foreign key: which left rows have which foreign key.
+//! The store of a foreign-key join: which left rows have which foreign key.
 //!
-//! Takes foreign keys and left keys as bytes, gives entries, by foreign key in the order of the left keys'
-//! bytes. Owns the form of their keys: the foreign key with its length before it, then the left key, so
-//! that no foreign key's rows stand among another's. Values are fingerprints of the left values.
+//! Takes foreign keys and left keys as bytes; returns the entries of a foreign key, in the order of the
+//! left keys' bytes. An entry's key is the length-prefixed foreign key, then the left key, so that no
+//! entry of another foreign key lies in between. Values are fingerprints of the left values.
 
 use crate::ops::joins::foreign_key::message::Fingerprint;
 use crate::{Context, LaneStore};
@@ -19,7 +19,7 @@ fn prefix(foreign: &[u8]) -> Result<BytesMut> {
     Ok(key)
 }
 
-/// Writes that a left row has a foreign key.
+/// Adds the entry of a left row.
 pub(crate) fn put(
     store: StoreId,
     foreign: &[u8],
@@ -41,7 +41,7 @@ pub(crate) fn put(
     )
 }
 
-/// Writes that it has it no more.
+/// Deletes the entry of a left row.
 pub(crate) fn delete(
     store: StoreId,
     foreign: &[u8],

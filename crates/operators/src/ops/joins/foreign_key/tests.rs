@@ -1,4 +1,4 @@
-//! Joins by foreign key as measured on Kafka Streams (area `join_fk`).
+//! Foreign-key joins as measured on Kafka Streams (area `join_fk`).
 
 mod orders;
 
@@ -73,7 +73,7 @@ pub(super) fn nodes(kind: JoinKind, value: &str, old: bool) -> Nodes {
     ]
 }
 
-/// What a vector has: its topology, the serdes of left, right and result, and the functions.
+/// A vector: its topology, the serdes of left, right and result, and the functions.
 struct Case<'a> {
     topology: &'a str,
     kind: JoinKind,
@@ -177,7 +177,7 @@ fn old_rows_are_taken_back_behind_it() {
     check(&case, &nodes, &["to_text", "swap_kv"]);
 }
 
-/// Stores 2 and 3 of the nodes above.
+/// Adds stores 2 and 3 of the nodes above.
 pub(super) fn subscriptions_and_result(plan: &mut stoatflow_plan::PhysicalPlan) {
     let text_store = plan.stores[0].clone();
     plan.stores = (0..4)

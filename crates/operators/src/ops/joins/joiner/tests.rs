@@ -1,4 +1,4 @@
-//! Joiners whose function is async, and what is left behind by a failure.
+//! Joiners with an async function, and the state after a failure.
 
 use super::Joiner;
 use crate::ops::async_ops::SideBySide;
@@ -31,7 +31,7 @@ fn node_context(handler: Option<&Handler>) -> NodeContext {
     NodeContext::new(NodeId(0), "joined", Arc::new([])).with_policy(policy.unwrap())
 }
 
-/// Of rows of a key and a right side.
+/// Joins rows of a key and a right side.
 fn joined(joiner: &mut Joiner, rows: &[(&str, &str)]) -> Result<(Vec<String>, Vec<usize>)> {
     let mut rig = Rig::new(
         into_sink(join(Spec::Udf(0)), 0),
@@ -145,7 +145,7 @@ fn neither_does_one_of_a_plain_function() {
     let function = Function::new(&Spec::Udf(0), Args::Value, node_context(None), &foreign);
     let mut joiner = Joiner::new(function.unwrap(), false, None);
     assert!(joined(&mut joiner, &[("a", "bad")]).is_err());
-    // A table that is read through a join is read for the next record after that.
+    // A table that is read through a join is read for the next record after the failure.
     assert_eq!(joined(&mut joiner, &[("b", "good")]).unwrap().0, ["good"]);
 }
 

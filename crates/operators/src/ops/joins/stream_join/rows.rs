@@ -1,14 +1,14 @@
-//! What joins give: rows that are gathered first and computed together.
+//! The result rows of a join: gathered first, computed together.
 //!
-//! Takes records without a value, and for each what its joiner is called with; gives them with the
-//! results, in order. So stores are read without an interpreter, and the joiner is called without a
-//! store: once attached for a batch. Never reorders.
+//! Takes records without a value, with the joiner's arguments for each; emits them with the results, in
+//! order. So stores are read without holding the interpreter, and the joiner runs without access to
+//! stores, with one attach per batch. Never reorders.
 
 use crate::Context;
 use crate::ops::joins::joiner::Joiner;
 use stoatflow_core::{Datum, Record, Result};
 
-/// So many rows at most wait for the joiner: a record may have any number of partners.
+/// Maximum number of rows that wait for the joiner: a record may have any number of partners.
 const FULL: usize = 16 * 1024;
 
 /// See the module.
@@ -26,18 +26,18 @@ impl Rows {
         }
     }
 
-    /// The joiner, to attach its interpreter.
+    /// The joiner, for attaching its interpreter.
     pub fn joiner(&self) -> &Joiner {
         &self.joiner
     }
 
-    /// Adds what will be `record` with the joiner's result as its value.
+    /// Adds a row: `record` gets the joiner's result as its value.
     pub fn add(&mut self, record: Record, left: Datum, right: Datum) {
         self.joiner.add(&record.key, left, right, record.origin);
         self.records.push(record);
     }
 
-    /// Computes if many rows wait.
+    /// Computes the rows if many wait.
     pub fn relieve(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         if self.records.len() < FULL {
             return Ok(());
@@ -45,7 +45,7 @@ impl Rows {
         self.finish(out, context)
     }
 
-    /// Computes all rows and passes them on.
+    /// Computes all rows and appends them to `out`.
     pub fn finish(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let from = out.len();
         out.append(&mut self.records);

@@ -1,5 +1,4 @@
-//! Recorded runs of Kafka Streams, in batches of any size; what one lane gives and several give; what
-//! survives a restart.
+//! Recorded runs of Kafka Streams, in batches of any size; one lane against several; restarts.
 
 use crate::Share;
 use crate::testing::recorded::{self, Wiring, registered};
@@ -48,7 +47,7 @@ fn window_store(window: JoinWindow) -> StoreKind {
     }
 }
 
-/// The join that a vector describes.
+/// The join described by a vector.
 fn described(case: &Value) -> (JoinKind, JoinWindow, String) {
     let steps = case["topology"].as_array().unwrap();
     let step = steps.iter().find(|step| step["joiner"].is_string());
@@ -77,7 +76,7 @@ fn joiner(name: &str) -> Arc<Closure> {
     }
 }
 
-/// Equal after every input; and in whole, where neighbours of one side come in batches.
+/// Compares after every input, and once as a whole with consecutive inputs of a side in batches.
 fn agrees(topology: &str) {
     let case = recorded::vector(&format!("join_ss__{topology}__hand"));
     let (kind, window, name) = described(&case);
@@ -97,7 +96,7 @@ fn agrees(topology: &str) {
     for size in [3, 1024] {
         recorded::replay_in_batches(&topology, &nodes, &udfs, &wiring, size);
     }
-    // The interval between two passes is of the machine's clock: it starts again.
+    // The interval between two passes uses the machine's clock: a restart would begin it again.
     if case["config"]["emit_interval_ms"] == 0 {
         recorded::replay_with_restarts(&topology, &nodes, &udfs, &wiring);
     }
@@ -147,7 +146,7 @@ const WINDOW: JoinWindow = JoinWindow {
     grace_ms: 0,
 };
 
-/// An outer join, of stores 0 and 1 and what waits in 2, with clocks 0 to 2.
+/// An outer join of stores 0 and 1, with waiting records in store 2 and clocks 0 to 2.
 fn outer(udf: Arc<Closure>, right_value: &str) -> Rig {
     outer_within(WINDOW, udf, right_value)
 }
@@ -210,7 +209,7 @@ fn with_several_lanes_rows_come_out_by_the_merged_time() {
         .unwrap();
     rig.advance();
     assert!(rig.outputs().is_empty());
-    // Another lane has seen a later time.
+    // Another lane has seen a later timestamp.
     rig.clocks.see(ClockId(0), stoatflow_core::Task(0), 7);
     rig.advance();
     assert_eq!(
@@ -235,7 +234,8 @@ fn a_window_may_lie_on_one_side_of_a_record() {
     for (value, at) in [("early", 24), ("first", 25), ("last", 30), ("late", 31)] {
         rig.push_at(1, vec![record("a", value, at)]).unwrap();
     }
-    // What looks back only has nothing to wait for: it comes out alone at once, as in Kafka Streams.
+    // A record that only joins with earlier ones has nothing to wait for: it is emitted unmatched at
+    // once, as in Kafka Streams.
     assert_eq!(
         rig.outputs(),
         [

@@ -1,14 +1,14 @@
-//! What waits for a partner, of both sides of a left or outer join.
+//! Records of both sides of a left or outer join that wait for a partner.
 //!
-//! Takes records without a partner, gives those whose window is over, with null on the other side. Owns the
-//! entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in memory, in
-//! order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
+//! Takes records without a partner, returns those whose window is over, to be emitted unmatched. Owns
+//! the entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in
+//! memory, in order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
 //!
-//! What is over comes out when it is over, in the name of the record that made it so. If an
-//! interval is given, a lane has all keys of its tasks, and passes over what waits take place
-//! exactly when they do in Kafka Streams, which avoids them with `min_time`. That isn't the
-//! earliest time that waits: a pass leaves it at the last entry that it looked at, so results may
-//! come out later than their windows end.
+//! An unmatched row is emitted when its window is over, with the origin and headers of the record that
+//! ended it. If an interval is set and a lane has all keys of its tasks, passes over the waiting entries
+//! take place exactly when they do in Kafka Streams, which uses `min_time` to avoid them. That isn't the
+//! earliest waiting time: a pass sets it to the last entry that it looked at, so results may be emitted
+//! later than their windows end.
 
 #[cfg(test)]
 mod tests;
@@ -24,18 +24,18 @@ use stoatflow_core::{
 };
 use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
 
-/// Behind a time that no record has: the task of a `min_time`; nothing stands for the first.
+/// Bytes of the task in the key of a `min_time` row, which has a time that no record has; task 0 has none.
 const TASK: usize = 2;
-/// Bytes before and behind the key of what waits.
+/// Bytes before and after the key of a waiting entry.
 const SIDE: usize = 1;
 const NUMBER: usize = 4;
-/// So many entries are read at a time when a lane starts.
+/// Entries read at a time when a lane starts.
 const CHUNK: usize = 4096;
 
 /// One side of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    // In this order they come out at equal times.
+    // Order in which they are emitted at equal timestamps.
     Right = 0,
     Left = 1,
 }
@@ -53,36 +53,36 @@ impl Side {
     }
 }
 
-/// What a join of two streams knows of its entries.
+/// Settings of the waiting entries of a stream-stream join.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub store: StoreId,
-    /// Do both sides wait (an outer join)?
+    /// True if both sides wait (an outer join).
     pub both: bool,
     pub key: Serde,
     pub left_value: Serde,
     pub right_value: Serde,
-    /// How long after its time an entry may still find a partner, with grace: right, left.
+    /// How long after its timestamp an entry may still find a partner, including grace: right, left.
     pub reach: [i64; 2],
 }
 
-/// An entry whose time is over.
+/// An entry whose window is over.
 #[derive(Debug)]
 pub(crate) struct Expired {
     pub side: Side,
     pub key: Datum,
     pub value: Datum,
     pub time: i64,
-    /// The record that made it so, if it isn't the one at hand.
+    /// The record that ended its window, if it isn't the current one.
     trigger: Option<(Origin, Headers)>,
 }
 
-/// When the next pass over what waits in a task takes place.
+/// When the next pass over a task's waiting entries takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NextPass {
-    /// See the module; `None`: in any case.
+    /// See the module; `None`: no condition.
     min_time: Option<i64>,
-    /// Not before this time of the machine's clock.
+    /// Not before this wall time.
     not_before: i64,
 }
 
@@ -92,13 +92,13 @@ impl NextPass {
         not_before: i64::MIN,
     };
 
-    /// Is it too early for a pass? A time further away than the interval is that of a clock that
-    /// was set back, or of a longer interval before a restart.
+    /// Whether it is too early for a pass. A `not_before` further away than the interval is ignored: the
+    /// clock was set back, or the interval was longer before a restart.
     const fn is_early(self, now: i64, interval: i64) -> bool {
         now < self.not_before && self.not_before.saturating_sub(now) <= interval
     }
 
-    /// As a row; none where nothing is to be said.
+    /// The row to store; `None` for the default.
     fn stored(self) -> Option<Stored> {
         (self != Self::AT_ONCE).then(|| {
             let mut value = BytesMut::with_capacity(17);
@@ -112,7 +112,7 @@ impl NextPass {
         })
     }
 
-    /// Rows of eight bytes say the first time only.
+    /// Rows of eight bytes hold `min_time` only.
     fn restored(row: &Stored) -> Self {
         let Datum::Bytes(bytes) = &row.value else {
             return Self::AT_ONCE;
@@ -125,13 +125,13 @@ impl NextPass {
     }
 }
 
-/// Passes over what waits in a task.
+/// Passes over the waiting entries of a task.
 #[derive(Debug)]
 struct Passes {
     next: NextPass,
-    /// As its row says.
+    /// The value that is stored.
     kept: NextPass,
-    /// Up to which stream time this lane's records have come.
+    /// The stream time that this lane's records have reached.
     seen: i64,
 }
 
@@ -173,7 +173,7 @@ impl Waiting {
         &mut self.passes[task.index()]
     }
 
-    /// Loads what waits, once for both sides.
+    /// Loads the waiting entries, once for both sides.
     pub fn open(&mut self, clock: ClockId, context: &mut Context<'_>) -> Result<()> {
         if std::mem::replace(&mut self.opened, true) {
             return Ok(());
@@ -215,7 +215,7 @@ impl Waiting {
         }
     }
 
-    /// A record found no partner yet.
+    /// Adds a record that has no partner yet.
     pub fn add(
         &mut self,
         side: Side,
@@ -226,7 +226,7 @@ impl Waiting {
     ) -> Result<()> {
         let serde = self.shape.serde(side);
         let value = serde.encode(value)?.map_or(Datum::Null, Datum::Bytes);
-        // Several records of a key at one time all wait, in their order.
+        // Several records with the same key and timestamp all wait, in their order.
         let task = context.clocks.task(task);
         let last = numbered(self.lines.line(task), side, key, time).last();
         let rest = rest(side, key, last.map_or(0, number_of).saturating_add(1));
@@ -245,8 +245,8 @@ impl Waiting {
         self.lines.insert(task, (time, rest), context)
     }
 
-    /// A partner was found: whatever waits with this side, key and time does so no more. It may wait in
-    /// another task, where the two topics are not partitioned alike.
+    /// A partner was found: removes the entries with this side, key and time. They may wait in another
+    /// task if the two topics are not partitioned alike.
     pub fn forget(
         &mut self,
         side: Side,
@@ -266,7 +266,8 @@ impl Waiting {
             .try_for_each(|(task, rest)| self.remove((*task, time), rest, context))
     }
 
-    /// What is over in a task, at a record of `side` that has moved the clock, if a pass is due.
+    /// Entries of a task whose window is over, at a record of `side` that has moved the clock, if a pass
+    /// is due.
     pub fn expire(
         &mut self,
         clock: ClockId,
@@ -283,7 +284,7 @@ impl Waiting {
         self.pass(clock, task, context)
     }
 
-    /// What is over in a task, unless the last pass was just now.
+    /// Entries of a task whose window is over, unless the last pass was just now.
     pub fn pass(
         &mut self,
         clock: ClockId,
@@ -302,7 +303,7 @@ impl Waiting {
         if !by_min_time && oldest.is_none_or(|time| time.saturating_add(least) >= stream_time) {
             return Ok(Vec::new());
         }
-        // Without a pause there is nothing to remember.
+        // Without an interval there is nothing to remember.
         if let Some(interval) = interval.filter(|interval| by_min_time && *interval > 0) {
             let next = &mut self.passes(task).next;
             if next.is_early(now, interval) {
@@ -316,12 +317,12 @@ impl Waiting {
             .collect()
     }
 
-    /// Finds what is over; stops when nothing more can be.
+    /// Finds expired entries; stops when there can't be any more.
     fn look(&mut self, task: Task, stream_time: i64) -> Vec<(i64, Bytes)> {
         let mut due = Vec::new();
         let Self { shape, lines, .. } = self;
         let line = lines.line(task);
-        // Where one side only waits, everything behind the first open entry is open.
+        // If only one side waits, everything after the first open entry is open too.
         let mut open = [!shape.both, false];
         let mut min_time = None;
         for (time, rest) in line.iter() {
@@ -386,22 +387,23 @@ impl Waiting {
         store.put(epoch, dirty, &time_key(time, rest), None)
     }
 
-    /// A record of a task has been taken, which had moved its stream time to this.
+    /// Notes that a record of a task was processed and moved its stream time to this.
     pub fn see(&mut self, task: Task, stream_time: i64, context: &Context<'_>) {
         if goes_by_min_time(context) {
             self.passes(task).seen = stream_time;
         }
     }
 
-    /// Is a pass to be made without a record of this lane? Not where Kafka Streams makes none,
-    /// unless records of other lanes have moved the time: those of keys that their producer put
-    /// elsewhere than where they belong.
+    /// Whether to make a pass without a record of this lane. If passes follow Kafka Streams, only after
+    /// records of other lanes have moved stream time: those of keys that their producer wrote to another
+    /// partition than expected.
     pub fn is_due_alone(&mut self, clock: ClockId, task: Task, context: &Context<'_>) -> bool {
         let stream_time = context.clocks.stream(clock, task);
         !goes_by_min_time(context) || stream_time > self.passes(task).seen
     }
 
-    /// The batch is done: when passes take place is kept with what waits, so that a restart changes nothing.
+    /// At the end of a batch: stores when passes take place beside the entries, so that a restart
+    /// changes nothing.
     pub fn settle(&mut self, context: &mut Context<'_>) -> Result<()> {
         if !goes_by_min_time(context) {
             return Ok(());
@@ -449,7 +451,7 @@ impl Shape {
 }
 
 impl Expired {
-    /// Its row, with the headers and the origin of the record that made it come out.
+    /// Adds its row, with the headers and the origin of the record that caused it to be emitted.
     pub fn give(self, trigger: &Record, rows: &mut Rows) {
         let mut row = trigger.with_pair(self.key, Datum::Null);
         if let Some((origin, headers)) = self.trigger {
@@ -463,7 +465,7 @@ impl Expired {
     }
 }
 
-/// Do passes take place when Kafka Streams makes them?
+/// Whether passes take place exactly when Kafka Streams makes them.
 pub(super) const fn goes_by_min_time(context: &Context<'_>) -> bool {
     let clocks = &*context.clocks;
     clocks.join_emit_interval_ms.is_some()
@@ -471,7 +473,7 @@ pub(super) const fn goes_by_min_time(context: &Context<'_>) -> bool {
         && clocks.moves_with_records()
 }
 
-/// An entry behind its time: side, key, number.
+/// An entry's key after the time: side, key, number.
 fn rest(side: Side, key: &[u8], number: u32) -> Bytes {
     let mut rest = BytesMut::with_capacity(key.len() + 5);
     rest.put_u8(side as u8);
@@ -480,7 +482,7 @@ fn rest(side: Side, key: &[u8], number: u32) -> Bytes {
     rest.freeze()
 }
 
-/// The key in what waits.
+/// The record key in an entry's key.
 fn key_in(rest: &[u8]) -> &[u8] {
     let end = rest.len().saturating_sub(NUMBER);
     rest.get(SIDE..end).unwrap_or_default()

@@ -192,7 +192,7 @@ fn what_waits_survives_a_restart_with_its_headers_and_order() {
             "0:b=4/late@5"
         ]
     );
-    // What came out waits no more.
+    // Emitted records wait no more.
     rig.reopen(patient());
     rig.push_at(1, vec![record("c", "6", 30)]).unwrap();
     assert_eq!(rig.outputs(), ["0:c=5/null@15"]);

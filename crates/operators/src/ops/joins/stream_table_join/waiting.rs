@@ -1,8 +1,9 @@
 //! Stream records that wait for a versioned table to catch up.
 //!
-//! Takes records, gives those whose time plus grace is over: by time, then by key, then as they came. Owns
-//! the waiting records of one lane's keys: in a store (time, key, number; then headers, origin and value)
-//! and, in order, an index in memory. Its stream time is that of the records it took. Never joins.
+//! Takes records, returns those whose timestamp plus grace is over: by timestamp, then key, then
+//! arrival. Owns the waiting records of one lane's keys: in a store (time, key, number; then headers,
+//! origin and value), with an ordered index in memory. Its stream time is that of the records it has
+//! taken. Never joins.
 
 use crate::support::node_context::NodeContext;
 use crate::support::waiting::{self, Tasks};
@@ -15,10 +16,10 @@ use stoatflow_core::{
 };
 use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
 
-/// So many entries are read at a time when a lane starts.
+/// Entries read at a time when a lane starts.
 const CHUNK: usize = 4096;
 
-/// What waiting takes.
+/// Settings for waiting records.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub node_context: NodeContext,
@@ -53,7 +54,7 @@ impl Waiting {
         }
     }
 
-    /// Loads what waits.
+    /// Loads the waiting records.
     pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let (epoch, share) = (context.epoch, context.share);
         let tasks = Tasks::read(self.room.clock, context)?;
@@ -79,18 +80,18 @@ impl Waiting {
         }
     }
 
-    /// Up to what time a task's records are due: the stream time less the grace.
+    /// The time up to which a task's records are due: stream time minus grace.
     fn due(&self, task: Task, context: &Context<'_>) -> i64 {
         let stream = context.clocks.stream(self.room.clock, task);
         stream.saturating_sub(self.room.grace_ms)
     }
 
-    /// Takes the time of what other lanes had before a record.
+    /// Moves stream time to that of the records of other lanes before this one.
     pub fn see(&self, record: &Record, context: &mut Context<'_>) {
         context.clocks.before(self.room.clock, record);
     }
 
-    /// Takes a record to wait; gives it back if it is too old for that.
+    /// Adds a record that has to wait; returns it if it is too old for that.
     pub fn take(&mut self, record: Record, context: &mut Context<'_>) -> Result<Option<Record>> {
         let task = context.clocks.task(record.task());
         if record.timestamp.0 < self.due(task, context) {
@@ -114,7 +115,7 @@ impl Waiting {
         Ok(None)
     }
 
-    /// Adds the records of all tasks that are due to `ready`.
+    /// Adds the due records of all tasks to `ready`.
     pub fn release_everywhere(
         &mut self,
         ready: &mut Vec<Record>,
@@ -124,8 +125,8 @@ impl Waiting {
         tasks.try_for_each(|task| self.release(task, None, ready, context))
     }
 
-    /// Adds the records of a task that are due to `ready`: in the place of the record that made them due,
-    /// or in this one.
+    /// Adds the due records of a task to `ready`. Their order number is that of the record that made
+    /// them due, if known, else `place`.
     pub fn release(
         &mut self,
         task: Task,
@@ -178,12 +179,12 @@ impl Waiting {
     }
 }
 
-/// The key in what waits: behind it is a number.
+/// The record key in an entry's key: a number follows it.
 fn key_in(rest: &[u8]) -> &[u8] {
     &rest[..rest.len().saturating_sub(8)]
 }
 
-/// Headers, origin, value.
+/// Serializes headers, origin and value.
 fn written(record: &Record, value: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(32 + value.len());
     let headers = record.headers.as_deref().unwrap_or_default();

@@ -137,7 +137,7 @@ fn a_table_joined_with_a_view_of_itself_gives_two_results() {
         function: Function::Udf(1),
         with_key: true,
     };
-    // The left side hears of an update before the mapped copy does.
+    // The left side receives an update before the mapped copy does.
     let nodes = [
         (source(0, false), vec![1, 2], Fork::Record),
         (side(true, kind, view, 0, false), vec![4], Fork::Batch),

@@ -1,4 +1,4 @@
-//! Room, and when something is due.
+//! Room, and due times.
 
 use super::ParkingLots;
 use stoatflow_core::NodeId;

@@ -1,7 +1,8 @@
-//! Requests: what is asked, and asked again.
+//! Sending requests, and repeating them.
 //!
-//! Takes records, parks them and gives requests, at once or after a pause. A request that can't be written
-//! is an error of its record, known before anything is parked. Never sends one that its row does not say.
+//! Takes records, parks them and sends requests, at once or after a pause. A request that can't be
+//! serialized is an error of its record, detected before anything is parked. Never sends a request that
+//! isn't in its record's row.
 
 use super::{OffloadProcessor, REQUEST, Written};
 use crate::ops::offload::headers::{correlation, marked};
@@ -14,7 +15,8 @@ use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::Patience;
 
 impl OffloadProcessor {
-    /// Parks records, and sends the first request for each. The interpreter that writes them is entered once.
+    /// Parks records, and sends the first request for each. The interpreter is entered once to serialize
+    /// them all.
     pub(super) fn ask_all(
         &mut self,
         parked: Vec<((Record, Written), Record)>,
@@ -62,7 +64,7 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// A request as it goes out; `None` if it can't be written, and a handler has left its record out.
+    /// A request as it is sent; `None` if it can't be serialized, and a handler has left its record out.
     /// `of`: key, number and attempt.
     fn written_request(
         &self,
@@ -91,7 +93,7 @@ impl OffloadProcessor {
         }))
     }
 
-    /// A request brought no answer, or an error: asks again if that is wanted.
+    /// A request timed out or got an error: repeats it if retries are configured.
     pub(super) fn missed(
         &mut self,
         key: &Bytes,
@@ -115,7 +117,7 @@ impl OffloadProcessor {
         self.ask_later(key, place, pause, context)
     }
 
-    /// Sends another request. If there can be none, its record leaves in its turn.
+    /// Sends another request. If none can be made, its record leaves in its turn.
     pub(super) fn ask_again_or_leave(
         &mut self,
         key: &Bytes,
@@ -129,7 +131,7 @@ impl OffloadProcessor {
         self.end(key, place, Phase::LeftOut, out, context)
     }
 
-    /// Another request goes out after a pause.
+    /// Schedules another request after a pause.
     pub(super) fn ask_later(
         &mut self,
         key: &Bytes,
@@ -183,7 +185,7 @@ impl OffloadProcessor {
     }
 }
 
-/// A request goes out.
+/// Sends a request.
 fn send(request: Record, out: &mut Vec<Record>, context: &mut Context<'_>) {
     out.push(request);
     context.effects.routes.push(REQUEST);
@@ -196,13 +198,14 @@ fn too_large(size: usize, largest: usize) -> Error {
     .hint("raise producer.message.max.bytes and the topic's max.message.bytes, or ask for less with request=")
 }
 
-/// The pause before the next request. It varies by the record, and is the same in each run.
+/// The pause before the next request, with a jitter that depends on the record and is the same in each
+/// run.
 fn pause(patience: &Patience, place: Place) -> i64 {
     let doubled = place.attempt.saturating_sub(1).min(60);
     let pause = patience.first_ms.saturating_mul(1 << doubled);
     let pause = pause.min(patience.most_ms);
     let mut mixed = place.number ^ (u64::from(place.attempt) << 32);
-    // SplitMix64: its high bits are as good as chance.
+    // SplitMix64: its high bits are as good as random.
     mixed = mixed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

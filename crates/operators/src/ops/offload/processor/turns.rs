@@ -1,7 +1,7 @@
-//! How parked records leave: each when its turn has come.
+//! How parked records leave, each in its turn.
 //!
-//! Takes records for which nothing is awaited any more, gives their results, or asks handlers about them;
-//! many rows go to a joiner together. Never lets a record overtake an earlier one of its key.
+//! Takes records that no longer wait for an answer, emits their results, or calls error handlers for
+//! them; many rows go to a joiner together. Never lets a record overtake an earlier one of its key.
 
 use super::{OffloadProcessor, RESULT, Why};
 use crate::ops::offload::lane::{Place, Standing};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
 
 impl OffloadProcessor {
-    /// Nothing is awaited any more for a record. If it is the first of its line, its turn has come.
+    /// A record no longer waits for an answer. If it is the first of its key, its turn has come.
     pub(super) fn end(
         &mut self,
         key: &Bytes,
@@ -39,7 +39,7 @@ impl OffloadProcessor {
         self.go_in_turn(key, place, row, out, context)
     }
 
-    /// The first of a line goes, and those behind it for which nothing is awaited either.
+    /// The first record of a key leaves, and those behind it that no longer wait for an answer either.
     pub(super) fn go_in_turn(
         &mut self,
         key: &Bytes,
@@ -65,7 +65,7 @@ impl OffloadProcessor {
         Ok(())
     }
 
-    /// The first of a line has its turn; `false` if it stays, because it is asked once more.
+    /// The turn of a record; `false` if it stays, because another request is made.
     pub(super) fn turn(
         &mut self,
         key: &Bytes,
@@ -122,7 +122,7 @@ impl OffloadProcessor {
         Ok(false)
     }
 
-    /// Gives the results of all records whose turn has come.
+    /// Emits the results of all records whose turn has come.
     pub(super) fn give(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let mut ready = std::mem::take(&mut self.ready);
         let mut rows = ready.drain(..).peekable();

@@ -1,4 +1,4 @@
-//! What a restart finds.
+//! State after a restart.
 
 use super::*;
 use crate::LaneStore;
@@ -41,8 +41,8 @@ fn a_restart_finds_everything_with_any_number_of_lanes() {
     assert_eq!((rig.rows(), rig.reasons().len()), (0, 0));
 }
 
-/// Under at-least-once a crash can keep that a record has left, and lose that the next one of its key has:
-/// the two deletions are in different partitions of the changelog.
+/// Under at-least-once a crash can preserve that a record has left, and lose that the next one of its
+/// key has: the two deletions are in different partitions of the changelog.
 #[test]
 fn whose_turn_has_come_goes_after_a_restart() {
     let mut rig = rig(PATIENCE);
@@ -87,7 +87,7 @@ fn what_was_due_while_nothing_ran_is_due_at_the_start() {
     rig.restart(THRICE, Share::new(0, 1));
     assert_eq!(rig.run.next_parked(), 10);
     rig.barrier();
-    // The pause of the one is over, the time of the other's request, too: its pause begins.
+    // The pause of one is over, and so is the timeout of the other's request: its pause begins.
     assert_eq!(rig.requests().0, ["b=\"b1\"#2"]);
     rig.at(510);
     assert_eq!(rig.requests().0, ["a=\"a1\"#2"]);
@@ -128,7 +128,7 @@ fn a_number_is_never_given_again() {
     rig.answers(vec![answer("a", "1", &ids[0])]);
     assert_eq!(rig.reasons(), ["not_parked"]);
     rig.barrier();
-    // Nothing is parked any more that would remember it.
+    // No parked record is left that would remember it.
     rig.answers(vec![answer("a", "2", &next[0])]);
     rig.clocks.wall = Timestamp(8);
     rig.restart(PATIENCE, Share::new(0, 1));

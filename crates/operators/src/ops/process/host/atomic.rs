@@ -1,8 +1,9 @@
-//! Reads and writes of a key in one step for all lanes.
+//! Atomic reads and writes of a key, across all lanes.
 //!
-//! Without a lock of the store while the user's function runs: if another lane writes the key meanwhile, the
-//! function runs again. Lanes of a stage with such stores finish an epoch together (`engine::lane::barrier`),
-//! so a step never builds on what a later epoch has written, and is never missed by one.
+//! No store lock is held while the user's function runs: if another lane writes the key meanwhile, the
+//! function runs again. Lanes of a stage with such stores finish an epoch together
+//! (`engine::lane::barrier`), so an update never builds on a value written in a later epoch, and no
+//! later epoch misses it.
 
 use super::{Connected, Host, LaneStore, UpdateFn, given, taken};
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use stoatflow_core::{Datum, Error, Result, Timestamp};
 use stoatflow_state::{Dirty, Stored};
 
 impl Host<'_, '_> {
-    /// The function of `update` gives the key's value; a write of its own would go on for ever.
+    /// Fails if the function of `update` writes its own key: it would be repeated forever.
     pub(super) fn not_updating(&self, at: usize, store: &Connected, key: &Bytes) -> Result<()> {
         match &self.updating {
             Some((of, updated)) if *of == at && updated == key => Err(store.named(
@@ -70,7 +71,7 @@ impl Host<'_, '_> {
         let LaneStore { store: kept, dirty } = self.lane_store(store);
         let found = match kept.get(epoch, &key)? {
             Some(found) => Some(found),
-            // Another lane may have been faster. Then its value is written once more, as it is.
+            // Another lane may have written it first. Then its value is written again, unchanged.
             None => {
                 kept.admit(epoch, &key, Some(&value))?;
                 kept.update(epoch, dirty, &key, |current| match current {

@@ -1,7 +1,7 @@
 //! Ranges of keys of a processor's key-value stores.
 //!
-//! Takes the ends of a range, or what its keys begin with; gives keys and values in the order of the
-//! bytes. A bound that is missing, or null, is none.
+//! Takes the bounds of a range, or a prefix; returns keys and values in byte order. A missing or null
+//! bound means no bound.
 
 use super::{Host, given};
 use crate::ops::process::processor_env::Connected;

@@ -1,7 +1,7 @@
-//! The task in which a processor is called, and what it sees of its stores there.
+//! The task of a processor's call, and which rows of its stores it sees there.
 //!
-//! A record has a task, a timer that of the record which registered it. A schedule by stream time
-//! is run for each task, and its scans see that task's keys, as in Kafka Streams.
+//! A record has a task; a timer has the task of the record that registered it. A stream-time schedule
+//! runs once per task, and its scans return the keys of that task, as in Kafka Streams.
 
 use super::Host;
 use crate::ops::process::key_task_rows;
@@ -12,7 +12,7 @@ use stoatflow_core::{Result, Task};
 use stoatflow_state::KeyRange;
 
 impl<'h> Host<'h, '_> {
-    /// For a schedule by stream time: in a task, or for all of them.
+    /// For a stream-time schedule: in a task, or over all of them.
     pub fn within(self, task: Option<Task>, now: i64, scans: &'h mut TaskScans) -> Self {
         Self {
             task,
@@ -37,7 +37,7 @@ impl<'h> Host<'h, '_> {
         of_record.map(|place| place.task()).or(self.task)
     }
 
-    /// The task of what is done with a key of a store; without one of the call, that which the key says.
+    /// The task for an access to a key of a store: that of the call, or else that of the key.
     pub(super) fn task(&self, store: &Connected, key: &Bytes) -> Task {
         let affinity = store.key.affinity(key);
         let known = || {
@@ -50,12 +50,12 @@ impl<'h> Host<'h, '_> {
         self.own_task().or_else(known).unwrap_or_else(by_key)
     }
 
-    /// The task whose time a timer waits for.
+    /// The task whose stream time a timer waits for.
     pub(super) fn timer_task(&self, store: &Connected, key: &Bytes) -> Task {
         (self.env).timer_task(self.own_task(), store, key, self.context.clocks)
     }
 
-    /// A key is put: does it say in which task it is?
+    /// Checks at a put whether the key's task is the one that its partitioner would choose.
     pub(super) fn watch_key(&mut self, store: &Connected, key: &Bytes) -> Result<()> {
         if let (Some(tasks), Some(task)) = (&store.key_tasks, self.own_task()) {
             for misfit in tasks.see(store.key.affinity(key), task) {
@@ -65,7 +65,7 @@ impl<'h> Host<'h, '_> {
         Ok(())
     }
 
-    /// A key is written: what scans have read of it is old.
+    /// At a write: cached scans of the key's task become invalid.
     pub(super) fn wrote(&mut self, at: usize, store: &Connected, key: &Bytes) {
         let tasks = self.tasks();
         if let Some(scans) = &mut self.scans {
@@ -73,7 +73,7 @@ impl<'h> Host<'h, '_> {
         }
     }
 
-    /// The rows of a range; in a task those of its keys.
+    /// The rows of a range; in a task, only those of its keys.
     pub(super) fn rows(
         &mut self,
         at: usize,
@@ -104,7 +104,7 @@ impl<'h> Host<'h, '_> {
             .map_or(1, |clock| self.context.clocks.task_count(clock))
     }
 
-    /// Takes the keys of other tasks out of what a schedule has found.
+    /// Removes the keys of other tasks from the result of a scan within a schedule.
     pub(super) fn keep_own<T>(
         &self,
         store: &Connected,

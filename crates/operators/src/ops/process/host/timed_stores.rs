@@ -1,7 +1,7 @@
-//! By which time the rows of a processor's stores expire.
+//! The stream times by which the rows of a processor's stores expire.
 //!
-//! Takes the record that the processor is called for and the clocks of its stores, gives views of window,
-//! session and versioned stores as of that time.
+//! Uses the record that the processor is called for and the clocks of its stores; returns views of
+//! window, session and versioned stores as of these times.
 
 use super::Host;
 use crate::LaneStore;
@@ -11,8 +11,8 @@ use stoatflow_core::Result;
 use stoatflow_state::{Dirty, SessionView, VersionedView, WindowView};
 
 impl Host<'_, '_> {
-    /// By which time rows of a key have expired; of all keys: what has expired in every task, or in
-    /// the one that is looked through.
+    /// The stream time by which rows of a key expire. Without a key: the lowest of all tasks, or that of
+    /// the task that is scanned.
     pub(super) fn observed(&self, store: &Connected, key: Option<&Bytes>) -> i64 {
         let clocks = &self.context.clocks;
         match (key, self.task.filter(|_| self.scans.is_some())) {
@@ -22,7 +22,7 @@ impl Host<'_, '_> {
         }
     }
 
-    /// A store has taken something of this time.
+    /// Notes that a store has taken a row with this time.
     pub(super) fn see(&mut self, store: &Connected, key: &Bytes, time: i64) -> Result<()> {
         let task = self.task(store, key);
         self.context.clocks.see(store.clock, task, time);

@@ -1,7 +1,7 @@
 //! Versions of a processor's versioned stores.
 //!
-//! Takes a key and a time, gives the version that held then; writes one, or ends it. Never says by
-//! itself what is too old: the store's history does.
+//! Takes a key and a time, returns the version valid at that time; writes a version, or ends it. The
+//! store's history retention decides what is too old.
 
 use super::Host;
 use crate::Version;

@@ -1,7 +1,7 @@
 //! Windows and sessions of a processor's stores.
 //!
-//! Takes keys and times, gives what the store has of them. One that is too old is not written, and not
-//! found either: the store's retention says so, as in Kafka Streams.
+//! Takes keys and times, returns the rows of the store. A window or session older than the store's
+//! retention is neither written nor found, as in Kafka Streams.
 
 use super::ranges::ends;
 use super::{Host, given, taken};
@@ -23,7 +23,7 @@ impl Host<'_, '_> {
         let key = store.key_bytes(key)?;
         let value = taken(store, value)?;
         let (mut view, dirty) = self.windows(store, Some(&key))?;
-        // A window that is too old is not written: the store's retention says so, as in Kafka Streams.
+        // A window older than the store's retention is not written, as in Kafka Streams.
         if matches!(
             store.kind,
             StoreKind::Window {

@@ -1,4 +1,4 @@
-//! What later tasks get of one scan, and what they don't.
+//! Which rows of a scan later tasks get.
 
 use super::*;
 use stoatflow_core::{Datum, Timestamp};
@@ -19,7 +19,7 @@ fn all() -> KeyRange {
     }
 }
 
-/// `a0` is of the first task.
+/// `a0` belongs to task 0.
 fn task_of(key: &Bytes) -> Task {
     Task(u16::from(key[key.len() - 1] - b'0'))
 }
@@ -40,7 +40,7 @@ fn one_scan_serves_all_tasks() {
     assert_eq!(keys(&scans.get(0, &all(), Task(0)).unwrap()), ["a0", "b0"]);
     assert_eq!(keys(&scans.get(0, &all(), Task(1)).unwrap()), ["a1"]);
     assert_eq!(scans.get(0, &all(), Task(2)).unwrap(), []);
-    // Another store, and another range, are read.
+    // Other stores and other ranges are not cached.
     assert_eq!(scans.get(1, &all(), Task(1)), None);
     let reverse = KeyRange {
         reverse: true,
@@ -62,7 +62,7 @@ fn a_task_whose_keys_were_written_reads_again() {
     assert_eq!(scans.get(0, &all(), Task(0)), None);
     assert_eq!(keys(&scans.get(0, &all(), Task(1)).unwrap()), ["a1"]);
     assert_eq!(scans.get(0, &all(), Task(2)), None);
-    // Also after another scan: it was written in this pass.
+    // Even after another scan: it was written while these schedules ran.
     scans.split(0, &all(), Task(2), rows(), task_of);
     assert_eq!(scans.get(0, &all(), Task(2)), None);
 }

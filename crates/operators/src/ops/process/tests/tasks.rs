@@ -1,4 +1,4 @@
-//! Schedules by stream time over several tasks: by which time, over which keys.
+//! Stream-time schedules over several tasks: by which time, over which keys.
 
 use super::{Rig, keep, rig, sink};
 use crate::testing::record;
@@ -10,7 +10,7 @@ use stoatflow_core::{Bytes, ClockId, Order, ProcessorId, Record, Result, StoreId
 use stoatflow_plan::{Fork, Op};
 
 const TASKS: u16 = 3;
-/// Of the tasks.
+/// The clock of the tasks.
 const TIME: ClockId = ClockId(1);
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -19,7 +19,7 @@ fn keep_in_task(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
     keep(record, host)
 }
 
-/// A processor that keeps each record, and gives all that it sees of its store every 10 ms of stream time.
+/// A processor that stores each record, and forwards all visible rows every 10 ms of stream time.
 fn three_tasks() -> Rig {
     let process = Op::Process {
         processor: ProcessorId(0),
@@ -34,7 +34,8 @@ fn three_tasks() -> Rig {
     rig
 }
 
-/// The clocks of a run whose topics have so many partitions. Their rows are in the last store of the rig.
+/// Sets the clocks for topics with this number of partitions. Their rows are in the last store of the
+/// rig.
 fn with_tasks(rig: &mut Rig, tasks: u16) {
     let rule = ClockRule {
         tasks,
@@ -54,7 +55,7 @@ fn by_crc32(key: &str) -> u16 {
     u16::try_from(crc32fast::hash(key.as_bytes()) % u32::from(TASKS)).unwrap()
 }
 
-/// Each key once, in the task that this says.
+/// Puts each key once, in the task that `task_of` returns.
 fn put_all(rig: &mut Rig, task_of: fn(&str) -> u16) {
     let records = KEYS.iter().zip(1..).map(|(key, number)| {
         let mut record = record(key, "x", 1);
@@ -65,7 +66,7 @@ fn put_all(rig: &mut Rig, task_of: fn(&str) -> u16) {
     rig.outputs();
 }
 
-/// Moves the tasks to these times and gives what the schedule then saw, by its time.
+/// Moves the tasks to these times; returns the rows that the schedule forwarded, by its time.
 fn seen_at(rig: &mut Rig, times: [i64; 3]) -> BTreeMap<i64, Vec<String>> {
     for (task, time) in (0..).map(Task).zip(times) {
         rig.clocks.see(TIME, task, time);
@@ -127,7 +128,7 @@ fn keys_that_say_no_task_are_seen_by_the_time_of_the_slowest() {
     assert_eq!(rig.run.take_undivided(), [""; 0]);
 }
 
-/// What was put before counts after a restart, also where every later key agrees with murmur2.
+/// Keys put before a restart count, even if every later key agrees with murmur2.
 #[test]
 fn what_keys_say_is_known_after_a_restart() {
     let mut rig = three_tasks();
@@ -137,7 +138,7 @@ fn what_keys_say_is_known_after_a_restart() {
     rig.reopen(three_tasks());
     put_all(&mut rig, by_murmur2);
     assert_eq!(seen_at(&mut rig, [5, 70, 1_005]).len(), 1);
-    // As before: nothing is forgotten by a restart.
+    // The same result as before: a restart forgets nothing.
     let mut rig = three_tasks();
     rig.open();
     put_all(&mut rig, by_crc32);

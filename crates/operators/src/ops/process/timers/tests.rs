@@ -1,4 +1,4 @@
-//! What cuts hand out, and what they read for it; a processor's timers in one lane.
+//! Timers that cuts hand out, and their reads; a processor's timers in one lane.
 
 use super::*;
 use crate::testing::{Rig, plan, raised, record};
@@ -11,7 +11,7 @@ use stoatflow_plan::{Fork, Op};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Backend, Dirty, EpochBatch, KeyRange, KeyValueStore, Layout, Write};
 
-/// When they are registered.
+/// Wall time at which timers are registered.
 const WALL: Timestamp = Timestamp(1_700_000_000_000);
 
 /// A back end that counts how often it is read.
@@ -77,7 +77,7 @@ impl Backend for Counted {
     }
 }
 
-/// A store with an agenda of two lanes: the keys `a` to `m` are those of the first.
+/// A store with a timer queue of two lanes: the keys `a` to `m` belong to the first.
 struct Desk {
     store: KeyValueStore,
     backend: Arc<Counted>,
@@ -86,7 +86,7 @@ struct Desk {
     epoch: Epoch,
 }
 
-/// Before the first record, in so many tasks.
+/// Before the first record, with this number of tasks.
 fn begin(tasks: usize) -> Now {
     Now {
         event: vec![i64::MIN; tasks],
@@ -139,12 +139,12 @@ impl Desk {
         TimerView::new(&self.store, self.epoch).unwrap()
     }
 
-    /// As a record's call does it.
+    /// Like a registration while a record is processed.
     fn register(&mut self, domain: TimerDomain, at: i64, key: &str) {
         let row = timer_row(domain, at, key.as_bytes());
         let view = TimerView::new(&self.store, self.epoch).unwrap();
         let task = task_of(0, &row);
-        // Every other one was written before there were several tasks.
+        // Every other row has no task, as if written when there was only one.
         let said = Some(task).filter(|_| at % 2 == 0);
         view.put(&mut self.dirty, &row, said, WALL).unwrap();
         if self.timer_queue.is_past(0, domain, (task, at)) {
@@ -165,12 +165,12 @@ impl Desk {
         view.remove(&mut self.dirty, &row, WALL).unwrap();
     }
 
-    /// A cut and a commit; what each lane was handed, as `e10a`. It is deleted, as firing does.
+    /// A cut and a commit; returns what each lane was handed, as `e10a`, and deletes it, as firing does.
     fn cut(&mut self, event: i64, wall: i64) -> [Vec<String>; 2] {
         self.cut_at(&[event], wall)
     }
 
-    /// With the times of several tasks.
+    /// The same with the times of several tasks.
     fn cut_at(&mut self, event: &[i64], wall: i64) -> [Vec<String>; 2] {
         let now = Now {
             event: event.to_vec(),
@@ -243,7 +243,7 @@ fn each_lane_gets_its_own_in_order_and_once() {
 #[test]
 fn nothing_is_read_while_nothing_can_be_due() {
     let mut desk = Desk::new();
-    // To begin with, each domain is looked at once.
+    // At the start, each domain is read once.
     assert_eq!(desk.scans(), 2);
     for at in 0..100 {
         desk.register(Event, 1_000 + at, "a");
@@ -252,7 +252,7 @@ fn nothing_is_read_while_nothing_can_be_due() {
         assert_eq!(desk.cut(at, 999), none());
     }
     assert_eq!(desk.scans(), 0);
-    // What is due, and the first one behind it.
+    // Due timers, and the first one after them.
     assert_eq!(desk.cut(1_001, 999), of(&["e1000a", "e1001a"], &[]));
     assert_eq!(desk.scans(), 2);
     assert_eq!(desk.cut(1_001, 999), none());
@@ -269,7 +269,7 @@ fn what_is_too_much_for_a_cut_goes_on_with_the_next_one() {
     assert_eq!(desk.cut(50, 0), of(&["e10a", "e10b", "e10c"], &[]));
     assert!(desk.timer_queue.waits());
     assert_eq!(desk.timer_queue.next_wall(), i64::MIN);
-    // Before and behind where it stopped: both are due already, and there once.
+    // Before and after the row where it stopped: both are due already, and are handed out once.
     desk.register(Event, 10, "a");
     desk.register(Event, 10, "e");
     // It was quick: the next one takes twice as many.
@@ -325,7 +325,7 @@ fn what_an_earlier_run_left_behind_needs_no_record() {
     assert_eq!([i64::MIN, 9, 10].map(open), [false, false, true]);
 }
 
-/// What a processor of these tests does with a record, and with a timer.
+/// The processor's functions for a record and for a timer.
 #[derive(Clone, Copy)]
 struct Bodies {
     record: fn(&Record, &mut dyn ProcessorHost) -> Result<()>,
@@ -369,7 +369,7 @@ impl Processor for Bodies {
     fn close(&mut self) {}
 }
 
-/// A processor with timers and a sink behind it; eager: its lane is alone and moves time with each record.
+/// A processor with timers, and a sink; eager: its lane is alone and moves time with each record.
 fn rig(bodies: Bodies, eager: bool) -> Rig {
     let process = Op::Process {
         processor: ProcessorId(0),
@@ -397,7 +397,7 @@ fn rig(bodies: Bodies, eager: bool) -> Rig {
     rig
 }
 
-/// Registers a timer for the record's time and 10 more.
+/// Registers a timer for the record's timestamp plus 10.
 fn in_ten(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
     host.timer_register(0, &record.key, record.timestamp.0 + 10, Event)
 }
@@ -455,7 +455,7 @@ fn a_lane_that_is_not_alone_fires_when_it_is_released() {
     rig.clocks.see(ClockId(0), Task(0), 50);
     rig.punctuate();
     assert_eq!(rig.outputs(), [""; 0]);
-    // What comes from above meanwhile is in the same pass, if it is due.
+    // Records that arrive meanwhile are in the same pass, if their timers are due.
     rig.push(vec![record("a", "x", 40), record("a", "x", 39)])
         .unwrap();
     rig.advance();
@@ -463,7 +463,7 @@ fn a_lane_that_is_not_alone_fires_when_it_is_released() {
         rig.outputs(),
         ["0:a=event@11", "0:a=event@49", "0:a=event@50"]
     );
-    // Behind it: with a cut of its own, which needs no record.
+    // After it: with a cut of its own, which needs no record.
     rig.push(vec![record("a", "x", 5)]).unwrap();
     rig.advance();
     assert_eq!(rig.outputs(), [""; 0]);
@@ -479,7 +479,7 @@ fn what_timers_do_to_timers() {
         tell(timer, host)?;
         let other = Datum::text("b");
         match timer.at {
-            // Cancelled before its turn; the later one fires in its place.
+            // Cancelled before its turn; the later one fires in its order.
             11 => {
                 host.timer_cancel(0, &timer.key, 12, Event)?;
                 host.timer_register(0, &timer.key, 14, Event)?;
@@ -516,7 +516,7 @@ fn what_timers_do_to_timers() {
         );
         assert_eq!(rig.run.next_timer(), i64::MIN);
         rig.clocks.wall = Timestamp(99);
-        // The other key's was still to fire when it was registered again: that is one timer.
+        // The other key's timer had not fired when it was registered again: that is one timer.
         assert_eq!(
             at(&mut rig, 99),
             [

@@ -1,11 +1,10 @@
 //! The pending timers of one processor, shared by the lanes of a run.
 //!
-//! Takes registrations from any lane; at the cut, while all lanes stand still, gives each lane the
-//! timers of its keys that are due. By event time each task has its own time. Owns the knowledge
-//! that spares reads: nothing is read while the smallest time that may be pending is later, and
-//! what was fired is not read again, because reads begin behind it. Memory grows with what one cut
-//! fires, never with what is pending: more than that waits for the cut after. Never calls a
-//! processor, never writes a store.
+//! Takes registrations from any lane; at the cut, while all lanes stand still, hands each lane the due
+//! timers of its keys. In event time each task has its own stream time. Tracks times to avoid reads:
+//! nothing is read while no pending timer can be due, and fired timers are not read again, because reads
+//! begin after them. Memory grows with the timers fired by one cut, never with the pending ones: timers
+//! beyond the limit wait for the next cut. Never calls a processor, never writes a store.
 
 mod line;
 
@@ -17,22 +16,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use stoatflow_core::{Bytes, Epoch, Result, Task};
 use stoatflow_state::{TimerDomain, TimerView, split_timer};
 
-/// Most timers of a store and domain that one cut fires, to begin with.
+/// Maximum timers of a store and domain per cut, at the start.
 const FIRST: usize = 16_384;
-/// The bounds of that number.
+/// Bounds of that maximum.
 const LEAST: usize = 256;
 const MOST: usize = 131_072;
-/// A full cut that took longer has half as many behind it, one that was faster twice as many: what an epoch
-/// fires must be done well before its transaction times out.
+/// After a full cut slower than `SLOW_MS` the maximum is halved, after one faster than `FAST_MS` it is
+/// doubled: an epoch's timers must be fired well before its transaction times out.
 const SLOW_MS: i64 = 2_000;
 const FAST_MS: i64 = 500;
 
-/// A timer: its row, and the place of its store among the processor's. Ordered as it is fired.
+/// A timer: its row, and the index of its store in the processor's list. Ordered as it is fired.
 #[derive(Clone, Debug)]
 pub(crate) struct Due {
     pub row: Bytes,
     pub place: usize,
-    /// That of the record which registered it last; it is the same timer in any.
+    /// Task of the record that registered it last; not part of the timer's identity.
     pub task: Task,
 }
 
@@ -65,15 +64,15 @@ impl Ord for Due {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TimerQueue {
-    /// By the place of the store, then by domain.
+    /// By index of the store, then by domain.
     lines: Vec<[Line; 2]>,
-    /// Timers that were due when they were registered: the next cut looks at them one by one.
+    /// Timers that were due when they were registered: the next cut checks them one by one.
     overdue: Mutex<Vec<Due>>,
-    /// By lane: what the cut has handed out.
+    /// By lane: the timers handed out by the cut.
     handed: Vec<Mutex<Vec<Due>>>,
     /// The epoch of the last cut.
     cut: AtomicU64,
-    /// Does something wait for the next cut, and for no clock?
+    /// True if timers wait for the next cut, whatever the clocks.
     waits: AtomicBool,
     pace: Mutex<Pace>,
 }
@@ -100,16 +99,16 @@ impl Pace {
     }
 }
 
-/// What the clocks say at a cut.
+/// The times of the clocks at a cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Now {
-    /// The time of events by task; -1: none yet.
+    /// Event time by task; `i64::MIN`: none yet.
     pub event: Vec<i64>,
     pub wall: [i64; 1],
 }
 
 impl Now {
-    /// By task; the machine's clock is the same in all.
+    /// The times by task; the wall clock is the same for all.
     fn of(&self, domain: TimerDomain) -> &[i64] {
         match domain {
             TimerDomain::Event => &self.event,
@@ -124,7 +123,7 @@ impl Now {
 }
 
 impl TimerQueue {
-    /// Of these stores, before anything is registered in this run.
+    /// For these stores, before anything is registered in this run.
     pub fn open(stores: &[TimerView<'_>], lanes: u32, now: &Now) -> Result<Self> {
         let mut lines = Vec::with_capacity(stores.len());
         let mut waits = false;
@@ -135,7 +134,7 @@ impl TimerQueue {
             };
             let [event, processing] = TimerDomain::ALL;
             let both = [first(event)?, first(processing)?];
-            // Left over from a run that ended between two cuts: no record need come for them.
+            // Timers left over from a run that ended between two cuts: they must not wait for a record.
             waits |= both[0].may_be_due(&now.event);
             lines.push(both);
         }
@@ -152,7 +151,7 @@ impl TimerQueue {
         })
     }
 
-    /// With another number of timers to begin with.
+    /// Sets the maximum to start with.
     #[cfg(test)]
     pub fn beginning_with(self, most: usize) -> Self {
         self.pace.lock().most = most;
@@ -163,18 +162,18 @@ impl TimerQueue {
         &self.lines[place][domain as usize]
     }
 
-    /// Were timers of this time fired before, in this task?
+    /// Whether timers of this time were fired before, in this task.
     pub fn is_past(&self, place: usize, domain: TimerDomain, (task, at): (Task, i64)) -> bool {
         self.line(place, domain).is_past(task, at)
     }
 
-    /// A timer that is not past was registered.
+    /// Notes that a timer that is not past was registered.
     pub fn expect(&self, place: usize, domain: TimerDomain, (task, at): (Task, i64)) {
         self.line(place, domain).expect(task, at);
     }
 
-    /// A timer that is past was registered: the next cut fires it, if it is still there. `waits`: the cut
-    /// is to come even if no record does.
+    /// Notes that a timer that is past was registered: the next cut fires it, if it still exists.
+    /// `waits`: the cut must happen even if no record arrives.
     pub fn put_off(&self, due: Due, waits: bool) {
         self.overdue.lock().push(due);
         if waits {
@@ -182,12 +181,12 @@ impl TimerQueue {
         }
     }
 
-    /// Was this epoch's cut made?
+    /// Whether this epoch's cut was made.
     pub fn is_cut(&self, epoch: Epoch) -> bool {
         self.cut.load(Relaxed) == epoch.0
     }
 
-    /// Does something wait for the next cut, and for no clock?
+    /// Whether timers wait for the next cut, whatever the clocks.
     pub fn waits(&self) -> bool {
         self.waits.load(Relaxed)
     }
@@ -201,7 +200,8 @@ impl TimerQueue {
         self.lines.iter().map(least).min().unwrap_or(i64::MAX)
     }
 
-    /// All lanes stand still: hands out what is due. `task_of`: the task of a row that doesn't say it.
+    /// While all lanes stand still: hands out due timers. `task_of`: the task of a row that doesn't
+    /// contain it.
     pub fn cut(
         &self,
         epoch: Epoch,
@@ -229,7 +229,7 @@ impl TimerQueue {
             self.pace.lock().full_at = Some(now.wall[0]);
         }
         due.sort_unstable();
-        // A timer registered again behind the end of the last cut is in the list twice.
+        // A timer registered again beyond the row where the last cut stopped is in the list twice.
         due.dedup();
         let mut hands: Vec<MutexGuard<'_, Vec<Due>>> =
             self.handed.iter().map(Mutex::lock).collect();
@@ -240,13 +240,13 @@ impl TimerQueue {
         Ok(())
     }
 
-    /// What a lane was handed.
+    /// Takes the timers handed to a lane.
     pub fn take(&self, lane: u32) -> Vec<Due> {
         let handed = self.handed.get(lane as usize);
         handed.map_or_else(Vec::new, |handed| std::mem::take(&mut *handed.lock()))
     }
 
-    /// What was put off and is still there.
+    /// Postponed timers that still exist.
     fn overdue(&self, now: &Now, stores: &[TimerView<'_>]) -> Result<Vec<Due>> {
         let mut due = std::mem::take(&mut *self.overdue.lock());
         due.sort_unstable();
@@ -257,7 +257,7 @@ impl TimerQueue {
                 continue;
             };
             if timer.at > now.in_task(timer.domain, one.task) {
-                // The machine's clock went back.
+                // The wall clock went back.
                 self.expect(one.place, timer.domain, (one.task, timer.at));
             } else if stores[one.place].is_pending(&one.row)? {
                 kept.push(one);

@@ -1,4 +1,4 @@
-//! Where records go, and that the short way to a hash equals the long one.
+//! Where records are sent, and that the shortcut to a hash returns the same as serializing the key.
 
 use crate::key_hash;
 use crate::testing::*;
@@ -139,7 +139,7 @@ fn all_windows_of_a_key_go_to_one_lane() {
     }
 }
 
-/// What an exchange sends to `to`, as values; `besides`: where another node sends to.
+/// Values that an exchange sends to `to`; `besides`: where another node sends to.
 fn sent(keep_null: bool, cached: bool, to: Vec<Op>, besides: Vec<u32>) -> Vec<Datum> {
     let targets = (2..).take(to.len()).map(NodeId).collect();
     let exchange = Op::Exchange {

@@ -61,19 +61,19 @@ impl Rig {
         out
     }
 
-    /// When it wants to be asked.
+    /// Opens the source; returns when it wants its next cut.
     fn open(&mut self, wall: i64) -> Option<i64> {
         self.at(wall, |op, _, context| op.open(context).unwrap());
         self.operator.next_punctuation()
     }
 
-    /// A new engine that knows what was committed.
+    /// A new engine that starts from the committed state.
     fn restart(&mut self, wall: i64) -> Option<i64> {
         self.operator = Self::made(&self.times);
         self.open(wall)
     }
 
-    /// The ticks, and when it wants to be asked again.
+    /// Returns the ticks, and when the source wants its next cut.
     fn look(&mut self, wall: i64) -> (Vec<i64>, Option<i64>) {
         let out = self.at(wall, |op, out, context| {
             op.punctuate(out, context).unwrap();
@@ -95,14 +95,14 @@ fn a_tick_is_a_record() {
     assert_eq!(tick.value, Datum::Int(300));
     assert_eq!(tick.timestamp, Timestamp(300));
     assert_eq!(tick.origin, crate::NO_ORIGIN);
-    // No time of events.
+    // Stream time hasn't moved.
     assert_eq!(rig.clocks.stream(CLOCK, stoatflow_core::Task(0)), -1);
 }
 
 #[test]
 fn the_first_start_misses_nothing_and_asks_for_a_commit() {
     let mut rig = Rig::new(times(CatchUp::All, 1000));
-    // At once: the time from which ticks count is to be kept.
+    // At once: the time from which ticks count has to be stored.
     assert_eq!(rig.open(250), Some(250));
     assert_eq!(rig.clocks.mark(CLOCK, stoatflow_core::Task(0)), 250);
     assert_eq!(rig.look(250), (vec![], Some(300)));
@@ -131,7 +131,7 @@ fn a_run_that_goes_on_in_its_process_makes_every_tick() {
         assert_eq!(rig.restart(650), Some(400));
         assert_eq!(rig.look(650), (vec![400, 500, 600], Some(700)));
     }
-    // Before the first commit nothing counts yet.
+    // Before the first commit no ticks count.
     let mut rig = Rig::new(times(CatchUp::Latest, 2));
     rig.run.go_on();
     assert_eq!(rig.open(650), Some(650));
@@ -177,14 +177,14 @@ fn what_is_missed_follows_the_rule() {
         rig.open(250);
         rig.look(300);
         assert_eq!(rig.restart(950), Some(950));
-        // The barrier came late: what fell due since the start is not missed.
+        // The barrier was late: ticks that fell due since the start are not missed.
         let mut made = made;
         made.push(1000);
         assert_eq!(rig.look(1010), (made, Some(1100)), "{catch_up:?} {most}");
         let more = std::mem::take(&mut rig.effects.dropped_more);
         let expected = (counted > 0).then_some((NodeId(7), dropped::MISSED_TICK, counted));
         assert_eq!(more, Vec::from_iter(expected));
-        // What was not made is done with.
+        // Ticks that were left out are done.
         rig.restart(1020);
         assert_eq!(rig.look(1020).0, Vec::<i64>::new());
     }
@@ -213,7 +213,7 @@ fn nothing_comes_before_the_start() {
 #[test]
 fn no_tick_is_made_while_calls_have_no_room_and_none_is_lost_by_that() {
     let hand = Hand::new();
-    // Two may be under way; a barrier that is late lets in more.
+    // Two calls may be in flight; when a barrier is late, more are admitted.
     let mut calls = hand::rig(&hand, 1, 0);
     calls.run.hurry(true);
     let mut rig = Rig::new(times(CatchUp::Skip, 1000));
@@ -223,13 +223,13 @@ fn no_tick_is_made_while_calls_have_no_room_and_none_is_lost_by_that() {
     let all = ["a", "b", "c"].map(|key| crate::testing::record(key, key, 1));
     calls.push(all.to_vec()).unwrap();
     assert!(rig.run.is_crowded());
-    // No cut follows another for that.
+    // This alone causes no further cut.
     assert_eq!(rig.look(410), (vec![], Some(910)));
     assert_eq!(rig.look(910), (vec![], Some(1410)));
     assert!(!rig.run.ticks_wait());
     assert_eq!(rig.clocks.mark(CLOCK, stoatflow_core::Task(0)), 300);
     hand.gives("a", "A");
-    // One first: who knows what it causes.
+    // One tick first: its effects are unknown.
     assert_eq!(rig.look(1010), (vec![400], Some(500)));
     assert!(rig.run.ticks_wait());
     assert_eq!(rig.look(1010).0, [500, 600]);

@@ -1,4 +1,4 @@
-//! Encoding on the way out.
+//! Serializing records for the output topics.
 
 use crate::testing::*;
 use bytes::Bytes;
@@ -183,7 +183,7 @@ fn a_partition_that_is_not_there_is_the_partitioners_fault() {
     }
 }
 
-/// An object of a runtime that counts how often it was entered, and writes only in there.
+/// An object of a runtime that counts how often it was entered, and can only be encoded inside.
 #[derive(Clone, Debug, Default)]
 struct AttachScope {
     entered: Arc<AtomicUsize>,
@@ -244,7 +244,7 @@ fn foreign_values_of_a_batch_are_written_with_one_entry_of_their_runtime() {
 
 #[test]
 fn what_becomes_of_a_record_is_decided_outside_of_its_runtime() {
-    // The handler may make the engine ask the broker, for as long as that takes.
+    // The handler may ask the broker, which can take any time.
     for partitioned in [false, true] {
         let good = AttachScope::default();
         let (entered, inside) = (Arc::clone(&good.entered), Arc::clone(&good.inside));

@@ -1,4 +1,4 @@
-//! First match wins, each predicate sees a record once, order.
+//! The first matching branch wins, each predicate sees a record once, and order is kept.
 
 use crate::testing::*;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn contains(letter: char) -> Arc<Closure> {
     })
 }
 
-/// Two branches and a default, each with a sink of its own, or all with one.
+/// Two branches and a default, each with its own sink, or all with the same one.
 fn nodes(default: bool, fork: Fork) -> Vec<(Op, Vec<u32>, Fork)> {
     let split = Op::Split {
         functions: vec![Function::Udf(0), Function::Udf(1)],
@@ -23,7 +23,7 @@ fn nodes(default: bool, fork: Fork) -> Vec<(Op, Vec<u32>, Fork)> {
     let sink = |sink| (Op::Sink { sink: SinkId(sink) }, vec![], Fork::Batch);
     match fork {
         Fork::Batch => vec![(split, children, fork), sink(0), sink(0), sink(0)],
-        // All meet in one sink, where order shows.
+        // All branches merge into one sink, where their order is visible.
         Fork::Record => vec![
             (split, children, fork),
             (Op::Merge, vec![4], Fork::Batch),

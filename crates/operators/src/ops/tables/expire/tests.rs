@@ -1,4 +1,4 @@
-//! A table whose rows live for 160 ms, so that times are rounded to 10.
+//! A table whose rows live for 160 ms, so that times are rounded to 10 ms.
 
 use crate::testing::{Rig, plan, record, serde};
 use crate::{LaneClocks, LaneStore, RunCoordinator};
@@ -48,7 +48,7 @@ fn rig(expiry: Expiry, eager: bool) -> Rig {
     rig
 }
 
-/// The epoch ends at this stream time: what goes out.
+/// Ends the epoch at this stream time; returns the outputs.
 fn end_at(rig: &mut Rig, time: i64) -> Vec<String> {
     rig.clocks.see(ClockId(0), Task(0), time);
     rig.punctuate();
@@ -65,7 +65,7 @@ fn deleted(key: &str, time: i64) -> Record {
     }
 }
 
-/// The pending timers: key and time.
+/// Pending timers: key and time.
 fn timers(rig: &Rig) -> Vec<String> {
     let rows = rig.stores[1]
         .store
@@ -145,7 +145,7 @@ fn a_row_that_comes_too_late_expires_at_once() {
         rig.push(vec![record("a", "x", 0)]).unwrap();
         end_at(&mut rig, 1_000);
         for _ in 0..2 {
-            // Again with the same time: its timer has fired already, and is registered again.
+            // The same timestamp again: the timer has already fired and is registered again.
             rig.push(vec![record("a", "x", 0)]).unwrap();
             assert_eq!(end_at(&mut rig, 1_000)[0], "0:a=x@0");
             end_at(&mut rig, 1_000);
@@ -192,7 +192,7 @@ fn rows_of_before_the_ttl_get_timers_at_the_start() {
     assert_eq!(end_at(&mut rig, 260), ["0:b=~@260"]);
 }
 
-/// The timers of a run long ago are no sign that all rows have some.
+/// Timers left by a run long ago don't prove that all rows have one.
 #[test]
 fn rows_of_a_time_without_the_ttl_get_timers_too() {
     let mut rig = rig(FORWARDED, false);

@@ -1,7 +1,7 @@
-//! The line of updates that wait, one per key.
+//! Updates that wait, one per key, in order.
 //!
-//! Takes updates; gives them by the time of the key's first one, then by the key's bytes. Knows which of
-//! them the store doesn't have yet. Never reads or writes the store.
+//! Takes updates; returns them by the time of the key's first update, then by the key's bytes. Knows
+//! which of them the store doesn't have yet. Never reads or writes the store.
 
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,15 @@ use stoatflow_core::{Datum, Record};
 /// An update that waits.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Its place in the line.
+    /// Time by which it is ordered.
     pub time: i64,
     /// The newest update.
     pub record: Record,
-    /// What the key was worth before its first update here.
+    /// The key's value before its first update here.
     pub prior: Datum,
-    /// Has the store some update of it?
+    /// True if the store has an update of this key.
     pub saved: bool,
-    /// Is it in the list of those to be saved?
+    /// True if it is in the list of keys to be saved.
     listed: bool,
     bytes: usize,
 }
@@ -55,7 +55,7 @@ impl Buffer {
         self.line.len()
     }
 
-    /// About how much it holds, if sizes were given.
+    /// Approximate size of the held updates, if sizes were passed.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -68,7 +68,7 @@ impl Buffer {
         self.waiting.get_mut(key)
     }
 
-    /// Takes an update: instead of an earlier one of the key, in its place.
+    /// Adds an update; it replaces an earlier one of the key and keeps its position.
     pub fn put(&mut self, key: Bytes, time: i64, record: Record, bytes: usize) {
         self.bytes += bytes;
         if let Some(waiting) = self.waiting.get_mut(&key) {
@@ -87,7 +87,7 @@ impl Buffer {
         self.waiting.insert(key, waiting);
     }
 
-    /// Takes back what the store had.
+    /// Adds an update read from the store at the start.
     pub fn restore(&mut self, key: Bytes, time: i64, mut waiting: Waiting, bytes: usize) {
         self.bytes += bytes;
         (waiting.bytes, waiting.saved) = (bytes, true);
@@ -95,18 +95,18 @@ impl Buffer {
         self.waiting.insert(key, waiting);
     }
 
-    /// The first in the line.
+    /// Removes and returns the first entry.
     pub fn pop(&mut self) -> Option<(Bytes, Waiting)> {
         self.pop_due(i64::MAX)
     }
 
-    /// The first in the line, if it is due.
+    /// Removes and returns the first entry, if it is due.
     pub fn pop_due(&mut self, until: i64) -> Option<(Bytes, Waiting)> {
         let (_, key) = self.line.pop_due(until)?;
         let waiting = self.waiting.remove(&key)?;
         self.bytes -= waiting.bytes;
         if self.waiting.is_empty() {
-            // What has left need not be saved; only the barrier takes this list.
+            // Removed entries need not be saved; otherwise only the barrier empties this list.
             self.unsaved.clear();
         }
         Some((key, waiting))
@@ -116,7 +116,7 @@ impl Buffer {
     pub fn unsaved(&mut self) -> Vec<Bytes> {
         let keys = std::mem::take(&mut self.unsaved);
         let Self { waiting, .. } = self;
-        // A key that left and came back is listed twice.
+        // A key that was removed and added again is listed twice.
         keys.into_iter()
             .filter(|key| {
                 waiting
@@ -126,7 +126,7 @@ impl Buffer {
             .collect()
     }
 
-    /// How many keys are listed to be saved.
+    /// Number of keys listed to be saved.
     #[cfg(test)]
     fn listed(&self) -> usize {
         self.unsaved.len()

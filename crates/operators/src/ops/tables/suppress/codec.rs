@@ -1,10 +1,11 @@
-//! A waiting update as bytes: what Kafka Streams (since 2.5) writes to the changelog of a suppress.
+//! Serializes a held update in the format that Kafka Streams (since 2.5) writes to the changelog of a
+//! suppress.
 //!
-//! Takes an update with its place in the line, gives bytes, and back. In order, numbers big-endian:
-//! the record's context (timestamp 8, offset 8, topic with length 4, partition 4, number of headers 4 or
-//! -1, each name and value with length 4 or -1), then the value before the first update, the one before
-//! the last and the new one (each with length 4; -1 is null, and -2 for the second says that it equals
-//! the first), then the time in the line (8). The changelog's key is the table's key.
+//! Encodes and decodes an update with its buffer time. In order, numbers big-endian: the record's
+//! context (timestamp 8, offset 8, topic with length 4, partition 4, number of headers 4 or -1, each
+//! name and value with length 4 or -1), then the value before the first update, the one before the last
+//! and the new one (each with length 4; -1 is null, and -2 for the second means that it equals the
+//! first), then the buffer time (8). The changelog's key is the table's key.
 
 #[cfg(test)]
 mod tests;
@@ -108,14 +109,14 @@ impl Codec {
         Some(made())
     }
 
-    /// About how many bytes an update takes, counted as Kafka Streams does.
+    /// Approximate size of an update in bytes, counted as Kafka Streams does.
     pub fn size(&self, key: &Bytes, record: &Record, first: Option<&Waiting>) -> Result<usize> {
         let length = |value: &Datum| -> Result<usize> {
             Ok(self.bytes(value, record)?.map_or(0, |bytes| bytes.len()))
         };
         let old = table_update::old(&record.value);
         let prior = first.map_or(old, |first| &first.prior);
-        // Where both are equal they are one object.
+        // If both are equal, Kafka Streams holds them as one object.
         let before = match first {
             Some(_) if self.bytes(old, record)? != self.bytes(prior, record)? => length(old)?,
             _ => 0,
@@ -169,7 +170,7 @@ pub(crate) fn put_headers(out: &mut BytesMut, headers: &Headers) {
     }
 }
 
-/// Reads what it can; `None`: the bytes end too early.
+/// Reads fields in order; `None`: the bytes end too early.
 pub(crate) struct Reader(pub(crate) Bytes);
 
 impl Reader {
@@ -186,7 +187,7 @@ impl Reader {
         (length <= self.0.len()).then(|| self.0.split_to(length))
     }
 
-    /// Bytes behind their length, or null.
+    /// Length-prefixed bytes, or null.
     #[allow(clippy::option_option)] // too short, null, or bytes
     pub(crate) fn bytes(&mut self) -> Option<Option<Bytes>> {
         match self.i32()? {

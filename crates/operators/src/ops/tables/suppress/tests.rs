@@ -157,7 +157,8 @@ fn a_full_buffer_stops_the_engine_and_says_what_to_raise() {
 
 #[test]
 fn bytes_are_counted_as_kafka_streams_does() {
-    // 8 time + 1 key + 20 context + 2 topic + values of 4 bytes: 35; replaced by one with an old value: 39.
+    // 8 time + 1 key + 20 context + 2 topic + values of 4 bytes: 35; replaced by an update with an old
+    // value: 39.
     let mut early = rig(limit(100), None, Some(73), WhenFull::EmitEarly);
     early
         .push(vec![

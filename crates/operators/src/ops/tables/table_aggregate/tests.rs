@@ -32,7 +32,7 @@ fn aggregate(store: u16, fold: Fold, subtractor: Option<u32>) -> Op {
     }
 }
 
-/// One after another.
+/// Operators in sequence, followed by a sink.
 fn chain(ops: impl IntoIterator<Item = Op>) -> Nodes {
     let mut nodes: Nodes = (1..)
         .zip(ops)

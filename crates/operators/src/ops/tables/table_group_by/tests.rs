@@ -5,7 +5,7 @@ use crate::testing::*;
 use stoatflow_core::{Datum, Record, SinkId, StoreId, Timestamp};
 use stoatflow_plan::{Fork, Function, Op};
 
-/// A group-by with an aggregation that writes down what it is told.
+/// A group-by with an aggregation that records its calls.
 fn rig() -> Rig {
     let nodes = vec![
         (

@@ -52,7 +52,7 @@ fn what_was_before_is_mapped_too_or_read_from_the_store() {
         let nodes = vec![
             (source, vec![1], Fork::Batch),
             (map_values(0, store, true), vec![2], Fork::Batch),
-            // A filter that lets nothing through shows what it was told of the past.
+            // A filter that rejects everything makes visible which old values it received.
             (
                 Op::TableFilter {
                     function: Function::Udf(1),

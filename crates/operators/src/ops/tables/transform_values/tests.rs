@@ -1,4 +1,4 @@
-//! A transformer that writes down how often it was asked for a key.
+//! A transformer that records how often it is called for a key.
 
 use crate::testing::recorded::{registered, str_of};
 use crate::testing::*;
@@ -28,7 +28,8 @@ impl ProcessorSupplier for Supplier {
     }
 }
 
-/// Gives `value#n`, where n counts the calls for the key, in store 1 of the plan. `x` becomes null.
+/// Returns `value#n`, where n counts the calls for the key, kept in store 1 of the plan. `x` becomes
+/// null.
 struct Numbering;
 
 impl Processor for Numbering {

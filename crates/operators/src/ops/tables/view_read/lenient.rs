@@ -1,9 +1,9 @@
-//! A view read for an operator that may leave records out.
+//! Reads a view for an operator that may leave records out.
 //!
-//! Takes the records that ask, gives for each what is found, or that it is lost: the handler of who asks
-//! has said so. Record by record, so that one that fails takes no other along; only the rows of an async
-//! joiner are joined side by side, and each of them is decided about by itself. Never calls again for what
-//! has its result.
+//! Takes the records that ask; returns for each the value found, or that the record is lost because the
+//! error handler of the asking operator gave it up. Works record by record, so that a failure affects
+//! only its own record. Only the rows of an async joiner are joined concurrently, and the handler
+//! decides about each of them separately. Never repeats a call that has a result.
 
 use super::{AsOf, ViewRead, parts};
 use crate::Context;
@@ -12,7 +12,7 @@ use crate::support::node_context::NodeContext;
 use stoatflow_core::{Datum, Record, Result};
 use stoatflow_state::Stored;
 
-/// What comes of one that asks.
+/// Result for a record that asks.
 #[derive(Clone, Debug)]
 pub(super) enum Looked {
     Found(Option<Stored>),
@@ -20,7 +20,7 @@ pub(super) enum Looked {
 }
 
 impl ViewRead {
-    /// Is an async joiner on the way?
+    /// True if the view contains an async joiner.
     fn awaits(&self) -> bool {
         match self {
             Self::Store(_) => false,
@@ -93,7 +93,7 @@ impl ViewRead {
     }
 }
 
-/// Tries it for one record.
+/// Runs `act` for one record, with retries as the error handler decides.
 fn attempt(
     node_context: &NodeContext,
     record: &Record,

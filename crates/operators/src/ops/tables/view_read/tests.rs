@@ -22,7 +22,7 @@ fn source(store: u16) -> (Op, Vec<u32>, Fork) {
     (op, vec![], Fork::Batch)
 }
 
-/// Tables 0 (entry 0) and 2 (entry 1), and a stream (entry 2) that shows what the view says.
+/// Tables 0 (entry 0) and 2 (entry 1), and a stream (entry 2) that outputs what it reads from the view.
 fn rig(view: View, udfs: Vec<Arc<dyn crate::Udf>>) -> Rig {
     Rig::new(steps(view), udfs, false)
 }
@@ -135,7 +135,7 @@ fn rows_of_an_async_joiner_are_joined_side_by_side_also_where_a_handler_decides(
         with_key: false,
     };
     let show = closure(|a| Ok(text(&crate::testing::recorded::str_of(a[1]))));
-    // Its own failures, and those above it, are the record's that asks.
+    // Its own failures, and those above it, are attributed to the record that asks.
     let unless_c = closure(|a| match word(a[0]).as_str() {
         "c2" => Err(raised()),
         value => Ok(text(&format!("<{value}>"))),

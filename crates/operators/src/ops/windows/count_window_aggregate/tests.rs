@@ -1,4 +1,4 @@
-//! So many records of a key, then the next window.
+//! A fixed number of records of a key, then the next window.
 
 use crate::Udf;
 use crate::testing::*;
@@ -40,7 +40,7 @@ fn rig(records: i64, fold: Fold, emit: Emit, udfs: Vec<Arc<dyn Udf>>) -> Rig {
     .unwrap()
 }
 
-/// `key[start]=value@time` of what came to a sink.
+/// Output of a sink as `key[start]=value@time`.
 fn given(rig: &mut Rig) -> Vec<String> {
     let outputs = std::mem::take(&mut rig.effects.outputs);
     let shown = outputs.into_iter().map(|o| {
@@ -61,7 +61,7 @@ fn given(rig: &mut Rig) -> Vec<String> {
     shown.collect()
 }
 
-/// `key[start]=value` of the windows in the store.
+/// Windows in the store as `key[start]=value`.
 fn kept(rig: &Rig) -> Vec<String> {
     let view = WindowView::new(&rig.stores[3].store, rig.epoch, -1).unwrap();
     let mut all: Vec<String> = view
@@ -98,7 +98,7 @@ fn inputs() -> Vec<Record> {
 }
 
 fn joined() -> (Fold, Vec<Arc<dyn Udf>>) {
-    // The initial value is a function without arguments; the aggregator gets key, value, aggregate.
+    // The initializer is a function without arguments; the aggregator gets key, value, aggregate.
     let start: Arc<dyn Udf> = closure(|_| Ok(text("")));
     let add: Arc<dyn Udf> = closure(|a| Ok(text(&format!("{}{}", word(a[2]), word(a[1])))));
     let fold = Fold::Aggregate {
@@ -132,7 +132,7 @@ fn each_window_holds_so_many_records_of_its_key() {
             "batches of {size}"
         );
         assert_eq!(rig.dropped(), [(0, "null_key")]);
-        // The first window of a was forgotten when the second was full.
+        // The first window of a was deleted when the second was full.
         assert_eq!(kept(&rig), ["a[3]=3", "a[6]=1", "b[0]=2"]);
         assert_eq!(rig.stored(1, "a"), "7@70");
     }

@@ -1,4 +1,4 @@
-//! Time that advances while no record comes.
+//! Time that advances while no records arrive.
 
 use super::ClosesWhenIdle;
 use crate::testing::record;
@@ -10,7 +10,7 @@ use stoatflow_plan::Idle;
 const TIME: ClockId = ClockId(0);
 const SEEN: ClockId = ClockId(1);
 
-/// Moves the clock, and says when it was told to look.
+/// Moves the clock, and emits the stream time whenever `advance` is called.
 struct Inner;
 
 impl Operator for Inner {
@@ -85,7 +85,7 @@ impl Rig {
         });
     }
 
-    /// What was closed, and when it looks again.
+    /// Stream times at which windows were closed, and when the operator wants its next cut.
     fn look(&mut self, wall: i64) -> (Vec<i64>, Option<i64>) {
         let out = self.at(wall, |op, out, context| {
             op.punctuate(out, context).unwrap();
@@ -108,7 +108,7 @@ fn time_goes_on_until_everything_is_closed() {
     assert_eq!(rig.look(2_020), (vec![120], Some(2_025)));
     assert_eq!(rig.look(2_099), (vec![125], None));
     assert_eq!(rig.look(9_000), (vec![], None));
-    // A record, though it is older, starts the wait again.
+    // A record, even an older one, starts the wait again.
     rig.give(9_000, 110);
     assert_eq!(rig.look(9_005), (vec![], Some(9_010)));
     assert_eq!(rig.look(9_500), (vec![150], None));
@@ -163,7 +163,7 @@ fn with_several_lanes_the_merged_time_moves_and_advance_closes() {
     let mut rig = Rig::new(false);
     rig.open(1_000);
     rig.give(1_000, 100);
-    // Another lane had a record later.
+    // Another lane had a later record.
     let mut other = LaneClocks::new(2, false);
     other.see(TIME, Task(0), 90);
     other.see(SEEN, Task(0), 1_008);
@@ -196,12 +196,12 @@ fn where_time_is_the_watermark_it_goes_on_from_the_newest_record() {
         110,
         "given by advance, with one lane too"
     );
-    // The watermark comes on while the operator has nothing.
+    // The watermark advances while the operator gets no records.
     rig.clocks.see_watermark(121);
     rig.clocks.follow(TIME);
     assert_eq!(rig.look(2_012), (vec![], Some(2_014)));
     assert_eq!(rig.clocks.stream(TIME, Task(0)), 123);
-    // A restart: what is open is still to be closed, and time doesn't begin again.
+    // A restart: open windows still have to be closed, and time doesn't start over.
     rig = Rig {
         clocks: rig.clocks,
         ..Rig::new(false)
@@ -212,7 +212,7 @@ fn where_time_is_the_watermark_it_goes_on_from_the_newest_record() {
     rig.look(9_000);
     assert_eq!(rig.clocks.stream(TIME, Task(0)), 125);
     assert_eq!(rig.look(9_999), (vec![], None), "everything is closed");
-    // An older record is a new beginning: its window may end later than what was closed.
+    // An older record starts over: its window may end later than those already closed.
     rig.give(10_000, 105);
     assert_eq!(rig.look(10_010), (vec![], None));
     assert_eq!(rig.clocks.stream(TIME, Task(0)), 130);

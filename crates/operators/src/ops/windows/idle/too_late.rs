@@ -1,9 +1,9 @@
-//! Records that come too late for windows which may close by the clock.
+//! Records that are too late for windows closed by the wall clock.
 //!
-//! Whether they do the watermark doesn't know, and so the policy of their source wasn't asked about them.
-//! Takes what the operator is given; what it drops as late goes to the dead-letter topic of its source, if
-//! that has one. Never decides what is late, and asks no function: behind other operators a record is not
-//! the one that the function is for.
+//! The watermark doesn't reveal that such records are late, so the late policy of their source was not
+//! applied to them. Takes the operator's input; records that the operator drops as late go to the
+//! dead-letter topic of their source, if it has one. Never decides what is late, and calls no policy
+//! function: behind other operators a record is not the one that the function was written for.
 
 use crate::support::dropped;
 use crate::support::error_policy::Handled;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Timestamp};
 use stoatflow_plan::PhysicalPlan;
 
-/// A policy that says the same of all, and the topic that it names.
+/// A policy that treats all late records alike, and its dead-letter topic.
 type ToTopic = (Arc<LatePolicy>, Arc<str>);
 
-/// See the module. There is none where no source has such a topic.
+/// See the module. Not created if no source has such a topic.
 pub(crate) struct TooLate {
     node_context: NodeContext,
     /// By source.
@@ -50,7 +50,7 @@ impl TooLate {
         }))
     }
 
-    /// As the operator processes all of it.
+    /// Like the operator's `process`, for the whole batch.
     pub fn process(
         &self,
         inner: &mut dyn Operator,
@@ -62,7 +62,8 @@ impl TooLate {
         let mut run = Vec::with_capacity(input.len());
         let mut highest = Timestamp(i64::MIN);
         for record in input.drain(..) {
-            // What is as new as all before it is never late; only what may be goes alone.
+            // A record that is not older than all before it is never late; only possibly late records
+            // are processed alone.
             let now = context.clocks.as_of(time, &record).max(highest.0);
             highest = highest.max(record.timestamp);
             if record.timestamp.0 >= now {
@@ -84,7 +85,8 @@ impl TooLate {
         inner.process(&mut run, out, context)
     }
 
-    /// If it was dropped as late, counted behind `known`: it is a dead letter instead.
+    /// If the record was dropped as late (an entry of `dropped` from index `known` on), makes it a dead
+    /// letter.
     fn send(&self, record: &Record, now: i64, known: usize, context: &mut Context<'_>) {
         let counted = (self.node_context.node, dropped::LATE);
         let Some(at) = context.effects.dropped[known..]

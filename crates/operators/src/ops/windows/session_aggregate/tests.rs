@@ -46,12 +46,12 @@ fn results_on_window_close_survive_restarts() {
 
 #[test]
 fn with_several_lanes_sessions_close_at_the_barrier() {
-    // Not the random run: there a late record revives a session after it was given, which depends on
-    // when barriers come.
+    // Not the random run: there a late record revives a session that was already emitted, which depends
+    // on the time of barriers.
     check_lanes("session__session_on_window_close__hand");
 }
 
-/// Sessions that live within one batch only are seen by children alone.
+/// Sessions that exist only within a batch are seen by children but not stored.
 #[test]
 fn a_hot_key_writes_its_session_once_per_batch() {
     let op = Op::SessionAggregate {
@@ -79,7 +79,7 @@ fn a_hot_key_writes_its_session_once_per_batch() {
         let times = (0..1024).map(|n| batch * 1024 + n);
         rig.push(times.map(|time| record("hot", "v", time)).collect())
             .expect("a batch");
-        // What the epoch deletes again stays listed, once.
+        // A key that the epoch deletes again stays in the list, once.
         let written = i64::try_from(rig.stores[3].dirty.len()).expect("a few");
         assert_eq!(written, batch + 1);
     }

@@ -1,21 +1,21 @@
 //! One record among the sliding windows of its key.
 //!
-//! Takes a record and the windows around it; updates the ones it is in and makes the missing ones. Owns
-//! nothing. Where a window starts as a copy, foreign aggregates are copied really: two windows must not
-//! share an object that a function may change in place.
+//! Takes a record and the windows around it; updates those that contain it and creates the missing ones.
+//! Owns nothing. If a window starts as a copy, foreign aggregates are cloned: two windows must not share
+//! an object that a function may change in place.
 
 use crate::Context;
 use crate::ops::windows::window::{Closing, Folder, Kept, Outcome, Row};
 use stoatflow_core::{Datum, Record, Result};
 use stoatflow_state::{Stored, window_changelog_key};
 
-/// What a window starts from.
+/// Initial content of a window.
 enum Base {
-    /// What it holds.
+    /// Its current value.
     Itself,
     /// Nothing.
     Empty,
-    /// What another one holds.
+    /// A copy of another window's value.
     Copy(Stored),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Turn<'a, 'c> {
     pub close_time: i64,
     pub out: &'a mut Vec<Record>,
     pub record: &'a Record,
-    /// Was it left out?
+    /// True if the record was left out.
     pub lost: bool,
 }
 
@@ -42,12 +42,12 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Does the store still show a window that starts here?
+    /// Whether the store still shows a window that starts here.
     fn shows(&self, start: i64) -> bool {
         (self.kept).shows(self.context.clocks, self.record.task(), start)
     }
 
-    /// Starts and times of the windows that start from `from` to just after the record.
+    /// Starts and timestamps of the windows that start between `from` and just after the record.
     fn around(&self, row: &Row, from: i64) -> Vec<(i64, i64)> {
         let to = self.record.timestamp.0.saturating_add(1);
         let near = row.from((from, 0)).iter();
@@ -57,7 +57,7 @@ impl Turn<'_, '_> {
             .collect()
     }
 
-    /// Updates the windows around a record, the latest first, then makes the missing ones.
+    /// Updates the windows around a record, the latest first, then creates the missing ones.
     fn usual(&mut self, row: &mut Row) -> Result<()> {
         let (at, difference) = (self.record.timestamp.0, self.difference);
         let around = self.around(row, (at - difference.saturating_mul(2)).max(0));
@@ -75,7 +75,7 @@ impl Turn<'_, '_> {
                 continue;
             }
             if end > at {
-                // The latest of these holds just what is in reach on the right.
+                // The latest of these contains exactly the later records within reach.
                 if !std::mem::replace(&mut in_reach, true) && !has_right && stamp > at {
                     right = self.copy(row, start)?;
                 }
@@ -84,12 +84,12 @@ impl Turn<'_, '_> {
                 has_left = true;
                 self.update(row, start, Base::Itself)?;
                 if stamp >= at {
-                    // There is a record with this time: all windows exist.
+                    // There is a record with this timestamp: all windows exist.
                     return Ok(());
                 }
                 previous = Some(stamp);
             } else {
-                // The nearest window that ended before tells the previous record's time (its own time).
+                // The timestamp of the latest window that ended before is that of the previous record.
                 (left, previous) = (Some(start), Some(stamp));
                 break;
             }
@@ -117,7 +117,7 @@ impl Turn<'_, '_> {
         self.make_right(row, right)
     }
 
-    /// Records before `difference` share one window from 0 to `difference` as their left one.
+    /// Records before `difference` share the window from 0 to `difference` as their left window.
     fn early(&mut self, row: &mut Row) -> Result<()> {
         let at = self.record.timestamp.0;
         let around = self.around(row, 0);
@@ -126,7 +126,7 @@ impl Turn<'_, '_> {
         let inner = around
             .iter()
             .filter(|window| window.0 > 0 && window.0 <= at);
-        // What is in reach on the right is in the latest window that the record is in.
+        // The later records within reach are in the latest window that contains the record.
         let right = match inner.clone().next_back() {
             Some(&(start, stamp)) if stamp > at && !has_right => self.copy(row, start)?,
             Some(_) => None,
@@ -150,7 +150,8 @@ impl Turn<'_, '_> {
         self.update(row, 0, base)
     }
 
-    /// The window after the record: what was there before it; the record itself is not in it.
+    /// Creates the window after the record, with the content from before it; the record itself is not in
+    /// it.
     fn make_right(&mut self, row: &mut Row, right: Option<Stored>) -> Result<()> {
         match right {
             Some(right) if !self.lost => {
@@ -171,9 +172,9 @@ impl Turn<'_, '_> {
         }))
     }
 
-    /// Adds the record to what a window holds, if the window is still open.
+    /// Adds the record to a window, if the window is still open.
     fn update(&mut self, row: &mut Row, start: i64, base: Base) -> Result<()> {
-        // A record that fails in one of its windows goes into no later one, as in Kafka Streams.
+        // If a record fails in one of its windows, the later ones skip it, as in Kafka Streams.
         if self.lost {
             return Ok(());
         }
@@ -215,7 +216,7 @@ impl Turn<'_, '_> {
         self.context.clocks.see(self.kept.clock, task, start);
         let shown = self.shows(start);
         if shown {
-            // A deletion has the time of the record that caused it, as in Kafka Streams.
+            // A tombstone has the timestamp of the record that caused it, as in Kafka Streams.
             let timestamp = if value.is_null() {
                 self.record.timestamp
             } else {

@@ -1,7 +1,7 @@
 //! Which windows a timestamp is in.
 //!
-//! Takes a time, gives the bounds of its windows, the earliest first, as Kafka Streams' `windowsFor`.
-//! Never asks whether a window is still open.
+//! Takes a timestamp, returns the bounds of its windows, the earliest first, like Kafka Streams'
+//! `windowsFor`. Never checks whether a window is still open.
 
 #[cfg(test)]
 mod tests;
@@ -9,12 +9,12 @@ mod tests;
 use stoatflow_core::{Error, Result};
 use stoatflow_plan::Window;
 
-/// Windows that depend on the time alone.
+/// Windows that depend on the timestamp alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assign {
-    /// Of one size; each starts `advance` after the one before.
+    /// Windows of one size; each starts `advance` after the one before.
     Aligned { size: i64, advance: i64 },
-    /// One, from a time on.
+    /// One window that starts at a time and never ends.
     Unlimited { start: i64 },
 }
 
@@ -40,7 +40,7 @@ impl Assign {
         }
     }
 
-    /// Start and end (exclusive) of the windows of a time.
+    /// Start and end (exclusive) of the windows of a timestamp.
     pub fn windows(self, time: i64) -> impl Iterator<Item = (i64, i64)> {
         let (first, step, size) = match self {
             Self::Aligned { size, advance } => {
@@ -55,7 +55,7 @@ impl Assign {
             .map(move |start| (start, start.saturating_add(size)))
     }
 
-    /// The start of the newest window of a time; -1: there is none.
+    /// The start of the newest window of a timestamp; -1: there is none.
     pub const fn newest(self, time: i64) -> i64 {
         match self {
             _ if time < 0 => -1,
@@ -65,7 +65,7 @@ impl Assign {
         }
     }
 
-    /// How long a window is.
+    /// Size of a window.
     pub const fn size(self) -> i64 {
         match self {
             Self::Aligned { size, .. } => size,

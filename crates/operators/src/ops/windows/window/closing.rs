@@ -1,16 +1,16 @@
-//! `on_window_close`: when closed windows are given, and which.
+//! `on_window_close`: when closed windows are emitted, and which.
 //!
-//! Takes the times of records, says when a pass over the closed windows is due. Owns the index of
-//! what waits to be closed. Up to where windows were given is the mark of the operator's clock: it
-//! is kept with the commit, so that a restart gives nothing twice. Which task a key was in then
-//! says what of it was given; if that is another one now (there are more partitions), and has
-//! closed it, it comes out in the first epoch.
+//! Takes the timestamps of records; returns when a pass over the closed windows is due. Owns the index
+//! of windows that wait to be closed. The mark of the operator's clock is the time up to which windows
+//! were emitted: it is committed, so a restart emits nothing twice. Which windows of a key were emitted
+//! depends on the task that the key was in then. If it is in another task now (there are more
+//! partitions) which has already closed the window, the window is emitted in the first epoch.
 //!
-//! Windows come out at the record that closes them; those that records of other lanes have closed
-//! before the next record of their task, and at the end of the tick, each in the name of the record
-//! that closed it. If an interval is given and a lane has all keys of its tasks, the passes are
-//! those of Kafka Streams: one per record that moves the time, but not more than one per interval
-//! of wall time; looking counts, whether anything closed since or not.
+//! Windows are emitted at the record that closes them. Those closed by records of other lanes are
+//! emitted before the next record of their task and at the end of the tick, each with the trigger
+//! (headers and origin) of the record that closed it. If an interval is set and a lane has all keys of
+//! its tasks, the passes are those of Kafka Streams: one per record that moves stream time, at most one
+//! per interval of wall time; a pass counts even if nothing has closed since the last one.
 
 use crate::ops::windows::window::Kept;
 use crate::support::waiting::{Tasks, Waiting};
@@ -20,33 +20,33 @@ use std::collections::BTreeSet;
 use stoatflow_core::{ClockId, Datum, Headers, Origin, Record, Result, Task};
 use stoatflow_state::WindowView;
 
-/// In the name of which record something comes out.
+/// Headers and origin of the record that closes a window; its result gets them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trigger {
     pub headers: Headers,
     pub origin: Origin,
 }
 
-/// A pass that is to be made over what is closed in a task.
+/// A pass to be made over the closed windows of a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Due {
     pub task: Task,
-    /// Times up to here (start of a window, end of a session).
+    /// Times up to here are closed (start of a window, end of a session).
     pub until: i64,
-    /// The record that moved the time.
+    /// The record that moved stream time.
     pub trigger: Trigger,
-    /// Does all of it come out in the name of that record, whichever closed it?
+    /// True if all results get the trigger of that record, whichever record closed their window.
     in_one: bool,
-    /// Is all of it overdue?
+    /// True if all of it is overdue.
     overdue: bool,
 }
 
-/// Passes over the windows of a task, where an interval is given.
+/// Passes over the windows of a task, if an interval is set.
 #[derive(Clone, Copy, Debug)]
 struct Passes {
     /// No pass before this wall time.
     not_before: i64,
-    /// Up to which stream time this lane's records have come.
+    /// The stream time that this lane's records have reached.
     seen: i64,
 }
 
@@ -55,20 +55,21 @@ struct Passes {
 pub(crate) struct Closing {
     enabled: bool,
     clock: ClockId,
-    /// From the start of a window (the end of a session) to its end, and from there to when it is closed.
+    /// From the start of a window (the end of a session) to its end, and from there to its closing.
     reach: i64,
     grace: i64,
     /// By task.
     passes: Vec<Passes>,
     waiting: Waiting,
-    /// What waits and is behind the mark of its task, because its key was in another one before the restart.
+    /// Waiting entries behind the mark of their task, because their key was in another task before the
+    /// restart.
     overdue: BTreeSet<(i64, Bytes)>,
-    /// The newest record: what closes with a barrier comes in its name.
+    /// Origin of the newest record; windows that close at a barrier get it.
     origin: Origin,
 }
 
 impl Closing {
-    /// `waiting`: none yet, and how its keys are read.
+    /// `waiting`: an empty index that knows how keys are read.
     pub fn new(
         enabled: bool,
         waiting: Waiting,
@@ -87,17 +88,17 @@ impl Closing {
         }
     }
 
-    /// Are windows given when they close (and only then)?
+    /// True if windows are emitted when they close (and only then).
     pub const fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// What waits to be closed.
+    /// Windows that wait to be closed.
     pub const fn waiting(&mut self) -> &mut Waiting {
         &mut self.waiting
     }
 
-    /// The first time that wasn't given yet in a task with this mark.
+    /// Lowest time (start of a window, end of a session) that a task with this mark hasn't emitted yet.
     fn frontier(&self, mark: i64) -> i64 {
         if mark < 0 {
             return 0;
@@ -105,8 +106,8 @@ impl Closing {
         mark.saturating_sub(self.reach).saturating_add(1).max(0)
     }
 
-    /// At a restart: the task that what has this time waited in, and the one that it waits in now,
-    /// if it does.
+    /// At a restart: the task that an entry waited in before, and the one that it waits in now; `None`
+    /// if it doesn't wait.
     fn restored(
         &self,
         clocks: &LaneClocks,
@@ -117,8 +118,8 @@ impl Closing {
         let by_key = || clocks.task_before(self.clock, key);
         let waits = |task| time >= self.frontier(clocks.before_start(self.clock, task).mark);
         if clocks.is_apart(self.clock) {
-            // It stays in its partition. Without a row (there was one task only) it waits if no task can have
-            // given it.
+            // The key stays in its partition. If no row says which (there was only one task), the window
+            // waits if no task can have emitted it.
             let of_none = || clocks.tasks_before(self.clock).all(waits);
             let task = known.or_else(|| of_none().then(by_key))?;
             return Some((task, task));
@@ -128,8 +129,8 @@ impl Closing {
         waits(before).then_some((before, now))
     }
 
-    /// At a restart: adds what has this time, if it waits to be given. `showed`: did the store show it at the
-    /// last commit, by the time of this task?
+    /// At a restart: adds an entry, if it is still to be emitted. `showed`: whether the store still
+    /// showed it at the last commit, by the stream time of the given task.
     pub fn restore(
         &mut self,
         tasks: &Tasks,
@@ -153,7 +154,7 @@ impl Closing {
         Ok(())
     }
 
-    /// At the first barrier: passes over what is overdue. From that commit on it counts as given.
+    /// At the first barrier: passes over the overdue entries. After that commit they count as emitted.
     pub fn overdue(&mut self, clocks: &LaneClocks) -> Vec<Due> {
         if std::mem::take(&mut self.overdue).is_empty() {
             return Vec::new();
@@ -171,15 +172,15 @@ impl Closing {
         clocks.tasks(self.clock).map(due).collect()
     }
 
-    /// Up to which time windows are closed when the clock shows this.
+    /// The time up to which windows are closed at this stream time.
     const fn closed_by(&self, stream: i64) -> i64 {
         stream.saturating_sub(self.grace)
     }
 
-    /// The least wall time between two passes, if they are to be those of Kafka Streams. Not with
-    /// several lanes where a key may be in another partition than murmur2 chooses for it: its
-    /// windows are in another lane than the rest of its task, and would be given by passes of their
-    /// own, up to a mark that is the task's.
+    /// Minimum wall time between two passes, if they are to be those of Kafka Streams. Not with several
+    /// lanes if a key may be in another partition than murmur2 chooses for it: its windows are then in
+    /// another lane than the rest of its task. They would be emitted by separate passes, although the
+    /// mark is that of the whole task.
     fn interval(&self, context: &Context<'_>) -> Option<i64> {
         let (clocks, share) = (&context.clocks, context.share);
         let alone = share.lanes == 1;
@@ -200,8 +201,8 @@ impl Closing {
         &mut self.passes[task.index()]
     }
 
-    /// Before a record: have records of other lanes closed something meanwhile? `earliest` is the earliest
-    /// time that windows can have which are not in the index yet.
+    /// Before a record: returns a pass if records of other lanes have closed something meanwhile.
+    /// `earliest`: the earliest possible time of windows that are not in the index yet.
     pub fn before(
         &mut self,
         context: &mut Context<'_>,
@@ -220,7 +221,8 @@ impl Closing {
         )
     }
 
-    /// After a record, which has moved the clock to `stream`: is a pass due that finds something?
+    /// After a record that has moved the clock to `stream`: returns a pass if one is due and finds
+    /// something.
     pub fn after(
         &mut self,
         context: &mut Context<'_>,
@@ -279,9 +281,9 @@ impl Closing {
         })
     }
 
-    /// What all tasks have closed by now: at the end of a tick, when records of other lanes have
-    /// moved the time, and at a barrier, with the clocks of all lanes merged. If an interval is
-    /// given, not what records of this lane have closed.
+    /// Passes for everything that is closed in all tasks: at the end of a tick, when records of other
+    /// lanes have moved stream time, and at a barrier, with the clocks of all lanes merged. If an
+    /// interval is set, without what this lane's own records have closed.
     pub fn everywhere(&mut self, context: &mut Context<'_>) -> Vec<Due> {
         let mut found = Vec::new();
         if !self.enabled {
@@ -289,7 +291,7 @@ impl Closing {
         }
         let has_interval = self.interval(context).is_some();
         for task in context.clocks.tasks(self.clock) {
-            // The mark is that of the lane that has the task.
+            // Only the lane that has the task moves its mark.
             if has_interval && !context.share.owns_task(task) {
                 continue;
             }
@@ -320,8 +322,8 @@ impl Closing {
         found
     }
 
-    /// In the name of which record a window (a session) comes out that has this time: the one that closed
-    /// it, in whichever lane that is.
+    /// Trigger for the result of a window (a session) with this time: the record that closed it, in
+    /// whichever lane it is.
     pub fn trigger(&self, clocks: &LaneClocks, due: &Due, time: i64) -> Trigger {
         match clocks.name_at(self.clock, due.task, self.closes(time)) {
             Some((origin, headers)) if !due.in_one => Trigger {
@@ -332,8 +334,8 @@ impl Closing {
         }
     }
 
-    /// Gives the windows that are due and that the store still shows, by start, then by key. `newest`: the
-    /// start of the newest window that the store has at a time.
+    /// Emits the windows that are due and that the store still shows, by start, then by key. `newest`:
+    /// start of the newest window that the store has at a stream time.
     pub fn give_windows(
         &mut self,
         kept: &Kept,
@@ -345,14 +347,14 @@ impl Closing {
     ) -> Result<()> {
         let task = context.clocks.task(due.task);
         while let Some((start, key)) = self.waiting.pop_due(task, due.until, context)? {
-            // As in Kafka Streams, whose store gives what starts at `observed - retention` when it closes,
-            // though it hides it from who reads a key: a window without a grace is that old when the next
-            // one begins, and closes it.
-            // The store may hide what is overdue: it goes by the time of the key's task now.
+            // As in Kafka Streams, whose store still returns a window that starts at `observed -
+            // retention` when it closes, but hides it from reads by key: a window without grace has that
+            // age when the next window begins and closes it. The store may hide overdue windows, because
+            // it uses the stream time of the key's current task.
             let is_overdue = due.overdue
                 || !self.overdue.is_empty() && self.overdue.remove(&(start, key.clone()));
             let observed = if is_overdue || !context.clocks.moves_with_records() {
-                // The watermark moves by a whole epoch at a time, which may be longer than a window is kept.
+                // The watermark moves once per epoch, and may move by more than the retention.
                 -1
             } else {
                 let closes = self.closes(start);
@@ -379,12 +381,12 @@ impl Closing {
         Ok(())
     }
 
-    /// When what has this time (start of a window, end of a session) is closed.
+    /// The stream time at which the window that starts (or the session that ends) at `time` is closed.
     const fn closes(&self, time: i64) -> i64 {
         time.saturating_add(self.reach).saturating_add(self.grace)
     }
 
-    /// After a restart: what this lane's keys have in the store and wasn't given yet.
+    /// After a restart: loads the windows of this lane's keys that weren't emitted yet.
     pub fn load_windows(&mut self, kept: &Kept, context: &mut Context<'_>) -> Result<()> {
         if !self.enabled {
             return Ok(());

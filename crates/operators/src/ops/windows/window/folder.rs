@@ -1,7 +1,8 @@
-//! How the values in a window become one.
+//! How the values in a window are aggregated.
 //!
-//! Takes the value so far and a record, or two values that come together; gives the new value. Owns the
-//! user's functions. Never attaches an interpreter by itself: [`Folder::scope`] does, for a whole batch.
+//! Takes the value so far and a record, or the values of two merged sessions; returns the new value.
+//! Owns the user's functions. Never attaches an interpreter by itself: [`Folder::scope`] does, for a
+//! whole batch.
 
 use crate::expr::aggregation::Aggregation;
 use crate::expr::combiner::Takes;
@@ -13,7 +14,7 @@ use crate::{Context, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 
-/// A function, and how it is called.
+/// A function, and how to call it.
 pub(crate) type Called = (Function, Arc<dyn Udf>);
 
 /// See the module.
@@ -62,13 +63,14 @@ impl Folder {
                 ..
             } => udf,
         };
-        // Should a port ever forget to run the body, records must not vanish.
+        // If an implementation of the port ever fails to run the body, records must not be lost
+        // silently.
         let mut done = Err(Error::internal("a function's scope did not run"));
         udf.scope(&mut || done = body());
         done
     }
 
-    /// What a fresh window starts with; null: with its first value.
+    /// Initial value of a new window; null if it starts with its first record's value.
     pub fn start(&self, record: &Record) -> Result<Datum> {
         match self {
             Self::Count => Ok(Datum::Int(0)),
@@ -78,9 +80,9 @@ impl Folder {
         }
     }
 
-    /// Adds a record to what a window held (`None`: nothing, so it starts): what it started from, if
-    /// children need that, and the new value. `None`: the record was left out, and what was held, if
-    /// `held` was kept by the caller, is as it was.
+    /// Adds a record to a window's value (`None` for a new window). Returns the value before, if
+    /// children need it, and the new value. `None`: the record was left out; the caller's copy of
+    /// `held`, if it kept one, is still valid.
     pub fn turn(
         &self,
         kept: &Kept,
@@ -109,7 +111,7 @@ impl Folder {
         })
     }
 
-    /// Adds a record. Null values are values here: who skips them doesn't call this.
+    /// Adds a record. Null values are added too: operators that skip them don't call this.
     pub fn add(&self, so_far: Datum, record: &Record) -> Result<Datum> {
         self.note(record);
         match self {
@@ -128,14 +130,14 @@ impl Folder {
         }
     }
 
-    /// What is native pays nothing.
+    /// Native aggregations skip this, so it costs them nothing.
     fn note(&self, record: &Record) {
         if let Self::Reduce(_) | Self::Aggregate { .. } = self {
             current_call::note_record(&record.origin);
         }
     }
 
-    /// Puts two sessions together; `record` brought them together.
+    /// Merges two sessions; `record` is the one that connected them.
     pub fn merge(&self, so_far: Datum, other: Datum, record: &Record) -> Result<Datum> {
         self.note(record);
         match self {

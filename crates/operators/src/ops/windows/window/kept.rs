@@ -1,8 +1,8 @@
-//! Where a windowed aggregation keeps its results, and how it passes them on.
+//! Where a windowed aggregation stores its results, and how it forwards them.
 //!
-//! Takes what an operator made of a record, gives updates whose key is a window's. Owns the store's
-//! number and clock, its retention, and the promise that what was passed on doesn't change any more
-//! (as in `fold`: foreign values are copied before the next step may change them).
+//! Takes the outcome of a record, emits updates with windowed keys. Owns the store's id and clock, its
+//! retention, and the guarantee that a forwarded value doesn't change any more (as in `fold`: foreign
+//! values are copied before the next step may change them).
 
 use crate::support::table_writer::{TableWriter, Update};
 use crate::support::waiting::{Rows, Waiting};
@@ -10,18 +10,18 @@ use crate::{LaneClocks, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Task};
 
-/// What a record did to a window.
+/// The effect of a record on a window.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The key within its window.
+    /// The windowed key.
     pub key: Datum,
-    /// Had the store a value before?
+    /// True if the store had a value before.
     pub existed: bool,
-    /// What the aggregation started from.
+    /// The value before.
     pub before: Datum,
-    /// What it made of that.
+    /// The new value.
     pub new: Datum,
-    /// The highest time in the window.
+    /// The highest timestamp in the window.
     pub timestamp: stoatflow_core::Timestamp,
 }
 
@@ -30,10 +30,10 @@ pub(crate) struct Outcome {
 pub(crate) struct Kept {
     pub writer: TableWriter,
     pub key: Serde,
-    /// Of the newest window that the store has taken.
+    /// Clock of the newest window in the store.
     pub clock: ClockId,
     pub retention_ms: i64,
-    /// Do updates leave the lane before they are encoded?
+    /// True if updates leave the lane before they are encoded.
     pub leaves_lane: bool,
 }
 
@@ -46,18 +46,18 @@ impl Kept {
         &mut stores[usize::from(self.writer.store.0)]
     }
 
-    /// Does the store still show what has this time (start of a window, end of a session)?
+    /// Whether the store still shows this time (start of a window, end of a session).
     pub fn shows(&self, clocks: &LaneClocks, task: Task, time: i64) -> bool {
         time > (clocks.stream(self.clock, task)).saturating_sub(self.retention_ms)
     }
 
-    /// The same at the last commit, in a task that there was then.
+    /// The same at the last commit, for a task that existed then.
     pub fn showed(&self, clocks: &LaneClocks, task: Task, time: i64) -> bool {
         let seen = clocks.before_start(self.clock, task).stream;
         time > seen.saturating_sub(self.retention_ms)
     }
 
-    /// Windows that wait to be closed; none yet.
+    /// An empty index for windows that wait to be closed.
     pub fn waiting(&self, clock: ClockId, key_in: fn(&[u8]) -> &[u8]) -> Waiting {
         Waiting::new(clock, self.key.clone(), key_in, Rows::OfAll)
     }
@@ -68,7 +68,7 @@ impl Kept {
         Ok(Datum::windowed(key, start, end))
     }
 
-    /// A value for the children that the next step can't change.
+    /// A copy of a value, for children, that the next step can't change.
     pub fn own(&self, value: &Datum, record: &Record) -> Result<Datum> {
         match self.writer.copy(value) {
             Ok(copy) => Ok(copy.unwrap_or_else(|| value.clone())),
@@ -76,7 +76,7 @@ impl Kept {
         }
     }
 
-    /// What was before, if children need it.
+    /// The old value, if children need it.
     pub fn before(&self, value: &Datum, record: &Record) -> Result<Datum> {
         if self.writer.sends_old() {
             self.own(value, record)
@@ -85,7 +85,7 @@ impl Kept {
         }
     }
 
-    /// Passes an update on, now or at the barrier. Gives its place in `out` if its value may have to be
+    /// Forwards an update, now or at the barrier. Returns its index in `out` if its value may have to be
     /// frozen before the window's next step.
     pub fn forward(
         &mut self,
@@ -127,7 +127,7 @@ impl Kept {
         Ok(Some(last))
     }
 
-    /// An update that waits in `out` gets a value of its own.
+    /// Gives an update that waits in `out` its own copy of the value.
     pub fn freeze(&self, place: Option<usize>, out: &mut [Record]) -> Result<()> {
         match place.and_then(|at| out.get_mut(at)) {
             Some(record) => self.writer.freeze(record),
@@ -141,7 +141,7 @@ impl Kept {
     }
 }
 
-/// A count was asked of something else.
+/// Error: the store of a count holds something else.
 pub(crate) fn not_a_count(found: &Datum) -> Error {
     Error::incompatible(format!(
         "the store of a count holds a value of type {}",
@@ -150,7 +150,7 @@ pub(crate) fn not_a_count(found: &Datum) -> Error {
     .hint("keep counts with Serdes.int64(), and delete a store that was written with another serde")
 }
 
-/// A session's place among those of equal end: by start, then by key.
+/// Order of a session among those with the same end: by start, then by key.
 pub(crate) fn session_place(key: &[u8], start: i64) -> Bytes {
     let mut place = BytesMut::with_capacity(8 + key.len());
     place.put_i64(start);
@@ -158,7 +158,7 @@ pub(crate) fn session_place(key: &[u8], start: i64) -> Bytes {
     place.freeze()
 }
 
-/// Takes it apart: start and key.
+/// Splits it into start and key.
 pub(crate) fn split_session_place(place: &Bytes) -> Option<(i64, Bytes)> {
     let start = place.first_chunk::<8>()?;
     Some((i64::from_be_bytes(*start), place.slice(8..)))

@@ -1,8 +1,8 @@
 //! The windows of the keys of a batch, while a function computes them.
 //!
-//! For windows that depend on what is there already (sliding ones, sessions): which of them a record
-//! touches shows only while the records before it are computed. So everything that a batch can touch is
-//! read first, one range per key, and written back afterwards. Empty between batches; keeps its buffers.
+//! For windows that depend on existing ones (sliding windows, sessions): which of them a record touches
+//! is known only once the records before it are computed. So everything that a batch can touch is read
+//! first, one range per key, and written back afterwards. Empty between batches; keeps its buffers.
 
 use crate::key_hash;
 use bytes::Bytes;
@@ -13,20 +13,20 @@ use stoatflow_state::Stored;
 /// A window or session of a key.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    /// Windows: their start and 0; sessions: end and start. This is their order.
+    /// Windows: their start and 0; sessions: end and start. Cells are sorted by it.
     pub at: (i64, i64),
-    /// Null is a deletion.
+    /// A null value is a deletion.
     pub current: Option<Stored>,
-    /// Is it to be written?
+    /// True if it has to be written.
     pub changed: bool,
-    /// Did the store have it when the batch began?
+    /// True if the store had it when the batch began.
     loaded: bool,
-    /// Where in the batch's output its last update is.
+    /// Index of its last update in the batch's output.
     pub passed_on: Option<usize>,
 }
 
 impl Cell {
-    /// One that the store has.
+    /// A cell read from the store.
     pub fn loaded(at: (i64, i64), current: Stored) -> Self {
         Self {
             current: Some(current),
@@ -45,28 +45,28 @@ impl Cell {
         }
     }
 
-    /// What it holds.
+    /// The current value; `None` if it is deleted.
     pub fn held(&self) -> Option<&Stored> {
         self.current.as_ref().filter(|held| !held.value.is_null())
     }
 
-    /// Writes.
+    /// Sets the value.
     pub fn put(&mut self, value: Stored) {
         self.current = Some(value);
         self.changed = true;
     }
 }
 
-/// What a key has, as far as the batch can touch it.
+/// A key's windows, as far as the batch can touch them.
 #[derive(Debug)]
 pub(crate) struct Row {
     hash: u64,
     pub key: Bytes,
     pub task: Task,
-    /// The earliest and the latest record of the batch.
+    /// Timestamps of the earliest and the latest record of the batch.
     pub low: i64,
     pub high: i64,
-    /// In order.
+    /// Sorted by `at`.
     pub cells: Vec<Cell>,
 }
 
@@ -75,7 +75,7 @@ impl Row {
         self.cells.binary_search_by(|cell| cell.at.cmp(&at))
     }
 
-    /// A cell, made if it is missing.
+    /// The cell, created if it is missing.
     pub fn cell(&mut self, at: (i64, i64)) -> &mut Cell {
         let place = match self.find(at) {
             Ok(place) => place,
@@ -87,7 +87,7 @@ impl Row {
         &mut self.cells[place]
     }
 
-    /// Forgets a cell that was made in this batch: its deletion need not be announced.
+    /// Removes a cell that was created in this batch: its deletion need not be written.
     pub fn forget_new(&mut self, at: (i64, i64)) {
         if let Ok(place) = self.find(at)
             && !self.cells[place].loaded
@@ -96,12 +96,12 @@ impl Row {
         }
     }
 
-    /// What a cell holds.
+    /// The value of a cell.
     pub fn held(&self, at: (i64, i64)) -> Option<&Stored> {
         self.find(at).ok().and_then(|at| self.cells[at].held())
     }
 
-    /// Cells from here on.
+    /// Cells from `at` on.
     pub fn from(&self, at: (i64, i64)) -> &[Cell] {
         let (Ok(place) | Err(place)) = self.find(at);
         &self.cells[place..]
@@ -117,7 +117,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The next record of the batch, and its key's bytes.
+    /// Adds the next record of the batch, with its key's bytes.
     pub fn add(&mut self, key: Bytes, record: &Record) {
         let time = record.timestamp.0;
         let hash = key_hash(&key);
@@ -140,17 +140,17 @@ impl Rows {
         });
     }
 
-    /// All rows, to load them.
+    /// All rows, for loading.
     pub fn each(&mut self) -> impl Iterator<Item = &mut Row> {
         self.rows.iter_mut()
     }
 
-    /// The row of the `at`-th record.
+    /// The row of record `at`.
     pub fn of(&mut self, at: usize) -> &mut Row {
         &mut self.rows[self.of[at]]
     }
 
-    /// Everything, to write it; forgets it.
+    /// Removes and returns all rows, for writing.
     pub fn drain(&mut self) -> impl Iterator<Item = Row> {
         self.index.clear();
         self.of.clear();

@@ -1,6 +1,6 @@
-//! The windows that a batch works on, each once.
+//! The windows of a batch, each once.
 //!
-//! Takes internal keys of a window store, gives what they hold: read from the store before the
+//! Takes internal keys of a window store, returns their values: read from the store before the
 //! interpreter is attached, written back afterwards with one write per window. Empty between batches;
 //! keeps its buffers.
 
@@ -15,21 +15,21 @@ use stoatflow_state::{KeyValueStore, Stored};
 #[derive(Debug)]
 pub(crate) struct Slot {
     hash: u64,
-    /// Its key in the store; empty: the store doesn't keep it any more.
+    /// Its key in the store; empty if the store doesn't keep the window any more.
     pub key: Bytes,
     pub current: Option<Stored>,
-    /// Where in the batch's output its last update is.
+    /// Index of its last update in the batch's output.
     pub passed_on: Option<usize>,
-    /// With an update cache: the batch's updates so far as one, and the number of the task that
-    /// made the last.
+    /// With an update cache: all updates of the batch so far, combined into one, and the index of the
+    /// task that made the last one.
     pub gathered: Option<(usize, Folded)>,
-    /// Is it other than in the store? A record that was left out has changed nothing.
+    /// True if the value differs from the one in the store. Records that were left out change nothing.
     pub changed: bool,
 }
 
 impl Slot {
-    /// What it holds: taken, because it will be another value, or only looked at, if the record may yet
-    /// be left out.
+    /// The current value: moved out, because a new one follows, or cloned (`stays`) if the record may
+    /// yet be left out.
     fn held(&mut self, stays: bool) -> Option<Stored> {
         if stays {
             self.current.clone()
@@ -39,20 +39,20 @@ impl Slot {
     }
 }
 
-/// What a record did to a window.
+/// The effect of a record on a window.
 #[derive(Debug)]
 pub(crate) struct Folded {
-    /// Had the window a value before?
+    /// True if the window had a value before.
     pub existed: bool,
-    /// What the aggregation started from, if children need it.
+    /// The value before, if children need it.
     pub before: Datum,
     pub new: Datum,
-    /// The highest time in the window.
+    /// The highest timestamp in the window.
     pub timestamp: Timestamp,
 }
 
 impl Folded {
-    /// To be passed on under a window's key.
+    /// The outcome to forward under a windowed key.
     pub fn under(self, key: Datum) -> Outcome {
         let Self {
             existed,
@@ -71,8 +71,8 @@ impl Folded {
 }
 
 impl Slot {
-    /// Takes a record into the window. What it passed on before doesn't change any more. `None`: the record
-    /// was left out, and the window is as it was.
+    /// Adds a record to the window, after freezing the window's last forwarded update. `None`: the
+    /// record was left out, and the window is unchanged.
     pub fn fold(
         &mut self,
         record: &Record,
@@ -94,7 +94,7 @@ impl Slot {
         self.changed = true;
         self.current = Some(Stored {
             value: new.clone(),
-            // A deletion has the time of the record that caused it, as in Kafka Streams.
+            // A tombstone has the timestamp of the record that caused it, as in Kafka Streams.
             timestamp: if new.is_null() {
                 record.timestamp
             } else {
@@ -109,8 +109,8 @@ impl Slot {
         }))
     }
 
-    /// One update of all that the batch does to the window, as the cache would make it: from what was
-    /// before the first to what is after the last.
+    /// Combines all updates of the window in this batch into one, as the cache would: the old value of
+    /// the first and the new value of the last.
     pub fn gather(&mut self, last: usize, folded: Folded) {
         self.gathered = Some(match self.gathered.take() {
             None => (last, folded),
@@ -172,13 +172,13 @@ impl Slots {
         &mut self.slots[at]
     }
 
-    /// Forgets all of them: nothing is written.
+    /// Removes all slots without writing.
     pub fn forget(&mut self) {
         self.index.clear();
         self.slots.clear();
     }
 
-    /// Writes every window that changed: all of them, unless records were left out.
+    /// Writes all changed windows. Without left-out records that is all of them.
     pub fn store(&mut self, into: &mut LaneStore, epoch: Epoch) -> Result<()> {
         self.index.clear();
         let LaneStore { store, dirty } = into;

@@ -64,7 +64,7 @@ fn with_several_lanes_windows_close_at_the_barrier() {
     }
 }
 
-/// What a cached aggregation in hopping windows gives, old and new values, for batches of this size.
+/// Updates (old and new values) of a cached aggregation in hopping windows, for batches of this size.
 fn in_batches(records: &[Record], size: usize) -> Vec<String> {
     let key = serde("string");
     let op = Op::WindowAggregate {
@@ -102,7 +102,7 @@ fn in_batches(records: &[Record], size: usize) -> Vec<String> {
         duplicates: false,
         timestamped: true,
     };
-    // Deletes, fails, or appends.
+    // A reducer that deletes, fails or appends.
     let reduce = closure(|args: &[&Datum]| match word(args[1]).as_str() {
         "delete" => Ok(Datum::Null),
         "fail" => Err(raised()),

@@ -1,7 +1,7 @@
-//! A key inline if it is short, else its place in a list.
+//! A key: inline if it is short, else an index into a list.
 //!
-//! Takes keys, compares them without another memory access, and gives them back. A short key doesn't pin
-//! the buffer it was cut from.
+//! Takes keys, compares them without another memory access, and returns them. A short key doesn't keep
+//! alive the buffer that it is a slice of.
 
 use stoatflow_core::{Bytes, Datum, Short, Text};
 
@@ -11,7 +11,8 @@ const BYTES: u8 = 2;
 const JSON: u8 = 3;
 const INT: u8 = 4;
 
-/// A key that is short enough and is its bytes. (Two doubles may be equal with other bytes.)
+/// A key that is short enough and equal only to the same bytes. (Doubles can be equal with different
+/// bytes.)
 #[inline]
 pub(super) fn short(key: &Datum) -> Option<Short> {
     match key {
@@ -23,12 +24,12 @@ pub(super) fn short(key: &Datum) -> Option<Short> {
     }
 }
 
-/// In place of one that lies elsewhere, by its number there.
+/// Placeholder for a long key, by its index in the list.
 pub(super) fn far(number: u32) -> Short {
     Short::number(FAR, number)
 }
 
-/// The number of one that lies elsewhere.
+/// Index of a long key in the list; `None` if the key is inline.
 pub(super) fn elsewhere(short: &Short) -> Option<usize> {
     let number = short.bytes().try_into().map(u32::from_be_bytes);
     number
@@ -37,7 +38,7 @@ pub(super) fn elsewhere(short: &Short) -> Option<usize> {
         .map(|at| at as usize)
 }
 
-/// The key, in bytes of its own. `long`: keys too long to be held here; each is taken once.
+/// The key, with its own buffer. `long`: the list of long keys; each is taken once.
 pub(super) fn datum(short: &Short, long: &mut [Datum]) -> Datum {
     let bytes = short.bytes();
     match short.kind() {

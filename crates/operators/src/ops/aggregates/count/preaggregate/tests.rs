@@ -1,4 +1,4 @@
-//! One record for many: that nothing of what a count would have made of them is lost.
+//! Pre-aggregation loses nothing that a count would have computed from the single records.
 
 use super::*;
 use crate::key_hash;
@@ -73,7 +73,8 @@ fn the_last_of_a_key_stands_for_all_with_the_highest_time() {
 
 #[test]
 fn keys_that_are_equal_but_written_differently_stay_apart() {
-    // 0.0 and -0.0, with hashes that a small table tells apart by nothing but asking.
+    // 0.0 and -0.0, with hashes that collide in a small table, so that only the comparison separates
+    // them.
     let zero = |number: f64, hash: u64| Routed {
         hash,
         ..routed(Record {
@@ -139,7 +140,7 @@ fn keys_of_all_kinds_and_lengths_come_back_as_they_were() {
             key: key.clone(),
             ..record("k", "v", at)
         };
-        // The same hash for all: nothing but the keys tells them apart.
+        // The same hash for all: only the keys differ.
         let one = Routed {
             hash: 5,
             ..routed(record("k", "v", 0))
@@ -210,8 +211,8 @@ fn headers_are_those_of_each_keys_last_record() {
     );
 }
 
-/// Adds records, `keys` different ones in turn; how many have gone on by then, and all of these are for
-/// themselves.
+/// Adds records with `keys` different keys in turn; returns how many were passed through, each standing
+/// for itself.
 fn gone(preaggregate: &mut Preaggregate, records: u64, keys: u64) -> u64 {
     let mut out = Vec::new();
     for at in 0..records {

@@ -1,6 +1,6 @@
-//! The Arrow array of a column, once its values are there.
+//! Turns a finished column into an Arrow array.
 //!
-//! Takes the buffers as they are, without a copy of each value; the builder is empty again.
+//! Takes over the buffers without copying single values; the builder is empty again.
 
 use super::{Cells, Column};
 use crate::ops::batches::map_batches::columns::{fields, item};

@@ -1,7 +1,7 @@
-//! Takes one value into a column, if the column can hold it as it is.
+//! Adds one value to a column, if the column can hold it exactly.
 //!
-//! False says that it can't. Nothing is rounded to a whole number, cut to fewer bits or made of a text,
-//! except times that are written as such.
+//! The methods return `false` if it can't. No rounding to whole numbers, no truncation of bits, no
+//! parsing of texts except for dates and times.
 
 use super::{Cells, Column};
 use crate::ops::batches::map_batches::moment;
@@ -9,7 +9,7 @@ use arrow_buffer::ArrowNativeType;
 use stoatflow_formats::latin;
 
 impl Column {
-    /// False: it can't hold that.
+    /// Returns `false` if the column can't hold it.
     pub fn push_bool(&mut self, value: bool) -> bool {
         let Cells::Bool(cells) = &mut self.cells else {
             return false;
@@ -19,7 +19,7 @@ impl Column {
         true
     }
 
-    /// False: it can't hold that.
+    /// Returns `false` if the column can't hold it.
     pub fn push_int(&mut self, value: i64) -> bool {
         fn put<T: TryFrom<i64>>(cells: &mut Vec<T>, value: i64) -> bool {
             T::try_from(value).map(|v| cells.push(v)).is_ok()
@@ -41,7 +41,7 @@ impl Column {
         held
     }
 
-    /// False: it can't hold that.
+    /// Returns `false` if the column can't hold it.
     pub fn push_uint(&mut self, value: u64) -> bool {
         match (&mut self.cells, i64::try_from(value)) {
             (_, Ok(value)) => return self.push_int(value),
@@ -52,12 +52,12 @@ impl Column {
         true
     }
 
-    /// A whole number as a float, if that holds it to the last digit.
+    /// Adds a whole number as a float, if that is exact.
     fn push_wide(&mut self, size: u64, negative: bool) -> bool {
         let bits = u64::BITS - size.leading_zeros();
         let significant = bits.saturating_sub(size.trailing_zeros().min(bits));
         let signed = |size: f64| if negative { -size } else { size };
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // looked at above
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // checked above
         match &mut self.cells {
             Cells::Float64(c) if significant <= f64::MANTISSA_DIGITS => c.push(signed(size as f64)),
             Cells::Float32(c) if significant <= f32::MANTISSA_DIGITS => {
@@ -69,9 +69,10 @@ impl Column {
         true
     }
 
-    /// False: it can't hold that. A `float32` is asked for by name: it rounds, as it says.
+    /// Returns `false` if the column can't hold it. A `float32` column rounds: the user has asked for
+    /// that type.
     pub fn push_float(&mut self, value: f64) -> bool {
-        #[allow(clippy::cast_possible_truncation)] // wished for
+        #[allow(clippy::cast_possible_truncation)] // requested
         match &mut self.cells {
             Cells::Float32(c) => c.push(value as f32),
             Cells::Float64(c) => c.push(value),
@@ -81,7 +82,7 @@ impl Column {
         true
     }
 
-    /// False: it can't hold that.
+    /// Returns `false` if the column can't hold it.
     pub fn push_text(&mut self, value: &str) -> bool {
         let held = match &mut self.cells {
             Cells::Text(c) => c.push(value.as_bytes()),
@@ -98,7 +99,7 @@ impl Column {
         held
     }
 
-    /// False: it can't hold that.
+    /// Returns `false` if the column can't hold it.
     pub fn push_bytes(&mut self, value: &[u8]) -> bool {
         let Cells::Binary(cells) = &mut self.cells else {
             return false;
@@ -108,7 +109,8 @@ impl Column {
         held
     }
 
-    /// Bytes where a text was asked for: one character for each, as in JSON. False: it can't hold that.
+    /// Adds bytes to a text column: one character per byte, as in JSON. Returns `false` if the column
+    /// can't hold it.
     pub fn push_latin(&mut self, value: &[u8]) -> bool {
         match &self.cells {
             Cells::Text(_) | Cells::LargeText(_) => self.push_text(&latin(value)),
@@ -116,7 +118,7 @@ impl Column {
         }
     }
 
-    /// The elements of a list were pushed to its inner column.
+    /// Ends a list whose elements were pushed to the inner column.
     pub fn end_list(&mut self) -> bool {
         let ended = match &mut self.cells {
             Cells::List(ends, inner, _) => i32::from_usize(inner.len()).map(|end| ends.push(end)),

@@ -1,11 +1,11 @@
-//! Values that go through columns and come back as they were: every type, times among them.
+//! Values of every type, including times, that are put into columns and read back unchanged.
 
 use super::*;
 use crate::ops::batches::map_batches::moment;
 use proptest::prelude::*;
 use stoatflow_plan::TimeUnit;
 
-/// What a column of this type makes of a value, by way of a batch and back.
+/// A value after a round trip through a column of this type.
 fn through(kind: ColumnType, value: &str) -> String {
     let udf = same();
     let mut rig = rig(op(Some(vec![column("a", kind)]), 1), &udf);
@@ -74,7 +74,7 @@ fn times_are_texts_or_whole_numbers() {
     );
     assert!(through(ColumnType::Date32, r#""2026-01-31T12:00:00""#).starts_with("refused"));
     assert!(through(ColumnType::Date32, "19000").contains("where a date (YYYY-MM-DD)"));
-    // A unit that can't say all of a time doesn't take it.
+    // A time that is finer than the unit is rejected.
     let finer = "1969-12-31T23:59:59.9995Z";
     assert_eq!(moment::time(finer, TimeUnit::Millisecond, true), None);
     assert_eq!(moment::time(finer, TimeUnit::Microsecond, true), Some(-500));
@@ -100,7 +100,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
-            // Of one value: elements of different types don't go into a column.
+            // Copies of one value: elements of different types don't fit one column.
             (inner.clone(), 0usize..3).prop_map(|(v, n)| vec![v; n].into()),
             proptest::collection::btree_map("[a-c]{1,2}", inner, 0..3)
                 .prop_map(|m| m.into_iter().collect::<serde_json::Map<_, _>>().into()),
@@ -111,7 +111,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever one object holds: its columns are inferred, and it comes back as it was.
+    /// Any object: its columns are inferred, and it is read back unchanged.
     #[test]
     fn any_object_comes_back(members in proptest::collection::btree_map("[a-d]{1,2}", value(), 1..4)) {
         let object: serde_json::Map<_, _> = members.into_iter().collect();

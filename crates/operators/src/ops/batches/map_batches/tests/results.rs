@@ -1,4 +1,4 @@
-//! What columns of a result become.
+//! Values made from the columns of a result.
 
 use super::*;
 use crate::ops::batches::map_batches::result::{Asked, values};
@@ -120,7 +120,7 @@ fn what_has_no_form_is_refused_by_name() {
     );
 }
 
-/// Rows that JSON has no form for, as a format with a schema gets them.
+/// Rows that have no JSON form, as they are passed to a format with a schema.
 #[track_caller]
 fn with_bytes(array: ArrayRef, wanted: &[Datum]) {
     let kind = array.data_type().clone();
@@ -205,7 +205,7 @@ fn columns_of_every_batch_and_of_pandas_are_no_members() {
     assert!(twice.contains("the column 'a' twice"), "{twice}");
 }
 
-/// Keys and times of a batch of three rows, and what the function gave; what is said of it.
+/// Checks a batch of three rows against a result with these columns; returns the error's message.
 fn kept(columns: Vec<(&str, ArrayRef)>) -> Result<usize, String> {
     let times = |all: Vec<i64>| TimestampMillisecondArray::from(all).with_timezone("UTC");
     let keys: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("c")]));
@@ -264,7 +264,7 @@ fn another_key_or_time_is_refused() {
         kept(vec![("_timestamp", times(&[2])), ("_row", rows(&[1]))]),
         Ok(1)
     );
-    // Something else has become of it: it says nothing.
+    // Converted to another type: not checked.
     assert_eq!(kept(vec![("_key", rows(&[1, 2, 3]))]), Ok(3));
 
     for column in [
@@ -286,7 +286,7 @@ fn another_key_or_time_is_refused() {
     assert!(said.contains("in its row 0 than the row 0"), "{said}");
     let said = kept(vec![("_timestamp", times(&[1, 2, 4]))]).unwrap_err();
     assert!(said.contains("another '_timestamp' in its row 2"), "{said}");
-    // As many rows in another order, and nothing that says so.
+    // The same number of rows in another order, without row numbers.
     let said = kept(vec![("_key", keys(&[c, None, a]))]).unwrap_err();
     assert!(
         said.contains("keep '_row' where rows change places"),

@@ -3,7 +3,7 @@
 use super::*;
 use stoatflow_core::CustomSerde;
 
-/// Gives these rows of its input, with a column that says so.
+/// Returns these rows of its input, with a row-number column.
 fn taking(rows: &'static [i64]) -> Arc<Batches> {
     batches(move |batch| {
         let a = column_of(batch, "a");
@@ -185,7 +185,7 @@ fn many_records_that_do_not_fit_go_at_once() {
     assert_eq!(udf.sizes(), [2], "called for those that fit");
 }
 
-/// An object of the foreign language, and the JSON that it has, if it has any.
+/// An object of the foreign language, and its JSON form, if it has one.
 #[derive(Debug)]
 struct Object(Option<&'static str>);
 
@@ -209,7 +209,7 @@ fn objects_become_json_with_one_attach_for_all_of_them() {
         record.value = Datum::Opaque(Arc::new(Object(json)));
         record
     };
-    // Without the first, whose key no sink here can write.
+    // Without the first, whose key no sink here can serialize.
     let udf = batches(|batch| Ok(vec![batch.slice(1, batch.num_rows() - 1)]));
     let mut rig = rig_with(op(None, 4), &udf, Some(Handler::Continue));
     let values = [Some(r#"{"a":1}"#), None, Some(r#"{"a":2}"#)];
@@ -225,7 +225,7 @@ fn objects_become_json_with_one_attach_for_all_of_them() {
     assert_eq!(rig.handled().len(), 1);
     let keys = column_of(&udf.seen.lock()[0], "_key");
     assert_eq!(keys.as_string::<i32>().value(0), "[5]");
-    // Once for all four, once more for those that were left.
+    // Once for all four, once more for the remaining ones.
     assert_eq!(udf.scopes.load(Ordering::Relaxed), 2);
     rig.push(all(&[r#"{"a":1}"#; 4])).unwrap();
     assert_eq!(
@@ -235,7 +235,7 @@ fn objects_become_json_with_one_attach_for_all_of_them() {
     );
 }
 
-/// A value of Avro, and its bytes.
+/// An Avro value, and its bytes.
 fn avro(schema_id: Option<u32>) -> (Datum, Vec<u8>) {
     let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}"#;
     let spec = stoatflow_formats::avro::Spec::new(schema.into(), schema_id, [].into());
@@ -260,7 +260,7 @@ fn a_column_of_bytes_holds_what_values_are_written_as() {
         record.value = value;
         record
     });
-    // The sink is one of JSON, which has no bytes: what comes to it is seen in its error.
+    // The sink writes JSON, which has no bytes: its error reveals the value.
     let error = rig.push(records.to_vec()).unwrap_err();
     assert!(error.message().contains("a value of type bytes"), "{error}");
     let seen = same.seen.lock();
@@ -281,7 +281,7 @@ fn what_has_no_bytes_does_not_go_into_a_column_of_them() {
     );
 }
 
-/// Of Avro: bytes in a record, in a list of records and in a union.
+/// Avro: bytes in a record, in a list of records and in a union.
 fn with_bytes(raw: &[u8], inner: &[u8]) -> Datum {
     let schema = r#"{"type": "record", "name": "R", "fields": [
         {"name": "raw", "type": ["null", "bytes"]},

@@ -1,4 +1,4 @@
-//! `foreach_batch`: nothing comes out, and rows say where they were read.
+//! `foreach_batch`: no output, and rows include their topic, partition and offset.
 
 use super::*;
 use crate::NO_ORIGIN;

@@ -1,7 +1,7 @@
-//! Joins by foreign key whose messages overtake each other, as they do between lanes.
+//! Foreign-key joins whose messages overtake each other, as they do between lanes.
 //!
-//! The join's nodes with exchanges between them: what leaves one waits in a queue per sender and receiver
-//! until the test lets it arrive.
+//! The join's nodes have exchanges between them: records that leave a node wait in a queue per sender
+//! and receiver until the test delivers them.
 
 use super::{nodes, subscriptions_and_result};
 use crate::testing::recorded::registered;
@@ -13,7 +13,7 @@ use stoatflow_plan::{Fork, JoinKind, Op};
 
 const LEFT: u32 = 0;
 const RIGHT: u32 = 1;
-/// Exchanges, and where their records arrive.
+/// Exchanges, and the nodes that receive their records.
 const TO_NOTIFY: (u32, u32) = (8, 3);
 const TO_ANSWER: (u32, u32) = (9, 4);
 const TO_JOIN: (u32, u32) = (10, 5);
@@ -59,7 +59,7 @@ impl Lanes {
         }
     }
 
-    /// What has left a lane waits.
+    /// Queues the records that have left a lane.
     fn collect(&mut self, from: u64) {
         for routed in std::mem::take(&mut self.rig.effects.routed) {
             let path = (routed.via.0, from, routed.hash);
@@ -76,7 +76,7 @@ impl Lanes {
         self.collect(crate::key_hash(key.as_bytes()));
     }
 
-    /// Lets the first `count` records of a path arrive, as one batch.
+    /// Delivers the first `count` records of a path, as one batch.
     fn arrive(&mut self, path: Path, count: usize) {
         let waiting = self.on_the_way.get_mut(&path).expect("a path");
         let batch: Vec<Record> = waiting.drain(..count.min(waiting.len())).collect();
@@ -90,7 +90,7 @@ impl Lanes {
         self.collect(path.2);
     }
 
-    /// Lets everything through an exchange arrive.
+    /// Delivers everything that was sent through an exchange.
     fn all(&mut self, (via, _): (u32, u32)) {
         let paths: Vec<Path> = self.on_the_way.keys().copied().collect();
         for path in paths.into_iter().filter(|path| path.0 == via) {
@@ -98,7 +98,7 @@ impl Lanes {
         }
     }
 
-    /// The end of a tick: each stage takes what has arrived, in the order of the input.
+    /// The end of a tick: each stage processes the records that have arrived, in the order of the input.
     fn tick(&mut self) {
         for stage in [&[TO_NOTIFY, TO_ANSWER][..], &[TO_JOIN]] {
             let mut arrived = Vec::new();
@@ -123,7 +123,8 @@ impl Lanes {
         }
     }
 
-    /// Stage by stage: what one stage held back is there before the next one ends.
+    /// Ends the epoch stage by stage: records held back by one stage are delivered before the next one
+    /// ends.
     fn end_epoch(&mut self) {
         self.settle();
         for _ in 0..3 {
@@ -151,7 +152,7 @@ fn a_deletion_on_the_right_that_is_overtaken_takes_the_row_back() {
 
     lanes.input(RIGHT, "a", "~", 3);
     lanes.all(TO_NOTIFY);
-    // The row is taken back at its own time, though there is another left value now.
+    // The row is retracted at 3, although there is another left value by now.
     lanes.input(LEFT, "1", "a:y", 4);
     lanes.end_epoch();
     assert_eq!(lanes.rig.outputs(), ["0:1=~@3"]);
@@ -180,7 +181,7 @@ fn nothing_is_taken_back_where_nothing_is() {
         lanes.input(LEFT, "1", value, 1);
         lanes.end_epoch();
     }
-    // Those of Kafka Streams: one row left a foreign key for good.
+    // Same as Kafka Streams: one row left a foreign key for good.
     assert_eq!(lanes.rig.outputs(), ["0:1=~@1"]);
 }
 
@@ -190,7 +191,7 @@ fn a_right_value_that_the_cache_never_mentions_leaves_no_row() {
     lanes.input(LEFT, "1", "a:x", 1);
     lanes.end_epoch();
     lanes.input(RIGHT, "a", "R", 2);
-    // Its subscription comes at the barrier, another row's came before.
+    // Its subscription arrives at the barrier, the one of another row before that.
     lanes.rig.sweep(|chain, context| {
         let mut early = vec![record("1", "a:x", 3)];
         chain.push(stoatflow_core::NodeId(2), &mut early, context)
@@ -204,7 +205,7 @@ fn a_right_value_that_the_cache_never_mentions_leaves_no_row() {
     assert_eq!(lanes.row("1"), "-");
 }
 
-/// Each row comes out as if every answer came at once, wherever ticks and epochs end.
+/// The rows are the same as if every answer arrived at once, wherever ticks and epochs end.
 #[test]
 fn rows_follow_each_other_as_if_answers_came_at_once() {
     for seed in 0..3_000 {
@@ -241,8 +242,9 @@ fn rows_follow_each_other_as_if_answers_came_at_once() {
     }
 }
 
-/// With record caching: epochs of random changes of both tables, and random arrivals. At the end of each
-/// epoch the result is the join of what the tables have, and who has heard all updates has the same rows.
+/// With record caching: epochs of random changes of both tables, and random deliveries. At the end of
+/// each epoch the result is the join of the tables, and a consumer that applied all updates has the same
+/// rows.
 #[test]
 fn cached_rows_are_right_in_every_order() {
     for seed in 0..3_000 {

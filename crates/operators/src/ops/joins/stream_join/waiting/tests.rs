@@ -15,7 +15,7 @@ fn when_a_pass_takes_place_survives_its_row() {
         assert_eq!(NextPass::restored(&next.stored().unwrap()), next);
     }
     assert!(NextPass::AT_ONCE.stored().is_none());
-    // As rows were when they said the first time only.
+    // An old row, which held `min_time` only.
     let row = Stored {
         value: Datum::Bytes(Bytes::copy_from_slice(&42_i64.to_be_bytes())),
         timestamp: Timestamp(42),

@@ -1,9 +1,9 @@
-//! Joins of tables whose updates come after their stores were written: from a lower stage, or held back
-//! by record caching.
+//! Table-table joins whose updates arrive after their stores were written: from a lower stage, or held
+//! back by record caching.
 //!
-//! The left table's updates wait in a queue for each key until the test lets them arrive. Behind the join
-//! its rows are counted, each under its own text: a count shows every row that is taken back without
-//! having been given.
+//! The left table's updates wait in a queue per key until the test delivers them. Behind the join a
+//! count is kept for each row's text: it reveals every row that is retracted without having been
+//! emitted.
 
 use super::{Nodes, side, sink, source, store};
 use crate::testing::recorded::registered;
@@ -102,7 +102,7 @@ struct Tables {
     rig: Rig,
     apart: bool,
     on_the_way: BTreeMap<u64, VecDeque<Record>>,
-    /// Where each key ended, as the sink heard it.
+    /// Last value of each key that the sink received.
     heard: BTreeMap<String, Option<String>>,
     tombstones: usize,
 }
@@ -119,7 +119,7 @@ impl Tables {
                 ..like.clone()
             })
             .collect();
-        // Under its own text.
+        // Grouped by its own text.
         let group = closure(|a| Ok(list_of([a[1].clone(), a[1].clone()])));
         let udfs: Vec<Arc<dyn crate::Udf>> = vec![registered("pair_text"), group];
         Self {
@@ -152,7 +152,7 @@ impl Tables {
         self.collect();
     }
 
-    /// Lets the first updates of a left key arrive, as one batch.
+    /// Delivers the first updates of a left key, as one batch.
     fn arrive(&mut self, hash: u64, count: usize) {
         let waiting = self.on_the_way.get_mut(&hash).expect("a key");
         let batch: Vec<Record> = waiting.drain(..count.min(waiting.len())).collect();
@@ -170,7 +170,7 @@ impl Tables {
         }
     }
 
-    /// What the lower stage held back is there before the upper one ends.
+    /// Ends the epoch: records held back by the lower stage are delivered before the upper one ends.
     fn end_epoch(&mut self) {
         self.settle();
         if self.apart {
@@ -210,7 +210,7 @@ fn both_sides_deleted_in_one_epoch_delete_the_row_once() {
         tables.input(RIGHT, "1", "r", 2);
         tables.end_epoch();
         assert_eq!(tables.heard["1"].as_deref(), Some("l/r"), "{case:?}");
-        // The right side's arrives first.
+        // The right side's update arrives first.
         tables.input(LEFT, "1", "~", 3);
         tables.input(RIGHT, "1", "~", 4);
         tables.end_epoch();
@@ -265,8 +265,9 @@ fn a_row_that_outlived_both_sides_goes_with_the_next_deletion() {
     }
 }
 
-/// Epochs of random changes of both tables, and random arrivals: at the end of each the result is the
-/// join of what the tables have, who has heard all updates has the same rows, and they are counted right.
+/// Epochs of random changes of both tables, and random deliveries. At the end of each epoch the result
+/// is the join of the tables, a consumer that applied all updates has the same rows, and the counts are
+/// right.
 #[test]
 fn rows_and_counts_are_right_in_every_order() {
     for case in cases() {

@@ -1,4 +1,4 @@
-//! The machine's clock goes back.
+//! The wall clock goes back.
 
 use super::{Desk, Processing, none, of};
 
@@ -7,7 +7,7 @@ fn a_clock_that_goes_back_fires_nothing_early() {
     let mut desk = Desk::new();
     desk.register(Processing, 900, "a");
     assert_eq!(desk.cut(0, 1_000), of(&["p900a"], &[]));
-    // Past by what is known; but the clock was set back meanwhile.
+    // In the past as far as known, but the clock was set back meanwhile.
     desk.register(Processing, 950, "a");
     assert_eq!(desk.cut(0, 500), none());
     assert_eq!(desk.timer_queue.next_wall(), 950);

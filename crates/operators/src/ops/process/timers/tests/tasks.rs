@@ -1,4 +1,4 @@
-//! Timers by event time over several tasks, each with a time of its own.
+//! Event-time timers over several tasks, each with its own stream time.
 
 use super::{Desk, Event, none, of};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ fn a_timer_waits_for_the_time_of_its_own_task() {
         desk.cut_at(&[100, 5, i64::MIN], 0),
         of(&["e10a0", "e30b0"], &[])
     );
-    // What is registered behind the time of one task lies ahead of another.
+    // A time in the past of one task may be in the future of another.
     desk.register(Event, 15, "c0");
     desk.register(Event, 15, "c1");
     assert_eq!(desk.cut_at(&[100, 12, 5], 0), of(&["e10a1", "e15c0"], &[]));
@@ -40,8 +40,8 @@ fn what_a_task_leaves_is_not_read_for_the_others() {
     assert_eq!(desk.cut_at(&[2_020, 1], 0), of(&["e0a1", "e2015a0"], &[]));
 }
 
-/// Any times of three tasks, in cuts that take three at a time: each timer fires once, never before
-/// its task has come so far, and all have fired when all have.
+/// Random times of three tasks, in cuts that take three timers at a time: each timer fires once, never
+/// before its task has reached its time, and in the end all have fired.
 #[test]
 fn tasks_at_any_times_lose_no_timer_and_fire_none_early() {
     for seed in 0..200_u64 {

@@ -1,8 +1,8 @@
 //! The pending timers of one store and domain: which are due, task by task.
 //!
-//! Rows lie in the order of their times, those of all tasks among each other. Tasks whose ranges of
-//! times overlap are read together, once; a row whose task has not come so far stays. So a task
-//! that is far behind costs the others nothing, and its timers wait in the store.
+//! Rows are ordered by time, those of all tasks mixed. Tasks whose time ranges overlap are read
+//! together, once; a row that its task hasn't reached yet stays. So a task that is far behind costs the
+//! others nothing, and its timers wait in the store.
 
 use super::Due;
 use parking_lot::Mutex;
@@ -11,26 +11,26 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Bytes, Result, Task};
 use stoatflow_state::{TimerDomain, TimerView, TimersFrom, split_timer};
 
-/// Rows that are read at a time behind one that had to stay.
+/// Minimum rows to read at a time after rows that had to stay.
 const PAGE: usize = 1_024;
 
-/// How far one task has come.
+/// Progress of one task.
 #[derive(Debug)]
 struct Ahead {
-    /// Up to here timers were fired: what is registered for this time or before is due already.
+    /// Timers up to this time were fired: one registered for this time or before is due already.
     fired: AtomicI64,
-    /// Beyond that, no pending timer is earlier.
+    /// After `fired`, no pending timer is earlier than this.
     least: AtomicI64,
 }
 
-/// A cut was full: where the next one continues, if it reads for the same tasks.
+/// Where to continue after a full cut, if the next one reads for the same tasks.
 #[derive(Debug)]
 struct Resume {
     row: Bytes,
     tasks: Vec<usize>,
 }
 
-/// Times to read, and the tasks for which.
+/// A time range to read, and the tasks to read it for.
 #[derive(Debug)]
 struct Span {
     from: i64,
@@ -46,7 +46,7 @@ pub(super) struct Line {
     resume: Mutex<Option<Resume>>,
 }
 
-/// The place of a task among so many; one clock is that of all.
+/// The index of a task; a single clock serves all tasks.
 pub(super) fn index(tasks: usize, task: Task) -> usize {
     if task.index() < tasks {
         task.index()
@@ -60,7 +60,7 @@ fn time(row: &Bytes) -> i64 {
 }
 
 impl Line {
-    /// For so many tasks; none has a timer before `least`.
+    /// For this number of tasks; none has a timer before `least`.
     pub fn new(domain: TimerDomain, tasks: usize, least: i64) -> Self {
         let ahead = || Ahead {
             fired: AtomicI64::new(i64::MIN),
@@ -77,35 +77,35 @@ impl Line {
         &self.ahead[index(self.ahead.len(), task)]
     }
 
-    /// Were timers of this time fired before?
+    /// Whether timers of this time were fired before.
     pub fn is_past(&self, task: Task, at: i64) -> bool {
         at <= self.ahead(task).fired.load(Relaxed)
     }
 
-    /// A timer that is not past was registered.
+    /// Notes that a timer that is not past was registered.
     pub fn expect(&self, task: Task, at: i64) {
         let least = &self.ahead(task).least;
-        // Mostly there is an earlier one: then no cache line is written.
+        // Usually there is an earlier one: then no cache line is written.
         if at < least.load(Relaxed) {
             least.fetch_min(at, Relaxed);
         }
     }
 
-    /// No timer is due before this.
+    /// Lower bound of the times of all pending timers.
     pub fn least(&self) -> i64 {
         let least = self.ahead.iter().map(|ahead| ahead.least.load(Relaxed));
         least.min().unwrap_or(i64::MAX)
     }
 
-    /// Is anything due, as far as is known without reading?
+    /// Whether anything may be due, as far as is known without reading.
     pub fn may_be_due(&self, now: &[i64]) -> bool {
         let both = self.ahead.iter().zip(now);
         both.into_iter()
             .any(|(ahead, now)| ahead.least.load(Relaxed) <= *now)
     }
 
-    /// Reads what is due at these times, by task; says whether there may be more. `take`: makes a
-    /// timer of a row.
+    /// Reads the timers that are due at these times, by task; returns whether there may be more. `take`:
+    /// makes a timer of a row.
     pub fn collect(
         &self,
         view: TimerView<'_>,
@@ -125,7 +125,7 @@ impl Line {
         Ok(false)
     }
 
-    /// What must be read.
+    /// The time ranges to read.
     fn spans(&self, now: &[i64]) -> Vec<Span> {
         let mut resume = self.resume.lock();
         let mut open = Vec::new();
@@ -135,7 +135,8 @@ impl Line {
                 open.push((least, *now, at));
                 continue;
             }
-            // Where the clock went back, what is registered from now on may come before it.
+            // If the clock went back, timers registered from now on may be before the row to continue
+            // from.
             if resume.as_ref().is_some_and(|r| r.tasks.contains(&at)) {
                 *resume = None;
             }
@@ -182,7 +183,7 @@ impl Line {
     ) -> Result<bool> {
         let mut from = self.begin(span);
         let begin = due.len();
-        // Of each task the first timer that stays.
+        // The first timer of each task that stays.
         let mut stays = vec![i64::MAX; self.ahead.len()];
         let mut page = most;
         loop {
@@ -217,7 +218,7 @@ impl Line {
         }
     }
 
-    /// As many as a cut fires were read, up to this row.
+    /// Stops at this row, because the maximum of timers was read.
     fn interrupt(&self, span: &Span, now: &[i64], last: Bytes, stays: &[i64]) {
         let reached = time(&last);
         let mut tasks = Vec::new();

@@ -1,4 +1,4 @@
-//! What the buffer still knows of what has left it.
+//! What the buffer still keeps of removed entries.
 
 use super::Buffer;
 use crate::testing::record;

@@ -1,4 +1,4 @@
-//! The bytes of a waiting update.
+//! The encoding of a held update.
 
 use super::*;
 use crate::testing::{plan, record, text};

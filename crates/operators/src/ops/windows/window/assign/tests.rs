@@ -1,4 +1,4 @@
-//! Bounds of windows, as Kafka Streams gives them.
+//! Bounds of windows, as in Kafka Streams.
 
 use super::Assign;
 use stoatflow_plan::Window;
