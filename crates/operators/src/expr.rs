@@ -1,6 +1,6 @@
 //! Native expressions: `sf.value["amount"] > 100` without an interpreter.
 //!
-//! Takes an [`Expression`] once, gives a [`Compiled`] that is evaluated per record: JSON members are
+//! Takes an [`Expression`] once, returns a [`Compiled`] that is evaluated per record: JSON members are
 //! read in place from undecoded bytes, texts are slices of their input buffer, literals are built once.
 //! Semantics are Python's, except that null spreads (null + 1 is null, null > 1 is null) where Python
 //! would raise. Type errors name both types and what to do. Never touches a store.

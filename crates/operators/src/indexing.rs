@@ -1,6 +1,6 @@
 //! The entries by which the indexes of a store find its rows.
 //!
-//! Takes the bytes of a row, gives for each index the bytes of its fields in their order
+//! Takes the bytes of a row, returns for each index the bytes of its fields in their order
 //! ([`stoatflow_core::ordered`]). A field that can't be computed is placed among values without an
 //! order, and the caller learns about it. Never touches a store.
 

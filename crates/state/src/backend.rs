@@ -14,7 +14,7 @@ pub struct Write {
     pub value: Option<Bytes>,
 }
 
-/// Everything an epoch changed, with the changelog positions it stands for.
+/// Everything an epoch changed, with the changelog positions that it reaches.
 #[derive(Clone, Debug, Default)]
 pub struct EpochBatch {
     /// The epoch's number.

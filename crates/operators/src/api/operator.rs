@@ -55,7 +55,7 @@ pub struct Output {
 pub struct Routed {
     /// The exchange node it leaves through; the receiving stage knows its entries.
     pub via: NodeId,
-    /// The stage it goes to.
+    /// The stage it is sent to.
     pub stage: StageId,
     /// Hash of the key's bytes; the engine maps it to a lane.
     pub hash: u64,

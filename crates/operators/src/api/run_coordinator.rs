@@ -238,7 +238,7 @@ impl RunCoordinator {
         self.batches.next()
     }
 
-    /// The wall time at which the next parked record times out; `i64::MAX`: none will.
+    /// The wall time at which the next parked record times out or is requested again; `i64::MAX`: none is.
     #[must_use]
     pub fn next_parked(&self) -> i64 {
         self.parking_lots.next_due()

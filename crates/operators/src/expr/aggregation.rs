@@ -1,6 +1,6 @@
 //! Native aggregations: `sf.sum(sf.value["amount"])` without an interpreter.
 //!
-//! Takes a shape once; gives what an aggregating operator needs: an initial value, adding a record,
+//! Takes a shape once; provides what an aggregating operator needs: an initial value, adding a record,
 //! taking it away again, and merging two values. Null is left out of every measure. The aggregate of a
 //! count, a sum, a minimum, maximum, first or last is a plain datum; any other is a [`State`], which
 //! never changes once it was returned (so it is shared, not copied) and becomes JSON where bytes are

@@ -1,6 +1,6 @@
 //! Arithmetic as in Python, on 64 bits.
 //!
-//! Takes two datums, gives one; null on either side gives null. A whole number beyond 64 bits and a
+//! Takes two datums, returns one; if either is null, so is the result. A whole number beyond 64 bits and a
 //! division by zero are errors: a wrong sum must not look like a right one. Never wraps.
 
 use super::kind;

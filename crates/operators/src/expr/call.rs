@@ -1,8 +1,8 @@
 //! A call of a scalar function, ready to run.
 //!
 //! Takes the function and its arguments once: constants (patterns, zones, names, sets) are prepared and
-//! removed from the arguments. Gives a result per record: null where the subject or another argument is
-//! null, except for functions with their own rule for nulls.
+//! removed from the arguments. Returns a result per record: null where the subject or another argument
+//! is null, except for functions with their own rule for nulls.
 
 use super::compile::Node;
 use super::hash::Method;

@@ -1,6 +1,6 @@
 //! A canonical form of values: equal exactly if the values are.
 //!
-//! Takes datums, gives bytes: 1, 1.0 and true have one form, and the order of an object's members
+//! Takes datums, returns bytes: 1, 1.0 and true have one form, and the order of an object's members
 //! doesn't matter. So values can be looked up and hashed. Never read back.
 
 use super::json;

@@ -1,6 +1,6 @@
 //! Compiles an expression to the nodes that are evaluated.
 //!
-//! Takes an [`Expression`], gives a [`Node`] in which a chain of members is one path, literals are
+//! Takes an [`Expression`], returns a [`Node`] in which a chain of members is one path, literals are
 //! datums, and wrong arguments are refused before the first record. Never evaluates.
 
 use super::arithmetic::Arithmetic;

@@ -1,6 +1,6 @@
 //! JSON in place: members and elements from undecoded bytes.
 //!
-//! Takes JSON text, gives slices of it; numbers, texts without escapes and constants become datums
+//! Takes JSON text, returns slices of it; numbers, texts without escapes and constants become datums
 //! without anything built in between. If a member occurs twice, the first one counts. A whole number
 //! beyond 64 bits stays JSON text, so that it passes through unharmed. Text after the requested value
 //! isn't read; what is read must be well-formed (else a `Serde` error), and a member of a number is a

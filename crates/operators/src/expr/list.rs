@@ -1,6 +1,6 @@
 //! Functions of lists.
 //!
-//! Takes lists, gives lists and facts about them. Nulls are left out of sums, means and extremes.
+//! Takes lists, returns lists and facts about them. Nulls are left out of sums, means and extremes.
 //! Duplicates are found by a form of the elements that is equal exactly if the elements are, so that a
 //! long list doesn't take quadratic time.
 

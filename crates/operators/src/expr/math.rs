@@ -1,7 +1,7 @@
 //! Functions of numbers, as Python's of the same names.
 //!
-//! Takes numbers, gives numbers. A whole number beyond 64 bits and a result that is no number (a root of
-//! -1) are errors.
+//! Takes numbers, returns numbers. A whole number beyond 64 bits and a result that is no number (a root
+//! of -1) are errors.
 
 use super::args::number;
 use super::number::Number;

@@ -1,6 +1,6 @@
 //! Whole numbers and doubles side by side, as Python sees them.
 //!
-//! Takes datums, gives numbers; compares a whole number with a double exactly, not by rounding it.
+//! Takes datums, returns numbers; compares a whole number with a double exactly, not by rounding it.
 
 use std::cmp::Ordering;
 use stoatflow_core::Datum;

@@ -1,8 +1,8 @@
 //! Functions of objects, on their undecoded text.
 //!
-//! Takes an object, gives another one in which all members that were not named are copied byte by byte,
-//! or its names and values. Members keep their places, new ones come last, as in a Python dict. Only
-//! names are decoded.
+//! Takes an object, returns another one in which all members that were not named are copied byte by
+//! byte, or its names and values. Members keep their places, new ones come last, as in a Python dict.
+//! Only names are decoded.
 
 use super::{args, json};
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! Regular expressions on texts.
 //!
-//! Takes a pattern once, gives what it finds; a found text shares the buffer of the text it was found
+//! Takes a pattern once, returns what it finds; a found text shares the buffer of the text it was found
 //! in. No pattern and no text make a search take longer than linear time.
 
 use regex::Regex;

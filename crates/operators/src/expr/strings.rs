@@ -1,7 +1,7 @@
 //! Functions of texts, as the methods of Python's `str` of the same names.
 //!
-//! Takes texts, gives texts, which share the buffer of the text that they are a part of. Positions count
-//! characters, not bytes. Never looks at a locale.
+//! Takes texts, returns texts, which share the buffer of the text that they are a part of. Positions
+//! count characters, not bytes. Never looks at a locale.
 
 use super::number::Number;
 use super::{args, text};

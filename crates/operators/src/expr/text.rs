@@ -1,6 +1,6 @@
 //! Texts: cutting, changing, searching.
 //!
-//! Takes texts, gives texts that share their buffer where nothing changed. White space and cases are
+//! Takes texts, returns texts that share their buffer where nothing changed. White space and cases are
 //! Python's.
 
 use super::{json, kind};

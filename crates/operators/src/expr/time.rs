@@ -1,6 +1,6 @@
 //! Functions of times: milliseconds since 1970, in UTC or a named time zone.
 //!
-//! Takes whole numbers and texts, gives parts of a calendar, texts, and times. A local time that a
+//! Takes whole numbers and texts, returns parts of a calendar, texts, and times. A local time that a
 //! change of the clocks skips counts as the time that is later by the skipped span; one that occurs
 //! twice counts as its first occurrence. Never reads a clock.
 

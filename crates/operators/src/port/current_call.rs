@@ -206,7 +206,7 @@ fn packed(origin: &Origin) -> u64 {
     source | topic | u64::from(origin.partition.0.cast_unsigned())
 }
 
-#[allow(clippy::cast_possible_truncation)] // the parts that were put together
+#[allow(clippy::cast_possible_truncation)] // the parts that `packed` combined
 fn unpacked(place: u64, offset: i64) -> Origin {
     Origin {
         source: SourceId((place >> 48) as u16),

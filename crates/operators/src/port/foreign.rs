@@ -1,6 +1,6 @@
 //! The tables that come from the host language with the plan: callables and custom serdes.
 //!
-//! Takes indices from the plan, gives what they refer to. Owns only references.
+//! Takes indices from the plan, returns what they refer to. Owns only references.
 
 use crate::{AsyncUdf, ProcessorSupplier, Runtime, Udf};
 use std::collections::BTreeMap;

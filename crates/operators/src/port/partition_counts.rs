@@ -1,6 +1,6 @@
 //! The port to the partition counts of topics, for a sink's partitioner.
 //!
-//! Takes a topic, gives its number of partitions. Implemented by the engine over its broker.
+//! Takes a topic, returns its number of partitions. Implemented by the engine over its broker.
 
 use std::fmt::Debug;
 use stoatflow_core::Result;

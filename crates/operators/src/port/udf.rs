@@ -1,7 +1,7 @@
 //! The port to functions that the engine doesn't own (Python's).
 //!
-//! Takes whole batches, so that the interpreter is entered once per batch; gives datums. A failure names
-//! the position in the batch, so that the record's coordinates can be reported.
+//! Takes whole batches, so that the interpreter is entered once per batch; returns datums. A failure
+//! names the position in the batch, so that the record's coordinates can be reported.
 
 use crate::port::failure::Failure;
 use arrow_array::RecordBatch;
@@ -147,7 +147,7 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (args, batch);
         Err(self.cannot("have effects"))
     }
-    /// One call for all of a batch, as Arrow columns (`map_batches`); the result may come in parts.
+    /// One call for all of a batch, as Arrow columns (`map_batches`); the result may be in several parts.
     ///
     /// # Errors
     /// [`FailedBatch`] if the function raises, or returns no columns.

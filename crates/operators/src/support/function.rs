@@ -1,6 +1,6 @@
 //! A function of an operator, foreign or native, behind one batch call.
 //!
-//! Takes whole batches, gives results in reused buffers, and adds the failed record's coordinates to
+//! Takes whole batches, returns results in reused buffers, and adds the failed record's coordinates to
 //! every error. So operators don't care which kind they have. If a handler decides that a record is left
 //! out, it is removed from the batch, and the call continues after it: operators see a shorter batch
 //! with a result for each record. Never calls a function twice for a record, unless a handler says so.

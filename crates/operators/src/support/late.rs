@@ -1,8 +1,8 @@
 //! Decides what becomes of records older than the watermark, by the policy of their source.
 //!
-//! Takes the policy of the plan, and late records if a callable must see them, a batch at a time; gives
-//! a verdict for each, and dead letters without their bodies. The engine counts, drops and sends. Never
-//! looks at a window: the grace of windows is applied later, to records that are accepted.
+//! Takes the policy of the plan, and late records if a callable must see them, a batch at a time;
+//! returns a verdict for each, and dead letters without their bodies. The engine counts, drops and
+//! sends. Never looks at a window: the grace of windows is applied later, to records that are accepted.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The size of a record when it is sent.
 //!
-//! Takes its parts, gives the bytes that the producer compares with `message.max.bytes`. Never less than
-//! the real size.
+//! Takes its parts, returns the bytes that the producer compares with `message.max.bytes`. Never less
+//! than the real size.
 
 use stoatflow_core::Headers;
 

@@ -1,6 +1,6 @@
 //! Headers by which Confluent's serializers name the schema of a key or a value.
 //!
-//! Takes the serdes of sources and of the written data, gives the headers that are still true of it:
+//! Takes the serdes of sources and of the written data, returns the headers that are still true of it:
 //! Confluent's deserializers believe them before anything else. The source of a record tells which
 //! schema they refer to. Never creates such a header: ids are known to the registry alone.
 

@@ -214,7 +214,7 @@ impl TableWriter {
 
     /// Writes a version of a key, and forwards the update: marked if it isn't the latest, not at all if
     /// it is too old to be kept.
-    #[allow(clippy::too_many_arguments)] // as `keep`, and what it has found out
+    #[allow(clippy::too_many_arguments)] // those of `keep`, with the clock and the key
     fn keep_version(
         &self,
         clock: ClockId,

@@ -1,7 +1,7 @@
 //! Keys of one lane that wait for a time, in the order in which they are due.
 //!
-//! Takes keys with the times they are due at; gives the due ones, by time, then by key. Owns no data of
-//! its own: what waits is in a store, which survives restarts; the index is filled from the store in
+//! Takes keys with the times they are due at; returns the due ones, by time, then by key. Owns no data
+//! of its own: what waits is in a store, which survives restarts; the index is filled from the store in
 //! [`crate::Operator::open`] and follows every write of its lane. Without it each search for due keys
 //! would scan the store. Never reads a store or a clock.
 

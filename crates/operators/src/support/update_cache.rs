@@ -1,10 +1,10 @@
 //! The record cache of one lane: holds updates of a table until the barrier.
 //!
-//! Takes every update of a cached table; at the barrier gives one per key with the newest value, in the
-//! order of these newest updates (as Kafka Streams' cache: the record that closes a window below must
-//! not come before those that belong to it). If children need the old value, it is the one before the
-//! first of the updates. Owns references to those values for one epoch. Never reads a store: it gives
-//! what the operator wrote last.
+//! Takes every update of a cached table; at the barrier emits one per key with the newest value, in
+//! the order of these newest updates (as Kafka Streams' cache: the record that closes a window below
+//! must not come before those that belong to it). If children need the old value, it is the one before
+//! the first of the updates. Owns references to those values for one epoch. Never reads a store: it
+//! emits what the operator wrote last.
 
 use crate::key_hash;
 use crate::ops::tables::table_update;

@@ -1,6 +1,6 @@
 //! Keys that wait for a time, by task.
 //!
-//! Takes keys with the task and the time they wait for; gives the ones that are due in a task. After a
+//! Takes keys with the task and the time they wait for; returns the ones that are due in a task. After a
 //! restart a key's bytes tell its task: murmur2, by which Kafka's Java clients partition. If an entry
 //! waits in another task, because a producer partitions differently, a row in the engine's store
 //! `clocks` records the task: clock, 0, time, key. It is written and deleted with the entry. Windows

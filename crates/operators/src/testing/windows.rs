@@ -1,7 +1,7 @@
 //! Runs recorded vectors of Kafka Streams through a chain of one stage, with batches of any size.
 //!
 //! Takes `tests/conformance/vectors/*.json` of topologies that are one windowed aggregation (with the
-//! steps before and after it in one stage); gives the outputs beside the recorded ones. The whole set
+//! steps before and after it in one stage); returns the outputs beside the recorded ones. The whole set
 //! runs above the engine, through the DSL; here a failure points at the operator.
 
 mod functions;

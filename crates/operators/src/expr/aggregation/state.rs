@@ -1,6 +1,6 @@
 //! The aggregate of several measures, or of one that is not a plain datum.
 //!
-//! Takes cells, gives a shared datum that never changes, its JSON, and cells read back from JSON. The
+//! Takes cells, returns a shared datum that never changes, its JSON, and cells read back from JSON. The
 //! JSON is the format of stores, changelogs and queries: it is documented (docs/guide/aggregations.md),
 //! and old stores must stay readable. Never guesses: what another aggregation wrote is refused.
 

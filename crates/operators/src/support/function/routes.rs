@@ -1,6 +1,6 @@
 //! Functions that choose where a record is sent: its topic, and partitions of that topic.
 //!
-//! Takes whole batches, gives a topic or partitions for each record, and refuses impossible ones. An
+//! Takes whole batches, returns a topic or partitions for each record, and refuses impossible ones. An
 //! implementation that calls a user function checks each result at once, so that later records aren't
 //! called for.
 
