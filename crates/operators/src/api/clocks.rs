@@ -38,7 +38,7 @@ pub struct ClockRule {
     pub group: Option<u16>,
     /// The number of tasks.
     pub tasks: u16,
-    /// True if murmur2 of a record's key is always its task, because an exchange partitions so.
+    /// True if a record's task is always murmur2 of its key, because an exchange partitions so.
     pub by_key: bool,
     /// True if the node has no topic of its own (a scheduled source) and uses the application's time.
     pub by_application: bool,
@@ -354,7 +354,7 @@ impl LaneClocks {
         time.newest = time.newest.max(at_least);
     }
 
-    /// The time up to which the operator has done its work that is done once.
+    /// The time up to which the operator has done one-time work, such as emitting closed windows.
     #[must_use]
     pub fn mark(&self, clock: ClockId, task: Task) -> i64 {
         self.time(clock, task).mark

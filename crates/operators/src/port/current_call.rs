@@ -103,7 +103,7 @@ pub fn hold(at: usize, origin: &Origin) -> Result<(), Failed> {
     Err(Failed { at, error })
 }
 
-/// Call before a function that is about no known record.
+/// Forgets the record: the next function is called for no known record.
 pub fn forget_record() {
     if let Some(mine) = MINE.get() {
         mine.at.forget();

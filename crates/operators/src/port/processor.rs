@@ -161,7 +161,7 @@ pub trait ProcessorHost {
     /// Writes a key; a null value deletes.
     ///
     /// # Errors
-    /// As `get`; `User` if the store may only be read; so for all that write.
+    /// As `get`; `User` if the store can only be read; the same for all writes below.
     fn put(&mut self, store: usize, key: &Datum, value: Stored) -> Result<()>;
     /// Reads and writes a key, atomically for all lanes: if another lane writes it meanwhile, `f` runs
     /// again with the new value. `f` may use the host, but not write this key.

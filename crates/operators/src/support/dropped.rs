@@ -8,7 +8,7 @@ pub const NULL_KEY: &str = "null_key";
 pub const NULL_VALUE: &str = "null_value";
 /// A native `flat_map_values` or `flat_map` got null where a list was expected.
 pub const NULL_LIST: &str = "null_list";
-/// The time of an input record is negative, or a timestamp extractor gave a negative one.
+/// The time of an input record is negative, or a timestamp extractor returned a negative one.
 pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
 /// The time of an input record is further ahead of the clock than `max.timestamp.ahead.ms` allows, and
 /// the handler of its source dropped it.

@@ -1,7 +1,7 @@
 //! The node of an operator: its name and topics for errors, and its error policy.
 //!
 //! Takes an error and the origin of a record, returns the error with node, function, topic, partition
-//! and offset. Passes records that failed to the error policy of the node; never decides itself.
+//! and offset. Passes failed records to the node's error policy; never decides itself.
 
 use crate::support::error_policy::{ErrorPolicy, Outcome};
 use crate::{Context, NO_ORIGIN};

@@ -87,8 +87,8 @@ impl KeyValueStore {
         if complete {
             return self.values(epoch, held, limit);
         }
-        // An incomplete result for a row that is `Whole`: a slot written by the next epoch hides what
-        // the back end holds below it.
+        // If a `Whole` row is not complete for this reader, the next epoch has written a slot, which
+        // hides what the back end holds below it.
         if state.is_none()
             && let Some(found) = self.load_row(epoch, row, &wanted, generation)?
         {

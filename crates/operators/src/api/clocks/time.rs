@@ -7,8 +7,7 @@
 pub struct Time {
     /// The highest timestamp seen; -1: none yet.
     pub stream: i64,
-    /// The time up to which the operator has done its work that is done once (windows emitted on
-    /// closing).
+    /// The time up to which the operator has done one-time work, such as emitting closed windows.
     pub mark: i64,
     /// Where records don't move the time: the highest timestamp among them. For the application's clock:
     /// the requested watermark. -1: none.
