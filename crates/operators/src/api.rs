@@ -1,4 +1,4 @@
-//! What an operator is, and what it may touch while it runs.
+//! The contract of an operator, and what it may access while it runs.
 
 pub(crate) mod clocks;
 pub(crate) mod operator;

@@ -1,9 +1,9 @@
 //! Native expressions: `sf.value["amount"] > 100` without an interpreter.
 //!
-//! Takes an [`Expression`] once, gives a [`Compiled`] that is evaluated per record: JSON members are
-//! read where they lie in undecoded bytes, texts are cut out of the buffer they came in, literals are
-//! made once. Semantics are Python's, except that null spreads (null + 1 is null, null > 1 is null)
-//! where Python would raise. Type errors name both types and what to do. Never touches a store.
+//! Takes an [`Expression`] once, returns a [`Compiled`] that is evaluated per record: JSON members are
+//! read in place from undecoded bytes, texts are slices of their input buffer, literals are built once.
+//! Semantics are Python's, except that null spreads (null + 1 is null, null > 1 is null) where Python
+//! would raise. Type errors name both types and what to do. Never touches a store.
 
 pub(crate) mod aggregation;
 mod args;
@@ -42,7 +42,7 @@ pub struct Compiled {
     node: Node,
     text: String,
     source: Arc<Expression>,
-    /// Its parts, once one of them failed.
+    /// Its parts; built when an evaluation fails for the first time.
     parts: OnceLock<Option<Arc<blame::Part>>>,
 }
 
@@ -50,7 +50,7 @@ impl Compiled {
     /// Checks and prepares an expression.
     ///
     /// # Errors
-    /// `Topology` for what can never work: an empty separator, an unknown type to cast to.
+    /// `Topology` for what can never work, such as an empty separator or an unknown type to cast to.
     pub fn new(expression: &Expression) -> Result<Self> {
         let text = located(expression.bare(), expression.line());
         let node =
@@ -63,7 +63,7 @@ impl Compiled {
         })
     }
 
-    /// Names the part that failed.
+    /// Adds the part that failed to an error.
     #[cold]
     fn blame(&self, error: Error, record: &Record) -> Error {
         let parts = self
@@ -78,19 +78,20 @@ impl Compiled {
         }
     }
 
-    /// The expression as a user would write it, and where, for errors and metrics.
+    /// The expression as a user would write it, with its source line, for errors and metrics.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Was it made of the same?
+    /// True if both were compiled from equal expressions.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.source == other.source
     }
 
-    /// The time that it gives a record, in milliseconds since 1970 (`timestamp=` of a source).
+    /// The timestamp that it computes for a record, in milliseconds since 1970 (`timestamp=` of a
+    /// source).
     ///
     /// # Errors
     /// As `eval`, and `User` if it is no whole number.
@@ -109,20 +110,20 @@ impl Compiled {
         Err(found.at(|at| at.function = Some(self.text.clone())))
     }
 
-    /// Does it read anything of a record, or is it a constant?
+    /// True if it reads the record; false for a constant.
     #[must_use]
     pub fn reads_record(&self) -> bool {
         self.node.reads_record()
     }
 
-    /// The value of the expression. JSON scalars come out as what they are; objects and arrays stay
+    /// The value of the expression. JSON scalars are returned as plain datums; objects and arrays stay
     /// undecoded.
     ///
     /// # Errors
     /// `User` if types don't fit or a number overflows, `Serde` for malformed JSON.
     pub fn eval(&self, record: &Record) -> Result<Datum> {
         match (&self.node, &record.value) {
-            // The commonest of all: `group_by(sf.value)` of a text.
+            // The most common case: `group_by(sf.value)` of a text.
             (Node::Value, Datum::Str(text)) => Ok(Datum::Str(text.clone())),
             (node, _) => node.eval(record).map_err(|e| self.blame(e, record)),
         }
@@ -137,7 +138,7 @@ impl Compiled {
         Ok(truth.map_err(|e| self.blame(e, record))?.unwrap_or(false))
     }
 
-    /// The value as comparisons see it: foreign objects are JSON, JSON scalars what they are.
+    /// The value as comparisons see it: foreign objects become JSON, JSON scalars plain datums.
     ///
     /// # Errors
     /// As `eval`.
@@ -146,7 +147,7 @@ impl Compiled {
         found.map_err(|e| self.blame(e, record))
     }
 
-    /// The elements of a list as comparisons see them; `None` if there is no list but null.
+    /// The elements of a list as comparisons see them; `None` for null.
     ///
     /// # Errors
     /// As `eval`, and `User` if it is no list.
@@ -158,8 +159,8 @@ impl Compiled {
         found.map_err(|e| self.blame(e, record))
     }
 
-    /// Calls `take` for every element of a list; gives false if there is no list but null. Parts of a
-    /// split are slices of the line; no list is built.
+    /// Calls `take` for every element of a list; returns false for null. Parts of a split are slices of
+    /// the line; no list is built.
     ///
     /// # Errors
     /// As `eval`, and `User` if it is no list.
@@ -192,7 +193,7 @@ impl Compiled {
         }
     }
 
-    /// A key and a value out of a list of two (`map`, `flat_map`).
+    /// Splits a list of two into a key and a value (`map`, `flat_map`).
     pub(crate) fn pair(item: Datum) -> Result<(Datum, Datum)> {
         let mut parts = Vec::new();
         match json::plain(item)? {
@@ -209,7 +210,7 @@ impl Compiled {
     }
 }
 
-/// An object with members that JSON has no form for: a schema may have one.
+/// An object with members that JSON can't represent, but a schema may.
 #[cold]
 fn fields(members: &[(String, Node)], values: Vec<Datum>) -> Result<Datum> {
     let members = members.iter().zip(values).map(|((name, _), value)| {
@@ -370,7 +371,7 @@ impl Node {
         })
     }
 
-    /// Like `eval`, for who only copies it: what JSON has stays as it was written.
+    /// Like `eval`, for callers that only copy the value: JSON keeps its original text.
     fn as_it_came(&self, record: &Record) -> Result<Datum> {
         let copied = match self {
             Self::Path(of, path) => match **of {
@@ -394,7 +395,7 @@ impl Node {
         }
     }
 
-    /// The native aggregate that a path begins with, if it does.
+    /// The native aggregate at the start of a path, if there is one.
     fn state<'a>(&self, record: &'a Record) -> Option<&'a State> {
         match self {
             Self::Value | Self::New => State::of(table_update::new(&record.value)),

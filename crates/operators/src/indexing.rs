@@ -1,8 +1,8 @@
-//! What rows of a store are found by in its indexes.
+//! The entries by which the indexes of a store find its rows.
 //!
-//! Takes the bytes of a row, gives for each index the bytes of its fields in their order
-//! ([`stoatflow_core::ordered`]). A field that can't be computed stands where values without an order stand,
-//! and is counted. Never touches a store.
+//! Takes the bytes of a row, returns for each index the bytes of its fields in their order
+//! ([`stoatflow_core::ordered`]). A field that can't be computed is placed among values without an
+//! order, and the caller learns about it. Never touches a store.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use stoatflow_core::{Bytes, Datum, Record, Result, Serde, Timestamp, ordered};
 use stoatflow_plan::{Expression, IndexSpec, Store};
 
-/// Reads rows as expressions see them.
+/// Decodes rows for expressions.
 #[derive(Debug)]
 pub struct RowReader {
     key: Serde,
@@ -21,7 +21,7 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// Of a store.
+    /// A reader for the rows of a store.
     ///
     /// # Errors
     /// `Topology` for an unknown serde.
@@ -38,7 +38,7 @@ impl RowReader {
         &self.key
     }
 
-    /// Of the bytes of key and value.
+    /// The record of a row, from the bytes of key and value.
     ///
     /// # Errors
     /// `Serde` if they can't be read.
@@ -51,7 +51,8 @@ impl RowReader {
         })
     }
 
-    /// Of a value in memory. A foreign one is seen as its bytes would be.
+    /// The record of a value in memory. A foreign value is encoded and decoded, to look like a stored
+    /// one.
     ///
     /// # Errors
     /// `Serde` if it can't be written or read.
@@ -69,7 +70,7 @@ impl RowReader {
     }
 }
 
-/// What an index takes of a row.
+/// The fields that an index reads from a row.
 #[derive(Debug)]
 pub struct IndexFields {
     fields: Vec<Compiled>,
@@ -77,7 +78,7 @@ pub struct IndexFields {
 }
 
 impl IndexFields {
-    /// Of an index.
+    /// The fields of an index.
     ///
     /// # Errors
     /// `Topology` for an expression that can never work.
@@ -90,13 +91,13 @@ impl IndexFields {
         })
     }
 
-    /// How many values an entry begins with.
+    /// The number of values that an entry begins with.
     #[must_use]
     pub fn width(&self) -> usize {
         self.fields.len()
     }
 
-    /// What leads to a row, and whether all of it could be computed.
+    /// The entries that lead to a row, and whether all of its fields could be computed.
     #[must_use]
     pub fn entries(&self, row: &Result<Record>) -> (BTreeSet<Vec<u8>>, bool) {
         let mut whole = true;
@@ -107,7 +108,7 @@ impl IndexFields {
                 Some(Ok(elements)) => {
                     for element in elements.unwrap_or_default() {
                         let mut bytes = Vec::new();
-                        // What has no order is found by no query.
+                        // A value without an order is found by no query.
                         if ordered::write(&mut bytes, &element) {
                             found.insert(bytes);
                         }
@@ -134,8 +135,7 @@ impl IndexFields {
     }
 }
 
-/// Are these the bytes of values that a unique index keeps apart? Null, and what has no order, may occur
-/// often.
+/// True if a unique index keeps these values apart. Null, and values without an order, may occur often.
 #[must_use]
 pub fn is_kept_apart(entry: &[u8]) -> bool {
     let mut rest = entry;
@@ -151,7 +151,7 @@ pub fn is_kept_apart(entry: &[u8]) -> bool {
     true
 }
 
-/// Parts an entry of an index into the bytes of its fields and the row's key.
+/// Splits an entry of an index into the bytes of its fields and the row's key.
 #[must_use]
 pub fn split_entry(entry: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
     let mut at = 0;
@@ -161,7 +161,7 @@ pub fn split_entry(entry: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
     Some(entry.split_at(at))
 }
 
-/// A number that changes with what an index is made of.
+/// A number that changes with the definition of an index.
 #[must_use]
 pub fn fingerprint(index: &IndexSpec, store: &Store) -> u64 {
     let fields: Vec<Expression> = index

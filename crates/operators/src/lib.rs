@@ -1,9 +1,10 @@
-//! What happens to a record: one file per operator, synchronous, without clocks and threads.
+//! Record processing: one file per operator, synchronous, without clocks and threads.
 //!
-//! `api` is the contract of an operator ([`Operator`]), `exec` builds and runs a stage ([`Chain`]), `port`
-//! holds the traits that the host language implements ([`Udf`], [`Processor`], [`AsyncUdf`]), [`expr`] the
-//! native expressions, `ops` the operators by kind, `support` what they share. Never waits for anything but
-//! a store's disk and the interpreter.
+//! `api` is the contract of an operator ([`Operator`]), `exec` builds and runs a stage ([`Chain`]),
+//! `port` holds the traits that the host language implements ([`Udf`], [`Processor`], [`AsyncUdf`]),
+//! [`expr`] the native expressions, `ops` the operators by kind, `support` what they share. Waits only
+//! for a store's disk, for the interpreter, and for async calls within the bounds that their operator
+//! sets.
 
 mod api;
 mod exec;

@@ -1,4 +1,4 @@
-//! The borders to the host language: its functions, processors, async functions and runtime, as traits.
+//! The ports to the host language: its functions, processors, async functions and runtime, as traits.
 
 pub(crate) mod async_udf;
 pub mod current_call;

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a function made of a closure, a small plan, stores in memory.
+//! Shared by the tests of this crate: a function made of a closure, a small plan, stores in memory.
 
 use crate::{Chain, ChainOptions, Context, Effects, Foreign, LaneClocks, LaneStore, Udf};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl crate::PartitionCounts for Three {
     }
 }
 
-/// A stage under test, with its stores and what it gave.
+/// A stage under test, with its stores and its effects.
 pub(crate) struct Rig {
     pub chain: Chain,
     pub stores: Vec<LaneStore>,
@@ -89,10 +89,10 @@ pub(crate) struct Rig {
     pub run: Arc<crate::RunCoordinator>,
 }
 
-/// A node: operation, children, how they get it.
+/// A node: operation, children, fork.
 pub(crate) type Step = (Op, Vec<u32>, Fork);
 
-/// Nodes of one stage: operation, children, how they get it. Node 0 is the entry.
+/// A plan with one stage of these nodes; node 0 is the entry.
 pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
     let timestamped = stoatflow_plan::StoreKind::TimestampedKeyValue;
     let store = |id: u16, value: &str| Store {
@@ -173,7 +173,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
     }
 }
 
-/// How the keys of a store of this kind are made.
+/// The key layout of a store of this kind.
 fn layout(kind: StoreKind) -> Layout {
     match kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Layout::KeyValue,
@@ -198,7 +198,7 @@ impl Rig {
         Self::of(&plan(nodes), udfs, cached)
     }
 
-    /// With a plan that differs from the usual one.
+    /// With a plan that `change` modifies.
     pub fn changed(
         nodes: Vec<(Op, Vec<u32>, Fork)>,
         udfs: Vec<Arc<dyn Udf>>,
@@ -209,7 +209,7 @@ impl Rig {
         Self::of(&plan, udfs, false)
     }
 
-    /// Of a plan with other stores, sinks or clocks.
+    /// For a plan with other stores, sinks or clocks.
     pub fn of(plan: &PhysicalPlan, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Result<Self> {
         let foreign = Foreign {
             udfs,
@@ -220,7 +220,7 @@ impl Rig {
         Self::of_foreign(plan, &foreign, cached)
     }
 
-    /// Of a plan with processors.
+    /// For a plan with processors.
     pub fn of_foreign(plan: &PhysicalPlan, foreign: &Foreign, cached: bool) -> Result<Self> {
         let options = ChainOptions {
             cached,
@@ -274,12 +274,12 @@ impl Rig {
         Ok(())
     }
 
-    /// After a barrier of several lanes, whose clocks are merged.
+    /// As after a barrier of several lanes, whose clocks are merged.
     pub fn advance(&mut self) {
         self.sweep(|chain, context| chain.advance(context));
     }
 
-    /// At the aligned cut.
+    /// As at an aligned cut.
     pub fn punctuate(&mut self) {
         self.sweep(|chain, context| chain.punctuate(context));
     }
@@ -319,7 +319,7 @@ impl Rig {
         self.epoch = self.epoch.next();
     }
 
-    /// What came to the sinks: `sink:key=value@timestamp`.
+    /// What the sinks have received: `sink:key=value@timestamp`.
     pub fn outputs(&mut self) -> Vec<String> {
         let shown = |serde: &str, bytes: Option<bytes::Bytes>| {
             word(&Serde::builtin(serde).unwrap().decode(bytes).unwrap())
@@ -348,7 +348,7 @@ impl Rig {
         })
     }
 
-    /// Records that were left out: time, reason, dead-letter topic.
+    /// Records that were left out: reason, dead-letter topic, time.
     pub fn handled(&mut self) -> Vec<String> {
         let handled = std::mem::take(&mut self.effects.handled).into_iter();
         let shown = handled.map(|h| match &h.letter {
@@ -371,7 +371,7 @@ pub(crate) fn raised() -> Error {
     Error::user("ValueError: boom")
 }
 
-/// An operation and a sink behind it.
+/// An operation followed by a sink.
 pub(crate) fn into_sink(op: Op, sink: u16) -> Vec<(Op, Vec<u32>, Fork)> {
     vec![
         (op, vec![1], Fork::Batch),
@@ -379,7 +379,7 @@ pub(crate) fn into_sink(op: Op, sink: u16) -> Vec<(Op, Vec<u32>, Fork)> {
     ]
 }
 
-/// A `to_stream` before each sink, as below tables.
+/// Inserts a `to_stream` before each sink, as below tables.
 pub(crate) fn to_streams(mut nodes: Vec<(Op, Vec<u32>, Fork)>) -> Vec<(Op, Vec<u32>, Fork)> {
     for at in 0..nodes.len() {
         if matches!(nodes[at].0, Op::Sink { .. }) {
@@ -391,7 +391,7 @@ pub(crate) fn to_streams(mut nodes: Vec<(Op, Vec<u32>, Fork)>) -> Vec<(Op, Vec<u
     nodes
 }
 
-/// Numbers that are the same each time.
+/// Repeatable random numbers.
 pub(crate) struct Dice(pub u64);
 
 impl Dice {
@@ -404,7 +404,7 @@ impl Dice {
     }
 }
 
-/// With passes over what waits when Kafka Streams makes them.
+/// Lets passes over what waits happen when Kafka Streams makes them.
 pub(crate) fn as_in_kafka_streams(mut clocks: LaneClocks) -> LaneClocks {
     clocks.emit_interval_ms = Some(0);
     clocks.join_emit_interval_ms = Some(0);

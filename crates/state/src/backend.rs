@@ -14,10 +14,10 @@ pub struct Write {
     pub value: Option<Bytes>,
 }
 
-/// Everything an epoch changed, with the changelog positions it stands for.
+/// Everything an epoch changed, with the changelog positions that it reaches.
 #[derive(Clone, Debug, Default)]
 pub struct EpochBatch {
-    /// Which epoch.
+    /// The epoch's number.
     pub epoch: Epoch,
     /// Ranges to delete, before the writes of this batch are applied (`reverse` is ignored).
     pub drops: Vec<(StoreId, KeyRange)>,
@@ -27,7 +27,7 @@ pub struct EpochBatch {
     pub positions: Vec<(StoreId, Partition, Offset)>,
 }
 
-/// A store that a back end is to keep.
+/// A store that a back end must keep.
 #[derive(Clone, Debug)]
 pub struct StoreLayout {
     /// Its id in this run.
@@ -37,45 +37,45 @@ pub struct StoreLayout {
     /// The format of keys and values (`"kv-timestamped:string:int64"`); a store on disk with
     /// another format is refused.
     pub format: String,
-    /// How RocksDB keeps it, if it is on disk.
+    /// RocksDB options of this store; back ends in memory ignore them.
     pub rocksdb: RocksDbOptions,
 }
 
-/// What a store takes up, about.
+/// Approximate size of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreSize {
-    /// Keys. On disk an estimate, in which what was written again counts again until files are merged.
+    /// Number of keys. On disk an estimate: overwritten keys count again until compaction merges files.
     pub keys: u64,
     /// Bytes of its files.
     pub disk_bytes: u64,
-    /// Bytes in memory: all of a store in memory; of one on disk, what was written last.
+    /// Bytes in memory: the whole store if it is kept in memory, its write buffers if it is on disk.
     pub memory_bytes: u64,
 }
 
-/// How a database on disk is doing. Counts are since it was opened.
+/// Figures of a database on disk. Counts start when it is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseFigures {
     /// Bytes of the block cache in use.
     pub cache_bytes: u64,
     /// Blocks that reads found in the cache.
     pub cache_hits: u64,
-    /// Blocks that they did not find there.
+    /// Blocks that reads didn't find in the cache.
     pub cache_misses: u64,
-    /// Files that a Bloom filter spared a read.
+    /// File reads that Bloom filters avoided.
     pub bloom_filter_useful: u64,
-    /// Bytes written from memory to new files.
+    /// Bytes flushed from write buffers to new files.
     pub flushed_bytes: u64,
     /// Bytes that compactions have read.
     pub compaction_read_bytes: u64,
     /// Bytes that compactions have written.
     pub compaction_written_bytes: u64,
-    /// Bytes that compactions have yet to rewrite, about.
+    /// About how many bytes compactions still have to rewrite.
     pub pending_compaction_bytes: u64,
     /// Compactions under way.
     pub running_compactions: u64,
     /// Flushes under way.
     pub running_flushes: u64,
-    /// For how long writes had to wait for compactions or flushes, in microseconds.
+    /// How long writes were stalled by compactions or flushes, in microseconds.
     pub stalled_us: u64,
 }
 
@@ -91,12 +91,12 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>>;
-    /// A snapshot of these stores, for reads that take their time.
+    /// A snapshot of these stores, for long reads.
     ///
     /// # Errors
     /// As `get`.
     fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>>;
-    /// Does an epoch copy one of these stores while a snapshot of it is held?
+    /// Whether applying an epoch copies one of these stores while a snapshot of it is held.
     fn copies_for_snapshots(&self, _stores: &[StoreId]) -> bool {
         false
     }
@@ -116,8 +116,8 @@ pub trait Backend: Send + Sync + Debug {
         writes: Vec<Write>,
         positions: &[(Partition, Offset)],
     ) -> Result<()>;
-    /// As `restore`, for a whole run, which some back ends load faster. Runs of one store come in
-    /// order, those of different stores in parallel.
+    /// As `restore`, for a whole run, which some back ends load faster. Runs of one store arrive in
+    /// order; different stores may be loaded in parallel.
     ///
     /// # Errors
     /// As `get`.
@@ -129,7 +129,7 @@ pub trait Backend: Send + Sync + Debug {
     ) -> Result<()> {
         self.restore(store, run.into_writes(), positions)
     }
-    /// The store has caught up: work that was postponed can be done now.
+    /// Called when the store has caught up with its changelog: postponed work can be done now.
     ///
     /// # Errors
     /// As `get`.
@@ -142,46 +142,46 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>>;
-    /// When this store was last known to have all of its changelog, by the broker's clock.
+    /// When this store was last known to have its whole changelog, by the broker's clock.
     ///
     /// # Errors
     /// As `get`.
     fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>>;
-    /// Notes that time.
+    /// Records that time for these stores.
     ///
     /// # Errors
     /// As `get`.
     fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()>;
-    /// The topic whose offsets the positions are; `None` if it is a changelog of the store's own.
+    /// The topic that the positions refer to; `None` if it is the store's own changelog.
     ///
     /// # Errors
     /// As `get`.
     fn source_topic(&self, store: StoreId) -> Result<Option<String>>;
-    /// Notes that topic, or that it is a changelog of the store's own.
+    /// Records that topic; `None` for the store's own changelog.
     ///
     /// # Errors
     /// As `get`.
     fn note_source_topic(&self, store: StoreId, topic: Option<&str>) -> Result<()>;
-    /// Deletes all data, offsets, that time and that topic.
+    /// Deletes all data of the store, its positions, and what `current_at` and `source_topic` return.
     ///
     /// # Errors
     /// As `get`.
     fn wipe(&self, store: StoreId) -> Result<()>;
     /// About how many keys the store has.
     fn approximate_len(&self, store: StoreId) -> u64;
-    /// What a store takes up. May wait for locks of the database.
+    /// The approximate size of a store. May wait for locks of the database.
     fn size(&self, store: StoreId) -> StoreSize {
         StoreSize {
             keys: self.approximate_len(store),
             ..StoreSize::default()
         }
     }
-    /// How the database on disk is doing, if there is one. May wait for its locks.
+    /// Figures of the database on disk, if there is one. May wait for its locks.
     fn database(&self) -> Option<DatabaseFigures> {
         None
     }
     /// Bytes of memory in use (caches, write buffers, or the data itself).
     fn memory_bytes(&self) -> u64;
-    /// Does data survive the end of the process?
+    /// Whether data survives the end of the process.
     fn is_durable(&self) -> bool;
 }

@@ -1,10 +1,10 @@
 //! The contract test suite of back ends, as functions that panic with the reason.
 //!
-//! For our back ends and for authors of others; takes an empty back end with the stores of
-//! [`layouts`]. [`run`] checks behaviour in one process, [`reopen`] what a durable back end must
-//! know after reopening.
+//! For our back ends and for authors of others. Each check takes an empty back end with the stores of
+//! [`layouts`]. [`run`] checks behaviour in one process, [`reopen`] what a durable back end must still
+//! know after it is opened again.
 
-#![allow(clippy::missing_panics_doc)] // panicking is how a suite speaks
+#![allow(clippy::missing_panics_doc)] // a suite reports by panicking
 
 mod ranges;
 mod snapshots;
@@ -27,7 +27,7 @@ pub fn layouts() -> Vec<StoreLayout> {
         format: "kv-timestamped:string:int64".to_owned(),
         rocksdb: RocksDbOptions::default(),
     };
-    // One name is a prefix of the other: their offsets must not mix.
+    // One name is a prefix of the other: their positions must not mix.
     vec![layout(A, "orders"), layout(B, "orders-by-day")]
 }
 
@@ -97,7 +97,8 @@ fn positions(b: &dyn Backend, store: StoreId) -> Vec<(i32, i64)> {
     found
 }
 
-/// What is written is read; the last write counts; a delete deletes; empty and zero bytes are bytes.
+/// Reads return what was written; the last write counts; a delete deletes; empty keys and values and
+/// zero bytes are valid.
 pub fn round_trip(b: &dyn Backend) {
     assert_eq!(value(b, A, "k"), None);
     ok(b.apply(epoch(
@@ -133,7 +134,7 @@ pub fn round_trip(b: &dyn Backend) {
     assert_eq!(value(b, A, "k"), Some(bytes("2")));
 }
 
-/// Readers that read while an epoch is applied never see a position without its data.
+/// Concurrent readers never see a position without its data while an epoch is applied.
 pub fn epochs_are_atomic(b: &dyn Backend) {
     const EPOCHS: i64 = 300;
     std::thread::scope(|scope| {
@@ -176,7 +177,7 @@ pub fn epochs_are_atomic(b: &dyn Backend) {
     assert_eq!(positions(b, B), [(7, EPOCHS * 2)]);
 }
 
-/// Stores share nothing.
+/// Stores share neither data nor positions.
 pub fn stores_are_apart(b: &dyn Backend) {
     let at = |store, p, o| (store, Partition(p), Offset(o));
     ok(b.apply(epoch(
@@ -197,7 +198,7 @@ pub fn stores_are_apart(b: &dyn Backend) {
     assert!(b.approximate_len(B) >= 1);
 }
 
-/// When a store was current is its own, and is gone with its data.
+/// Each store has its own `current_at` time, which is deleted with its data.
 pub fn a_store_knows_when_it_was_current(b: &dyn Backend) {
     let at = |store| ok(b.current_at(store));
     assert_eq!((at(A), at(B)), (None, None));
@@ -210,7 +211,7 @@ pub fn a_store_knows_when_it_was_current(b: &dyn Backend) {
     assert_eq!((at(A), at(B)), (Some(Timestamp(7)), None));
 }
 
-/// Restored records may repeat a key; the last one counts, also over what was there.
+/// Restored records may repeat a key; the last one counts and replaces older data.
 pub fn later_restored_records_win(b: &dyn Backend) {
     let writes = vec![
         write("a", Some("1")),
@@ -237,7 +238,8 @@ pub fn later_restored_records_win(b: &dyn Backend) {
     assert_eq!(positions(b, A), [(0, 8), (1, 4)]);
 }
 
-/// The same, in amounts for which a back end may have a faster way; and writing goes on afterwards.
+/// As `later_restored_records_win`, with enough records for a back end's bulk path, and writes
+/// afterwards.
 pub fn large_restores(b: &dyn Backend) {
     const N: usize = 12_000;
     let key = |i: usize| format!("key-{:05}", i * 7_919 % N);
@@ -291,7 +293,7 @@ pub fn large_restores(b: &dyn Backend) {
     assert_eq!(positions(b, A), [(0, 3)]);
 }
 
-/// A wiped store is as if new, and the others don't notice.
+/// A wiped store is like a new one, and other stores are unaffected.
 pub fn wiping(b: &dyn Backend) {
     ok(b.wipe(A));
     let data = || {
@@ -325,8 +327,8 @@ pub fn wiping(b: &dyn Backend) {
     );
 }
 
-/// What a durable back end still knows when it is opened again. `open` must drop nothing by itself;
-/// the one from before is gone when it is called.
+/// What a durable back end still knows after it is opened again. `open` must not delete anything by
+/// itself; the previous back end is dropped before it is called.
 pub fn reopen(open: &mut dyn FnMut() -> Box<dyn Backend>) {
     let b = open();
     assert!(b.is_durable(), "only durable back ends are reopened");

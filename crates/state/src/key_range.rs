@@ -5,10 +5,10 @@ use bytes::Bytes;
 /// A range of keys: `from` inclusive, `to` exclusive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRange {
-    /// First key, `None` from the beginning.
+    /// First key; `None` from the beginning.
     pub from: Option<Bytes>,
-    /// One past the last key, `None` to the end.
+    /// One past the last key; `None` to the end.
     pub to: Option<Bytes>,
-    /// Descending?
+    /// Whether keys are in descending order.
     pub reverse: bool,
 }

@@ -1,20 +1,20 @@
 //! The key-value store that operators see: slots in memory over a back end, one version per epoch.
 //!
-//! Takes reads and writes from any lane, each with the lane's epoch; gives read-your-writes, and at
-//! the barrier the sealed writes of that epoch. Owns the slots (dirty ones, and clean ones as a
-//! bounded cache of committed values in decoded form). Never writes to the back end itself.
+//! Takes reads and writes from any lane, each with the lane's epoch; gives read-your-writes, and at the
+//! barrier the sealed writes of that epoch. Owns the slots: dirty ones, and clean ones as a bounded
+//! cache of decoded committed values. Never writes to the back end itself.
 //!
 //! A slot holds the newest value and the epoch that wrote it. A lane that is already in epoch e+1 may
 //! overwrite a value of epoch e that isn't committed yet: the slot then keeps the older version beside
 //! it, so that sealing e still finds what e wrote, and a lane still in e still reads it.
 //!
-//! What is never done under a shard's lock: reading the back end, running a user's serde, dropping a
-//! foreign value. Each may need the interpreter, and the lane that holds the interpreter may be
-//! waiting for the same lock.
+//! Never done under a shard's lock: reading the back end, running a user's serde, dropping a foreign
+//! value. Each may need the interpreter, and the lane that holds the interpreter may be waiting for the
+//! same lock.
 //!
-//! Foreign values can be changed in place by the function that gets them. So a lane in e+1 that reads
-//! a foreign value of an unsealed e gets a copy made from its bytes (`freeze`), and sealing e takes
-//! those bytes: what e+1 does to the object never leaks into e.
+//! Functions can change foreign values in place. So a lane in e+1 that reads a foreign value of an
+//! unsealed e gets a copy made from its bytes (`freeze`), and sealing e takes those bytes: what e+1 does
+//! to the object never leaks into e.
 
 mod access;
 mod guard;
@@ -42,14 +42,14 @@ use stoatflow_core::{Datum, Epoch, Result, Serde, StoreId, Timestamp};
 
 /// How many shards the keys are spread over, each with its own lock.
 const SHARDS: usize = 64;
-/// Fewer where keys are ordered, because every range read visits all shards.
+/// Fewer shards where keys are ordered, because every range read visits all shards.
 const ORDERED_SHARDS: usize = 16;
 
 /// A value with the timestamp kept beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// The value. `Null` in a `put` or as the result of an `update` deletes, at this timestamp;
-    /// reads never give it.
+    /// The value. `Null` in a `put` or as the result of an `update` deletes, at this timestamp; reads
+    /// never return it.
     pub value: Datum,
     /// Its timestamp.
     pub timestamp: Timestamp,
@@ -63,22 +63,22 @@ pub struct Sealed {
     pub key: Bytes,
     /// The value's bytes without timestamp, as the changelog record carries it; `None` deletes.
     pub value: Option<Bytes>,
-    /// The timestamp of the changelog record: that of the value; of a delete without one, that of
-    /// the value it removed, else [`Timestamp::UNKNOWN`].
+    /// Timestamp of the changelog record: the value's own; for a delete without one, that of the removed
+    /// value, or [`Timestamp::UNKNOWN`] if nothing was removed.
     pub timestamp: Timestamp,
-    /// Does it go to the changelog? Deletions that only clean up the local store don't.
+    /// Whether it is written to the changelog. Deletions that only clean up the local store aren't.
     pub changelog: bool,
 }
 
-/// The keys that one lane has written to one store in the open epoch. Sealing takes it.
+/// The keys that one lane has written to one store in the open epoch. Sealing consumes the list.
 #[derive(Debug, Default)]
 pub struct Dirty {
-    /// Keys in the order of their first write, as their slots have them.
+    /// Keys in the order of their first write, as in their slots.
     keys: Vec<SlotKey>,
 }
 
 impl Dirty {
-    /// Is there nothing to seal?
+    /// True if there is nothing to seal.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -112,8 +112,8 @@ pub struct KeyValueStore {
 }
 
 impl KeyValueStore {
-    /// A store over `backend` that caches about `cache_bytes` of committed values. What is not yet
-    /// committed comes on top; the admission budget bounds that.
+    /// A store over `backend` that caches about `cache_bytes` of committed values. Uncommitted values
+    /// come on top; the admission budget bounds them.
     #[must_use]
     pub fn new(
         id: StoreId,
@@ -125,8 +125,8 @@ impl KeyValueStore {
         Self::with_layout(id, name, value, backend, cache_bytes, Layout::KeyValue)
     }
 
-    /// As [`Self::new`], with keys made as `layout` says. All but [`Layout::KeyValue`] are read by
-    /// ranges, so they keep their slots in order.
+    /// As [`Self::new`], with keys encoded by `layout`. All layouts except [`Layout::KeyValue`] are read
+    /// by ranges, so their slots are kept in order.
     #[must_use]
     pub fn with_layout(
         id: StoreId,
@@ -143,7 +143,7 @@ impl KeyValueStore {
             value,
             backend,
             layout,
-            // Fixed seeds: the same run evicts the same slots, which the simulator relies on.
+            // Fixed seeds: equal runs evict equal slots, which the simulator relies on.
             hasher: ahash::RandomState::with_seeds(0x73_746f, 0x61_7466, 0x6c_6f77, 0x6b_7631),
             shards: shards(layout, ordered, cache_bytes),
             cache_bytes,
@@ -152,9 +152,9 @@ impl KeyValueStore {
         }
     }
 
-    /// Keeps slots in key order or not: with order, a small range costs the same however much is
-    /// staged, and each first write of a key a little more. For a new store only: it forgets what
-    /// is in memory.
+    /// Sets whether slots are kept in key order. With order, the cost of a small range doesn't depend on
+    /// how much is staged, but the first write of each key costs a little more. For a new store only:
+    /// what is in memory is lost.
     #[must_use]
     pub fn with_ordered(mut self, ordered: bool) -> Self {
         let ordered = ordered || self.layout != Layout::KeyValue;
@@ -162,7 +162,7 @@ impl KeyValueStore {
         self
     }
 
-    /// How its keys are made.
+    /// How its keys are encoded.
     #[must_use]
     pub const fn layout(&self) -> Layout {
         self.layout
@@ -218,8 +218,8 @@ impl KeyValueStore {
         Ok(())
     }
 
-    /// Deletes in the store, but not in the changelog: for rows that no reader can see any more.
-    /// Does nothing (`false`) if `epoch` itself has written the key, because that write must reach
+    /// Deletes in the store, but not in the changelog: for rows that no reader can see any more. Does
+    /// nothing and returns `false` if `epoch` itself has written the key, because that write must reach
     /// the changelog.
     ///
     /// # Errors
@@ -249,15 +249,15 @@ impl KeyValueStore {
         Ok(true)
     }
 
-    /// Reads and writes atomically with one lookup: `f` gets the current value and returns the new
-    /// one. `None` before and after is no write.
+    /// Reads and writes atomically with one lookup: `f` gets the current value and returns the new one.
+    /// If both are `None`, nothing is written.
     ///
     /// `f` runs under the lock of the key's shard: it must not wait for anything (an interpreter,
-    /// another key, a lock). For functions that may, there is [`Self::update_unlocked`].
+    /// another key, a lock). If it may block, use [`Self::update_unlocked`].
     ///
-    /// A lane still in e and a lane already in e+1 that update one key at the same time each build on
-    /// what their epoch sees: the late write of e stays in e, it doesn't reach the value that e+1
-    /// has made already. (Key affinity keeps that from happening to the DSL's operators.)
+    /// If a lane still in e and a lane already in e+1 update one key at the same time, each builds on
+    /// what its epoch sees: the late write of e stays in e and doesn't reach the value that e+1 has
+    /// already computed. (Key affinity keeps that from happening to the DSL's operators.)
     ///
     /// # Errors
     /// Those of `get`, `put` and `f`; after an error nothing is written.
@@ -278,9 +278,9 @@ impl KeyValueStore {
         Ok(result)
     }
 
-    /// As [`Self::update`], for an `f` that may block: it runs without a lock. If another lane
-    /// wrote the key meanwhile, `f` runs again with the new value, so the result is the same as one
-    /// after the other.
+    /// As [`Self::update`], for an `f` that may block: it runs without a lock. If another lane wrote the
+    /// key meanwhile, `f` runs again with the new value, so the result is that of one update after the
+    /// other.
     ///
     /// # Errors
     /// As `update`.
@@ -347,7 +347,7 @@ impl KeyValueStore {
         }
     }
 
-    /// By bits that the shard's hash table hardly uses.
+    /// The shard of a hash, by bits that the shard's hash table hardly uses.
     #[allow(clippy::cast_possible_truncation)]
     #[inline]
     fn shard_of(&self, hash: u64) -> &Shard {

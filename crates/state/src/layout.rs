@@ -17,10 +17,10 @@ mod tests;
 
 pub use parts::*;
 
-/// The shortest segment, as in Kafka Streams.
+/// The shortest segment length, as in Kafka Streams.
 const MIN_SEGMENT_MS: i64 = 60_000;
 
-/// In place of a stored value's timestamp: this version is a deletion. (A version's time is in its
+/// Marks a version as a deletion, in place of the stored value's timestamp. (A version's time is in its
 /// key.)
 pub(crate) const TOMBSTONE: Timestamp = Timestamp(i64::MIN);
 
@@ -34,22 +34,22 @@ pub enum Layout {
     Window {
         /// How much time a segment covers.
         segment_ms: i64,
-        /// Windows that start this much before the highest start are expired.
+        /// Windows that start this long before the highest start are expired.
         retention_ms: i64,
     },
     /// `segment of end | key | end (8) | start (8)`; in the changelog without the segment.
     Session {
         /// How much time a segment covers.
         segment_ms: i64,
-        /// Sessions that end this much before the highest end are expired.
+        /// Sessions that end this long before the highest end are expired.
         retention_ms: i64,
     },
-    /// `key | timestamp (8)`; in the changelog a record of the key at that timestamp per version.
+    /// `key | timestamp (8)`; in the changelog one record per version, with the key and that timestamp.
     Versioned {
         /// How far back reads and writes may go from the highest timestamp.
         history_ms: i64,
     },
-    /// An 8-byte time, then anything: for scans by time (pending joins, suppressed results).
+    /// An 8-byte time, then arbitrary bytes: for scans by time (pending joins, suppressed results).
     TimeKey,
     /// `domain (1) | time (8) | key`: see [`crate::TimerView`].
     Timers,
@@ -218,8 +218,7 @@ impl Layout {
         })
     }
 
-    /// The same for everything that reads no longer show when the store's highest time is
-    /// `observed`.
+    /// The range of everything that reads no longer return when the store's highest time is `observed`.
     #[must_use]
     pub fn expired_at(&self, observed: i64) -> Option<KeyRange> {
         let (Self::Window { retention_ms, .. } | Self::Session { retention_ms, .. }) = *self else {
@@ -237,7 +236,7 @@ impl Layout {
         }
     }
 
-    /// Bytes behind that prefix.
+    /// Bytes after that prefix.
     pub(crate) const fn suffix_len(&self) -> Option<usize> {
         match self {
             Self::KeyValue | Self::TimeKey | Self::Timers => None,
@@ -247,7 +246,7 @@ impl Layout {
         }
     }
 
-    /// Bytes in front of the record's key.
+    /// Bytes before the record's key.
     #[inline]
     pub(crate) const fn segment_len(&self) -> usize {
         match self {

@@ -1,9 +1,9 @@
 //! Stores: keyed values, staged per epoch and made durable together with their changelog offsets.
 //!
 //! [`Backend`] is the contract for committed data ([`memory`], [`rocksdb`]). [`KeyValueStore`] is
-//! what operators use: an overlay of uncommitted values and a cache over a back end. [`Layout`]
-//! defines how keys are encoded, and [`WindowView`], [`SessionView`], [`VersionedView`] and
-//! [`TimerView`] read a store as that kind. Law 6: nothing reaches a back end before its
+//! what operators use: an overlay of uncommitted values and a cache over a back end. [`Layout`] defines
+//! how keys are encoded, and [`WindowView`], [`SessionView`], [`VersionedView`] and [`TimerView`] read a
+//! store as windows, sessions, versions or timers. Law 6: nothing reaches a back end before its
 //! transaction is committed.
 
 mod backend;

@@ -1,9 +1,9 @@
 //! A back end in memory.
 //!
-//! All data is behind one lock, so an epoch appears as a whole. A clone shares the data, so that a
-//! simulated restart finds what the "disk" held; the constructor says whether the engine may rely
-//! on that. A snapshot shares a store's tree: the next epoch that writes to the store copies the
-//! tree (not the bytes in it) if the snapshot still exists.
+//! All data is behind one lock, so an epoch becomes visible as a whole. A clone shares the data, so that
+//! a simulated restart finds what the "disk" held; `durable` says whether the engine may rely on that. A
+//! snapshot shares a store's tree: the next epoch that writes to the store copies the tree (not the
+//! bytes in it) if the snapshot still exists.
 
 use crate::{Backend, EpochBatch, KeyRange, Page, Snapshot, StoreSize, Write};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a tree node beside key and value.
+/// Bytes of a tree node besides key and value.
 const OVERHEAD: u64 = 96;
 
 fn size(key: &Bytes, value: &Bytes) -> u64 {
@@ -48,8 +48,8 @@ impl Store {
     }
 
     fn drop_range(&mut self, range: &KeyRange) {
-        // Retention drops the oldest entries: split the tree once, since readers of all stores wait
-        // meanwhile.
+        // Retention drops the oldest entries: split the tree once, because readers of all stores are
+        // blocked meanwhile.
         if let (None, Some(to)) = (&range.from, &range.to) {
             let data = Arc::make_mut(&mut self.data);
             let kept = data.split_off(to);
@@ -74,7 +74,7 @@ impl Store {
     }
 }
 
-/// `None` if the range is empty.
+/// The bounds of a range; `None` if it is empty.
 fn bounds(range: &KeyRange) -> Option<(Bound<&Bytes>, Bound<&Bytes>)> {
     if let (Some(from), Some(to)) = (&range.from, &range.to)
         && from >= to
@@ -97,8 +97,8 @@ pub struct MemoryBackend {
 }
 
 impl MemoryBackend {
-    /// Empty. `durable` claims that the data outlives the engine: true for a simulated disk, false
-    /// for a process that loses it.
+    /// An empty back end. `durable` claims that the data outlives the engine: true for a simulated disk,
+    /// false for a process that loses it.
     #[must_use]
     pub fn new(durable: bool) -> Self {
         Self {

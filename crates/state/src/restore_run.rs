@@ -1,7 +1,7 @@
 //! A run of restored changelog records, on its way into a back end.
 //!
-//! Gives the writes in changelog order, or sorted with only the last one of each key. All bytes are
-//! in one block: a record costs no allocation, and a run of millions moves between threads as three
+//! Returns the writes in changelog order, or sorted with only the last one of each key. All bytes are in
+//! one block: a record costs no allocation, and a run of millions moves between threads as three
 //! pointers.
 
 use crate::Write;
@@ -11,15 +11,15 @@ use std::cmp::Ordering;
 #[cfg(test)]
 mod tests;
 
-/// The length of an absent value.
+/// Stands for the length of a deleted record's value.
 const DELETED: u32 = u32::MAX;
-/// In front of each record: the lengths of key and value.
+/// Bytes before each record: the lengths of key and value.
 const HEADER: usize = 8;
 /// Memory for sorting, per record.
 const SORT_BYTES: usize = size_of::<Place>();
 
-/// A record's sort key: the first 16 bytes behind the prefix that all keys share nearly always
-/// decide without a look into the block.
+/// A record's sort key: the first 16 bytes after the prefix that all keys share. They nearly always
+/// decide the order, so the block is rarely read.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     high: u64,
@@ -79,13 +79,13 @@ impl RestoreRun {
         self.len
     }
 
-    /// Is there none?
+    /// True if there are no records.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Memory it needs, including sorting.
+    /// Memory in use, including what sorting needs.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.block.len() + self.len * SORT_BYTES

@@ -1,8 +1,8 @@
 //! A back end on disk: one RocksDB per application, one column family per store.
 //!
-//! Block cache and write buffers share one memory budget. Data and changelog offsets go into one
-//! write batch, so they always agree. Nothing is synced: after a power loss the end of the log may
-//! be missing, its offsets with it, and the changelog restores it.
+//! Block cache and write buffers share one memory budget. Data and changelog offsets are written in one
+//! batch, so they always agree. The write-ahead log isn't synced: a power loss may cut off its end, data
+//! and offsets together, and the changelog restores both.
 //!
 //! The meta column family holds the format version, the format of each store, and the offsets.
 
@@ -38,14 +38,14 @@ const META: &str = "stoatflow:meta";
 
 /// Keeps stores on disk.
 pub struct RocksBackend {
-    /// Shared with open snapshots: the database closes when the last one is gone.
+    /// Shared with open snapshots: the database closes when the last one is dropped.
     db: Arc<DB>,
     place: Place,
     budget: Budget,
-    /// Column family by store id.
+    /// Column family names by store id.
     names: Vec<Option<String>>,
     orphans: Vec<String>,
-    /// Where sorted files are written before RocksDB takes them over.
+    /// Directory of sorted files until RocksDB ingests them.
     ingest: PathBuf,
     next_file: AtomicU64,
     /// Stores being restored.
@@ -66,8 +66,8 @@ impl RocksBackend {
     /// use about `memory_max_bytes`.
     ///
     /// # Errors
-    /// `StateLocked` if another process has it, `Incompatible` if it is not ours or was written with
-    /// other serdes, `DiskFull`, `Config` if the directory can't be made or read.
+    /// `StateLocked` if another process has it open, `Incompatible` if StoatFlow didn't write it or
+    /// other serdes were used, `DiskFull`, `Config` if the directory can't be created or read.
     pub fn open_or_damage(
         dir: impl Into<PathBuf>,
         layouts: &[StoreLayout],
@@ -80,7 +80,7 @@ impl RocksBackend {
         }
     }
 
-    /// As [`Self::open_or_damage`], where damage is an error like others.
+    /// As [`Self::open_or_damage`], but damage is an error like others.
     ///
     /// # Errors
     /// `StateCorrupt` and `Incompatible` too.
@@ -123,7 +123,7 @@ impl RocksBackend {
         self.family(self.name(store)?)
     }
 
-    /// A number that RocksDB keeps for a store; 0 if it has none.
+    /// An integer property of a store's column family; 0 if it has none.
     fn property(&self, store: StoreId, name: &str) -> u64 {
         let Ok(family) = self.store(store) else {
             return 0;
@@ -132,7 +132,7 @@ impl RocksBackend {
         found.ok().flatten().unwrap_or(0)
     }
 
-    /// The same for the whole database.
+    /// An integer property of the whole database; 0 if it has none.
     fn of_all(&self, name: &str) -> u64 {
         self.db.property_int_value(name).ok().flatten().unwrap_or(0)
     }

@@ -26,9 +26,9 @@ pub struct SessionView<'a> {
 pub struct SessionEntry {
     /// The record's key.
     pub key: Bytes,
-    /// Its first record.
+    /// Time of its first record.
     pub start: i64,
-    /// Its last record.
+    /// Time of its last record.
     pub end: i64,
     /// Its value.
     pub value: Stored,
@@ -60,26 +60,26 @@ impl<'a> SessionView<'a> {
         })
     }
 
-    /// The highest session end, that of refused writes included.
+    /// The highest session end, including those of refused writes.
     #[must_use]
     pub const fn observed(&self) -> i64 {
         self.observed
     }
 
-    /// The first session end that reads show.
+    /// The oldest session end that reads return.
     const fn oldest(&self) -> i64 {
         let oldest = self.observed.saturating_sub(self.retention_ms);
         if oldest < 0 { 0 } else { oldest + 1 }
     }
 
-    /// Notes `end` as seen; gives the internal key to write to, or `None` if the session is
+    /// Raises `observed` to `end`; returns the internal key to write to, or `None` if the session is
     /// expired.
     pub fn admit(&mut self, key: &[u8], start: i64, end: i64) -> Option<Bytes> {
         self.observed = self.observed.max(end);
         (end >= self.oldest()).then(|| session_key(self.segment_ms, key, start, end))
     }
 
-    /// Writes; `None` deletes. `false` if the session is expired and nothing was written.
+    /// Writes; `None` deletes. Returns `false` if the session is expired and nothing was written.
     ///
     /// # Errors
     /// As the store's `put`.
@@ -98,7 +98,7 @@ impl<'a> SessionView<'a> {
         Ok(true)
     }
 
-    /// Deletes.
+    /// Deletes the session. Returns `false` if it is expired and nothing was written.
     ///
     /// # Errors
     /// As the store's `put`.
@@ -156,7 +156,7 @@ impl<'a> SessionView<'a> {
         Ok(out)
     }
 
-    /// As [`Self::find_sessions`] for the keys `from_key..=to_key` (`None`: without end); by segment of
+    /// As [`Self::find_sessions`] for the keys `from_key..=to_key` (`None`: unbounded); by segment of
     /// the end, then by key, end and start.
     ///
     /// # Errors

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use std::fmt::Debug;
 use stoatflow_core::{Result, StoreId};
 
-/// How much is read at once.
+/// The size of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Most entries.
+    /// The maximum number of entries.
     pub rows: usize,
     /// The page ends with the entry that reaches this many bytes.
     pub bytes: usize,
@@ -40,15 +40,15 @@ impl Page {
     }
 }
 
-/// Committed data of some stores; as of one epoch if one back end keeps them. Dropping it frees
-/// what is kept for it.
+/// Committed data of some stores; as of one epoch if one back end keeps them. Dropping the snapshot
+/// frees what is kept for it.
 pub trait Snapshot: Send + Sync + Debug {
     /// The value of a key.
     ///
     /// # Errors
     /// `StateCorrupt`, `DiskFull`, `Internal`.
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>>;
-    /// Entries of a range in byte order of keys (descending if it says so), at most a page.
+    /// Entries of a range in byte order of keys (descending if the range says so), at most a page.
     ///
     /// # Errors
     /// As `get`.

@@ -1,8 +1,8 @@
 //! Reads a store as timers: keys with the time at which they are due.
 //!
-//! A row is `domain (1) | time (8, sign inverted) | key`, so all timers of a domain up to a time
-//! are one range, ordered by time and then by key. Registering a timer again changes nothing. The
-//! caller knows what time it is.
+//! A row is `domain (1) | time (8, sign inverted) | key`, so all timers of a domain up to a time are one
+//! range, ordered by time and then by key. Registering a timer again changes nothing. The caller
+//! provides the current time.
 
 use crate::key_value::after;
 use crate::{Dirty, KeyRange, KeyValueStore, Layout, SIGN, Stored, split_time_key};
@@ -12,25 +12,25 @@ use stoatflow_core::{Datum, Epoch, Error, Result, Task, Timestamp};
 #[cfg(test)]
 mod tests;
 
-/// Domain and time.
+/// Length of domain and time.
 const HEAD: usize = 9;
 /// Rows per page when a whole store is read.
 const PAGE: usize = 4_096;
-/// The value of a row begins with this. Behind it the task of the record that registered the timer,
-/// if there are several.
+/// First byte of a row's value. The task of the record that registered the timer follows, if the stage
+/// has several tasks.
 const ROW: u8 = 1;
 
 /// The clock by which a timer is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TimerDomain {
-    /// Event time.
+    /// Event time of the records.
     Event,
     /// The machine's clock.
     Processing,
 }
 
 impl TimerDomain {
-    /// Both.
+    /// Both domains.
     pub const ALL: [Self; 2] = [Self::Event, Self::Processing];
 
     const fn byte(self) -> u8 {
@@ -40,7 +40,7 @@ impl TimerDomain {
         }
     }
 
-    /// Its name for users.
+    /// The name that users see.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,12 +56,12 @@ impl TimerDomain {
     }
 }
 
-/// A timer, taken from a row.
+/// A timer, parsed from a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerParts<'r> {
     /// Its clock.
     pub domain: TimerDomain,
-    /// When.
+    /// When it is due.
     pub at: i64,
     /// The key's bytes.
     pub key: &'r [u8],
@@ -92,7 +92,7 @@ pub fn timer_key(row: &Bytes) -> Bytes {
     row.slice(row.len().min(HEAD)..)
 }
 
-/// The smallest row behind all of a domain that are due at `at` or before.
+/// The smallest row after all timers of a domain that are due at `at` or before.
 fn beyond(domain: TimerDomain, at: i64) -> Bytes {
     match at.checked_add(1) {
         Some(next) => timer_row(domain, next, &[]),
@@ -110,12 +110,12 @@ fn task_in(stored: &Stored) -> Option<Task> {
     }
 }
 
-/// Where reading starts.
+/// Where a read of due timers starts.
 #[derive(Clone, Debug)]
 pub enum TimersFrom {
     /// At this time.
     Time(i64),
-    /// Behind this row.
+    /// After this row.
     Row(Bytes),
 }
 
@@ -127,6 +127,8 @@ pub struct TimerView<'a> {
 }
 
 impl<'a> TimerView<'a> {
+    /// A view of `store` for a lane in `epoch`.
+    ///
     /// # Errors
     /// `Internal` if the store has another layout.
     pub fn new(store: &'a KeyValueStore, epoch: Epoch) -> Result<Self> {
@@ -140,8 +142,8 @@ impl<'a> TimerView<'a> {
         Ok(Self { store, epoch })
     }
 
-    /// Writes a timer of a task without reading it first. `wall` is the time of registration, used as the
-    /// changelog record's timestamp: brokers refuse records too far in the future (by default an
+    /// Writes a timer of a task without reading it first. `wall` is the time of registration, used as
+    /// the changelog record's timestamp: brokers refuse records too far in the future (by default an
     /// hour).
     ///
     /// # Errors
@@ -180,7 +182,7 @@ impl<'a> TimerView<'a> {
         self.store.put(self.epoch, dirty, row, Some(stored))
     }
 
-    /// Is it there?
+    /// Whether the timer of this row is registered.
     ///
     /// # Errors
     /// As the store's `get`.
@@ -188,7 +190,7 @@ impl<'a> TimerView<'a> {
         Ok(self.store.get(self.epoch, row)?.is_some())
     }
 
-    /// Rows due at `until` or before with their tasks, in order, at most `limit`.
+    /// Rows due at `until` or before, with their tasks, in order, at most `limit`.
     ///
     /// # Errors
     /// As the store's `scan`.
@@ -206,7 +208,7 @@ impl<'a> TimerView<'a> {
         self.rows(from, beyond(domain, until), limit)
     }
 
-    /// The time of the first timer after `at` (`None`: of the first of all).
+    /// The time of the first timer after `at`, or of the first of all (`None`).
     ///
     /// # Errors
     /// As the store's `scan`.

@@ -1,7 +1,7 @@
 //! Reads a store as versions: the values of each key, and since when each is valid.
 //!
-//! Follows Kafka Streams' rules of history: writes older than `observed - history` are refused;
-//! reads as of an older time see a version only if it is still the latest; a deletion is a version.
+//! Follows Kafka Streams' rules of history: writes older than `observed - history` are refused; a read
+//! as of an older time returns a version only if it is still the latest; a deletion is a version.
 //! Versions that no read can see are pruned when their key is written, in the store but not in the
 //! changelog. The caller keeps `observed` (the highest timestamp that the store has seen).
 
@@ -24,10 +24,10 @@ pub struct VersionedView<'a> {
     history_ms: i64,
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutResult {
-    /// Written; a later version was there already, and holds from this time.
+    /// Written; a later version exists and ends this one's validity at this time.
     ValidTo(i64),
     /// Written; it is the latest version.
     Undefined,
@@ -59,7 +59,7 @@ pub struct VersionedRecord {
     pub valid_to: Option<i64>,
 }
 
-/// A version in a row: its time, and its value (`None`: deletion).
+/// A version of a key: its time, and its value (`None`: deletion).
 type Version = (i64, Option<Datum>);
 
 impl<'a> VersionedView<'a> {
@@ -89,12 +89,12 @@ impl<'a> VersionedView<'a> {
         self.observed
     }
 
-    /// The oldest time that writes and reads may go back to.
+    /// The oldest time that writes and reads may refer to.
     const fn oldest(&self) -> i64 {
         self.observed.saturating_sub(self.history_ms)
     }
 
-    /// Writes the version that holds from `ts`; `None` or null is a deletion.
+    /// Writes the version that is valid from `ts`; `None` or null is a deletion.
     ///
     /// # Errors
     /// As the store's `put` and `scan`.
@@ -129,7 +129,7 @@ impl<'a> VersionedView<'a> {
         Ok(next.map_or(PutResult::Undefined, PutResult::ValidTo))
     }
 
-    /// Writes a deletion at `ts`; gives the version that held at that time before.
+    /// Writes a deletion at `ts`; returns the version that was valid at that time before.
     ///
     /// # Errors
     /// As `put`.
@@ -158,7 +158,7 @@ impl<'a> VersionedView<'a> {
             .and_then(|v| record(v, None)))
     }
 
-    /// The version that held at `ts`.
+    /// The version that was valid at `ts`.
     ///
     /// # Errors
     /// As the store's `scan`.
@@ -173,7 +173,7 @@ impl<'a> VersionedView<'a> {
         Ok(record(version, next))
     }
 
-    /// The versions that held at some time in `from..=to`, ascending; deletions only end them.
+    /// The versions that were valid at some time in `from..=to`, ascending; deletions only end them.
     ///
     /// # Errors
     /// As the store's `scan`.
@@ -198,10 +198,9 @@ impl<'a> VersionedView<'a> {
         Ok(found.collect())
     }
 
-    /// A compacted changelog keeps the record written last, which must not be a version that came
-    /// late, so the latest version is written again after it. (A lane still in the previous epoch
-    /// that writes this version later doesn't reach the copy; key affinity prevents that for the
-    /// DSL's operators.)
+    /// Writes the latest version again. A compacted changelog keeps the record written last, which must
+    /// not be a version that came late. (If a lane still in the previous epoch writes the latest version
+    /// later, the copy keeps the old value; key affinity prevents that for the DSL's operators.)
     fn log_latest_again(&self, dirty: &mut Dirty, key: &[u8]) -> Result<()> {
         if let Some((ts, _)) = self.last_until(key, i64::MAX)? {
             self.store
@@ -222,10 +221,9 @@ impl<'a> VersionedView<'a> {
             let key = versioned_key(key, ts);
             alone &= self.store.prune(self.epoch, dirty, &key)?;
         }
-        // The newest of them is valid at the oldest time that can be asked for. A deletion must
-        // stay while it hides a version that could not be pruned yet, and while a lane of the
-        // previous epoch may still replace it with a value, which would be invisible in this epoch
-        // if the deletion were pruned.
+        // The newest of them is valid at the oldest readable time. A deletion must stay while it hides a
+        // version that could not be pruned yet, and while a lane of the previous epoch may still replace
+        // it with a value, which would be invisible in this epoch if the deletion were pruned.
         if let Some((ts, None)) = newest
             && ts < self.oldest()
             && alone
@@ -237,7 +235,7 @@ impl<'a> VersionedView<'a> {
         Ok(())
     }
 
-    /// Is there no version, visible to a lane of a later epoch, that this oldest deletion hides?
+    /// Whether this oldest deletion hides no version, as seen by a lane of a later epoch.
     fn hides_nothing(&self, key: &[u8], ts: i64) -> Result<bool> {
         let latest = Self {
             epoch: Epoch(u64::MAX),

@@ -1,4 +1,4 @@
-//! Reads a store as windows: one value, or several, per key and window start.
+//! Reads a store as windows: one or several values per key and window start.
 //!
 //! Windows that start at or before `observed - retention` are refused and hidden, even if still on
 //! disk. The caller keeps `observed` (the highest start that the store has seen), because it knows
@@ -51,26 +51,26 @@ impl<'a> WindowView<'a> {
         })
     }
 
-    /// The highest window start, that of refused writes included.
+    /// The highest window start, including those of refused writes.
     #[must_use]
     pub const fn observed(&self) -> i64 {
         self.observed
     }
 
-    /// The first window start that reads show.
+    /// The oldest window start that reads return.
     const fn oldest(&self) -> i64 {
         let oldest = self.observed.saturating_sub(self.retention_ms);
         if oldest < 0 { 0 } else { oldest + 1 }
     }
 
-    /// Notes `start` as seen; gives the internal key to write to, or `None` if the window is
+    /// Raises `observed` to `start`; returns the internal key to write to, or `None` if the window is
     /// expired. With the key an operator can use the store's own `update`.
     pub fn admit(&mut self, key: &[u8], start: i64) -> Option<Bytes> {
         self.observed = self.observed.max(start);
         (start >= self.oldest()).then(|| window_key(self.segment_ms, key, start, 0))
     }
 
-    /// Writes; `None` deletes. `false` if the window is expired and nothing was written.
+    /// Writes; `None` deletes. Returns `false` if the window is expired and nothing was written.
     ///
     /// # Errors
     /// As the store's `put`.
@@ -88,7 +88,8 @@ impl<'a> WindowView<'a> {
         Ok(true)
     }
 
-    /// Adds a value beside those of the same key and start. A null value adds nothing.
+    /// Adds a value beside those of the same key and start. A null value adds nothing. Returns `false`
+    /// if the window is expired.
     ///
     /// # Errors
     /// As the store's `put` and `scan`.
@@ -169,7 +170,7 @@ impl<'a> WindowView<'a> {
         Ok(out)
     }
 
-    /// Windows of the keys `from_key..=to_key` (`None`: without end) that start in `from..=to`; by
+    /// Windows of the keys `from_key..=to_key` (`None`: unbounded) that start in `from..=to`; by
     /// segment, then by key and start.
     ///
     /// # Errors
@@ -256,8 +257,8 @@ pub(crate) fn keys_in(
     let end = to_key.map_or_else(
         || after_prefix(&number),
         |key| {
-            // A prefix of `to_key` is included too; what follows it is a time, which may be greater
-            // than what follows in `to_key`.
+            // Prefixes of `to_key` are included too: the time that follows a prefix may be greater than
+            // the rest of `to_key`.
             let last = |n: usize| {
                 let parts = [number.as_slice(), &key[..n], &to.to_be_bytes(), &[0xff; 9]];
                 parts.concat()

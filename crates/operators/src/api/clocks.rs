@@ -1,19 +1,20 @@
 //! Stream time as one lane sees it.
 //!
-//! Takes the timestamps that operators see, gives each operator's stream time: the highest timestamp so far
-//! (Kafka Streams' `observedStreamTime`), by task: what happens in one partition makes no record of another
-//! one late. Owns this lane's view. At the barrier the engine merges the views of all lanes and keeps them
-//! with the commit, so that a restart neither takes late records again nor gives closed windows twice.
-//! Never reads the machine's clock.
+//! Takes the timestamps that operators see; returns each operator's stream time: the highest timestamp
+//! so far (Kafka Streams' `observedStreamTime`), by task, so that a record of one partition never makes
+//! a record of another one late. Owns this lane's view. At the barrier the engine merges the views of
+//! all lanes and stores them with the commit, so that a restart neither accepts late records again nor
+//! emits closed windows twice. Never reads the machine's clock.
 //!
-//! For a record, time is what a single lane would have: the highest timestamp of the records that reached
-//! the operator in its task up to it, in whichever lane they are. What other lanes have is known before the
-//! records of a tick are processed ([`Steps`]), because a stage boundary stands before every operator whose
-//! time must be exact.
+//! A record sees the time that a single lane would have: the highest timestamp of the records that
+//! reached the operator in its task up to this record, in any lane. The records of other lanes are known
+//! before the records of a tick are processed ([`Steps`]), because a stage boundary precedes every
+//! operator whose time must be exact.
 //!
-//! With `time.semantics = watermark` records move nothing: the engine says the watermark at each barrier,
-//! and an operator's clock is raised to it just before its `advance`, when its parents have given what was
-//! due by it. What the newest record is stays known all the same, for windows that close on quiet topics.
+//! With `time.semantics = watermark` records don't move time: the engine passes the watermark at each
+//! barrier, and an operator's clock is raised to it just before its `advance`, after its parents have
+//! emitted what was due by it. The highest timestamp of the records is kept as well, for windows that
+//! close on quiet topics.
 
 mod before;
 mod other_lanes;
@@ -30,19 +31,19 @@ use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{ClockId, Order, Record, StoreId, Task, Timestamp};
 pub use time::{Time, Times, TimesAt, merge_times};
 
-/// What a clock goes by.
+/// How a clock is moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockRule {
-    /// The group of entries whose records move it, if that is known before they are processed.
+    /// The group of entries whose records move it, if those are known before they are processed.
     pub group: Option<u16>,
-    /// How many tasks there are.
+    /// The number of tasks.
     pub tasks: u16,
-    /// Is murmur2 of its key always the task of a record, because an exchange says so?
+    /// True if a record's task is always murmur2 of its key, because an exchange partitions so.
     pub by_key: bool,
-    /// Has the node no topic of its own (a scheduled source)? Then it goes by the application's time.
+    /// True if the node has no topic of its own (a scheduled source) and uses the application's time.
     pub by_application: bool,
-    /// Is it moved by all records with a key of one source, whatever lane they are in? Dispatch has noted
-    /// at each record to where.
+    /// True if all records with a key of one source move it, in any lane. Dispatch notes at each record
+    /// how far.
     pub dispatched: bool,
 }
 
@@ -50,38 +51,39 @@ pub struct ClockRule {
 #[derive(Clone, Debug)]
 pub struct LaneClocks {
     times: Times,
-    /// The times committed last, if there were other tasks.
+    /// The times committed last, if the number of tasks was different then.
     before: Option<Arc<Times>>,
     rules: Vec<ClockRule>,
-    /// What all lanes know of the tick at hand, by group and task, and how much of it each clock has passed.
+    /// What all lanes know of the current tick, by group and task, and how many steps of it each clock
+    /// has passed.
     steps: Option<Arc<Steps>>,
     passed: Vec<Vec<usize>>,
-    /// What clocks with a group showed when the tick began.
+    /// The times of clocks with a group at the beginning of the tick.
     at_begin: Times,
-    /// The times at the records of the batch at hand, in their order, and which was looked up last.
+    /// The times at the records of the current batch, in their order, and the index of the last lookup.
     at_records: Vec<TimesAt>,
     looked_up: usize,
-    /// Of which clocks this lane has seen keys in another task than they say.
+    /// By clock: whether this lane has seen a key in another task than its bytes map to.
     away: Vec<bool>,
     alone: bool,
-    /// Wall time, as the engine saw it when it began the batch (or the advance).
+    /// Wall time at which the engine began the batch (or the advance).
     pub wall: Timestamp,
-    /// Least wall time between two passes that close windows, where these are to be as in Kafka
-    /// Streams (one second there); 0: with every record.
+    /// Minimum wall time between two passes that close windows, if they are timed as in Kafka Streams
+    /// (one second there); 0: with every record.
     pub emit_interval_ms: Option<i64>,
-    /// Least wall time between two passes that give unmatched rows of joins, likewise.
+    /// Minimum wall time between two passes that emit unmatched rows of joins, likewise.
     pub join_emit_interval_ms: Option<i64>,
-    /// `time.semantics = watermark`: time is the watermark, which moves at barriers, and not what records
-    /// say.
+    /// `time.semantics = watermark`: time is the watermark, which moves at barriers, and not the highest
+    /// timestamp of the records.
     pub by_watermark: bool,
-    /// Records before this time are not expected any more: one that comes is late. -1: not known yet.
+    /// Records before this time are no longer expected and count as late; -1: not known yet.
     pub watermark: i64,
-    /// The store that times are kept in, and what its rows are called, by clock.
+    /// The store that keeps the times, and the key of each clock's row in it.
     pub rows: Option<(StoreId, Arc<[Bytes]>)>,
 }
 
 impl LaneClocks {
-    /// So many clocks; is the lane alone?
+    /// Clocks of a lane; `alone`: there is no other lane.
     #[must_use]
     pub fn new(clocks: usize, alone: bool) -> Self {
         Self {
@@ -104,12 +106,12 @@ impl LaneClocks {
         }
     }
 
-    /// What each clock goes by.
+    /// Sets how each clock is moved.
     #[must_use]
     pub fn ruled(mut self, rules: &[ClockRule]) -> Self {
         self.rules.clear();
         self.rules.extend_from_slice(rules);
-        // All tasks have a time, even one that got no record: the reader knows how many there are.
+        // All tasks have a time, even those without records, so that readers know the number of tasks.
         for (times, rule) in self.times.iter_mut().zip(rules) {
             let tasks = if self.by_watermark {
                 1
@@ -123,25 +125,25 @@ impl LaneClocks {
         self
     }
 
-    /// Is there no other lane?
+    /// True if there is no other lane.
     #[must_use]
     pub const fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// Do operators give what is due while they process records, and not only within `advance`?
+    /// Whether operators emit what is due while they process records, and not only in `advance`.
     #[must_use]
     pub const fn moves_with_records(&self) -> bool {
         !self.by_watermark
     }
 
-    /// Is it due at a record of another lane, too, when this one gives what is due?
+    /// Whether records of other lanes, too, make this lane's results due.
     #[must_use]
     pub const fn follows_others(&self) -> bool {
         !self.alone && !self.by_watermark
     }
 
-    /// By which task time is kept: one watermark is the time of all of them.
+    /// The task that time is kept for: all tasks share one watermark.
     #[must_use]
     pub const fn task(&self, task: Task) -> Task {
         if self.by_watermark { Task(0) } else { task }
@@ -165,12 +167,12 @@ impl LaneClocks {
         &mut times[place]
     }
 
-    /// The tasks that a clock has seen something of.
+    /// The tasks that a clock keeps times for.
     pub fn tasks(&self, clock: ClockId) -> impl Iterator<Item = Task> + use<> {
         (0..self.times[usize::from(clock.0)].len()).map(|at| Task(u16::try_from(at).unwrap_or(0)))
     }
 
-    /// How many tasks there are, each with a time of its own.
+    /// The number of tasks, each with its own stream time.
     #[must_use]
     pub fn task_count(&self, clock: ClockId) -> u16 {
         if self.by_watermark {
@@ -180,30 +182,30 @@ impl LaneClocks {
         }
     }
 
-    /// Are there several tasks, each with a time of its own?
+    /// True if there are several tasks, each with its own stream time.
     #[must_use]
     pub fn has_tasks(&self, clock: ClockId) -> bool {
         self.task_count(clock) > 1
     }
 
-    /// Does more than a record's key say which of several tasks it is in?
+    /// True if there are several tasks, and a record's key alone doesn't determine its task.
     #[must_use]
     pub fn is_apart(&self, clock: ClockId) -> bool {
         self.has_tasks(clock) && !self.rules[usize::from(clock.0)].by_key
     }
 
-    /// Was a key seen in another task than it says?
+    /// Whether a key was seen in another task than its bytes map to.
     #[must_use]
     pub(crate) fn seen_away(&self, clock: ClockId) -> bool {
         self.away[usize::from(clock.0)]
     }
 
-    /// One was.
+    /// Notes that a key was seen in another task than its bytes map to.
     pub(crate) fn see_away(&mut self, clock: ClockId) {
         self.away[usize::from(clock.0)] = true;
     }
 
-    /// The task that a key belongs to by its bytes.
+    /// The task that a key's bytes map to.
     #[must_use]
     pub fn task_of(&self, clock: ClockId, key: &[u8]) -> Task {
         let tasks = self.rules[usize::from(clock.0)].tasks;
@@ -216,7 +218,7 @@ impl LaneClocks {
         self.time(clock, task).stream
     }
 
-    /// The lowest stream time of the tasks that have one; -1: none has.
+    /// The lowest stream time of the tasks that have one; -1 if none has.
     #[must_use]
     pub fn lowest(&self, clock: ClockId) -> i64 {
         let times = self.times[usize::from(clock.0)].iter();
@@ -231,7 +233,7 @@ impl LaneClocks {
         times.map(|time| time.stream).max().unwrap_or(-1)
     }
 
-    /// The time of events: the watermark, or the stream time of the application's clock. -1: none yet.
+    /// Event time: the watermark, or the stream time of the application's clock. -1: none yet.
     #[must_use]
     pub fn event_time(&self, application: ClockId) -> i64 {
         if self.by_watermark {
@@ -241,8 +243,8 @@ impl LaneClocks {
         }
     }
 
-    /// The time of events in a task of a processor with this clock; without one, and where there is one time
-    /// for all tasks, that of [`Self::event_time`]. -1: none yet.
+    /// Event time in a task of a processor with this clock; without a clock, or with one time for all
+    /// tasks, that of [`Self::event_time`]. -1: none yet.
     #[must_use]
     pub fn task_time(&self, application: ClockId, clock: Option<ClockId>, task: Task) -> i64 {
         match clock {
@@ -255,19 +257,20 @@ impl LaneClocks {
         }
     }
 
-    /// A record is processed: moves a clock (never back) to its timestamp, and to those of the records
-    /// before it in its task, if records move it; gives its time.
+    /// Called for each processed record: moves a clock (never back) to the record's timestamp and to
+    /// those of the records before it in its task, if records move the clock; returns the clock's time.
     pub fn observe(&mut self, clock: ClockId, record: &Record) -> i64 {
         self.observe_at(clock, record.origin.order, record.timestamp.0)
     }
 
-    /// The same for what is seen at a place in the order.
+    /// As [`Self::observe`], for a timestamp at a place in the order.
     pub fn observe_at(&mut self, clock: ClockId, order: Order, timestamp: i64) -> i64 {
         self.pass(clock, order, true);
         self.see(clock, order.task(), timestamp)
     }
 
-    /// Something with this time was seen in a task.
+    /// Raises the time of a task to this timestamp; with a watermark, only the highest timestamp of its
+    /// records.
     pub fn see(&mut self, clock: ClockId, task: Task, timestamp: i64) -> i64 {
         let by_watermark = self.by_watermark;
         let time = self.time_mut(clock, task);
@@ -279,19 +282,19 @@ impl LaneClocks {
         time.stream
     }
 
-    /// The time in a record's task just before it: records of other lanes have moved it.
+    /// The time of a record's task just before it, including earlier records of other lanes.
     pub fn before(&mut self, clock: ClockId, record: &Record) -> i64 {
         self.pass(clock, record.origin.order, false);
         self.stream(clock, record.task())
     }
 
-    /// A batch begins: these are the times at its records, in ascending order.
+    /// Begins a batch with the times at its records, in ascending order.
     pub fn begin_batch(&mut self, times: Vec<TimesAt>) {
         self.at_records = times;
         self.looked_up = 0;
     }
 
-    /// The times at a record of the batch at hand.
+    /// The times at a record of the current batch.
     fn at_record(&mut self, order: Order) -> Option<TimesAt> {
         let place = order.key();
         // Mostly the same record again, or the next one.
@@ -306,8 +309,8 @@ impl LaneClocks {
         self.at_records.get(self.looked_up).copied()
     }
 
-    /// The stream time of a task of Kafka Streams at a place in the order: the highest timestamp that
-    /// its sources had up to there. `time`: the clock of what came through exchanges.
+    /// The stream time of a task of Kafka Streams at a place in the order: the highest timestamp of its
+    /// sources up to there. `time`: the clock of records that came through exchanges.
     pub fn of_task(&mut self, time: Option<ClockId>, order: Order) -> Option<i64> {
         if let Some(clock) = time
             && self.steps.is_some()
@@ -327,49 +330,49 @@ impl LaneClocks {
         self.time(clock, Task(0)).newest
     }
 
-    /// Moves a clock, whatever moves it otherwise; never back.
+    /// Moves a clock, regardless of its rule; never back.
     pub fn move_on(&mut self, clock: ClockId, task: Task, to: i64) {
         let time = self.time_mut(clock, task);
         time.stream = time.stream.max(to);
     }
 
-    /// Moves a clock to the watermark, if that is what moves it.
+    /// Moves a clock to the watermark, if the watermark moves it.
     pub fn follow(&mut self, clock: ClockId) {
         if self.by_watermark {
             self.move_on(clock, Task(0), self.watermark);
         }
     }
 
-    /// The watermark is this from now on; never back.
+    /// Raises the watermark; never lowers it.
     pub fn see_watermark(&mut self, watermark: i64) {
         self.watermark = self.watermark.max(watermark);
     }
 
-    /// Asks for a watermark of at least this, with the application's clock.
+    /// Requests a watermark of at least this, through the application's clock.
     pub fn ask_watermark(&mut self, application: ClockId, at_least: i64) {
         let time = self.time_mut(application, Task(0));
         time.newest = time.newest.max(at_least);
     }
 
-    /// Up to where the operator has done what is done once.
+    /// The time up to which the operator has done one-time work, such as emitting closed windows.
     #[must_use]
     pub fn mark(&self, clock: ClockId, task: Task) -> i64 {
         self.time(clock, task).mark
     }
 
-    /// Moves the mark, never back.
+    /// Raises the mark; never lowers it.
     pub fn set_mark(&mut self, clock: ClockId, task: Task, mark: i64) {
         let time = self.time_mut(clock, task);
         time.mark = time.mark.max(mark);
     }
 
-    /// All of them, by number.
+    /// The times of all clocks, by number.
     #[must_use]
     pub const fn times(&self) -> &Times {
         &self.times
     }
 
-    /// Takes what all lanes know.
+    /// Merges the times of all lanes into this lane's view.
     pub fn merge(&mut self, times: &Times) {
         merge_times(&mut self.times, times);
     }

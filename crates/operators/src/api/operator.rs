@@ -1,4 +1,4 @@
-//! The contract of an operator, and what it may touch while it runs.
+//! The contract of an operator, and what it may access while it runs.
 
 use crate::api::clocks::LaneClocks;
 use crate::api::run_coordinator::RunCoordinator;
@@ -21,7 +21,7 @@ pub struct LaneStore {
     pub dirty: Dirty,
 }
 
-/// Where an output goes, where that isn't the plan's to say.
+/// The target of an output, as far as functions chose it.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The topic, if a function chose it.
@@ -33,10 +33,10 @@ pub struct Chosen {
 /// An encoded record for a sink.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Which sink.
+    /// The sink that sends it.
     pub sink: SinkId,
-    /// Where it goes, if functions chose. Boxed: without it an output is short enough to be moved in
-    /// registers, with the two fields in it every move is a call.
+    /// Its target, if functions chose it. Boxed: without it an output is short enough to be moved in
+    /// registers; with the two fields in it, every move is a call.
     pub chosen: Option<Box<Chosen>>,
     /// The key's bytes.
     pub key: Option<Bytes>,
@@ -55,7 +55,7 @@ pub struct Output {
 pub struct Routed {
     /// The exchange node it leaves through; the receiving stage knows its entries.
     pub via: NodeId,
-    /// The stage it goes to.
+    /// The stage it is sent to.
     pub stage: StageId,
     /// Hash of the key's bytes; the engine maps it to a lane.
     pub hash: u64,
@@ -63,30 +63,31 @@ pub struct Routed {
     pub record: Record,
 }
 
-/// A route to every child.
+/// Route of a record that goes to every child.
 pub const ALL_CHILDREN: u32 = u32::MAX;
 
-/// What leaves a lane while it works through a batch.
+/// What leaves a lane while it processes a batch.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// For the outbox.
+    /// Outputs for the outbox.
     pub outputs: Vec<Output>,
-    /// For other lanes.
+    /// Records for other lanes.
     pub routed: Vec<Routed>,
     /// Records dropped, by reason (law 11); the engine counts them.
     pub dropped: Vec<(NodeId, &'static str)>,
-    /// The same for many at a time.
+    /// Drops of many records at a time, with their number.
     pub dropped_more: Vec<(NodeId, &'static str, u64)>,
-    /// Records that failed and were left out: the engine counts and logs them and sends their letters.
+    /// Records that failed and were left out: the engine counts and logs them and sends their dead
+    /// letters.
     pub handled: Vec<Handled>,
-    /// Of an operator that chooses among its children ([`Operator::routes`]): for each record it has
-    /// put into `out`, the child it is for, or [`ALL_CHILDREN`].
+    /// For an operator that chooses among its children ([`Operator::routes`]): for each record that it
+    /// has put into `out`, the child that gets it, or [`ALL_CHILDREN`].
     pub routes: Vec<u32>,
-    /// An operator asks for a commit soon (`context.commit()`).
+    /// True if an operator has asked for an early commit (`context.commit()`).
     pub commit_asked: bool,
 }
 
-/// What an operator may touch.
+/// What an operator may access.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The lane's open epoch.
@@ -97,14 +98,14 @@ pub struct Context<'a> {
     pub effects: &'a mut Effects,
     /// Stream time, as this lane sees it.
     pub clocks: &'a mut LaneClocks,
-    /// Which keys are this lane's.
+    /// Which keys belong to this lane.
     pub share: Share,
     /// What all lanes of the run share, such as when punctuations are due.
     pub run: &'a Arc<RunCoordinator>,
 }
 
 impl Context<'_> {
-    /// Where errors of this moment happen.
+    /// The lane and epoch that errors are reported with.
     pub(crate) const fn error_origin(&self) -> ErrorOrigin {
         ErrorOrigin {
             lane: Lane(self.share.lane),
@@ -120,10 +121,11 @@ impl Context<'_> {
 
 /// One step of a stage. One instance per lane; state lives in stores, not here.
 pub trait Operator: Send {
-    /// Takes all of `input` (leaves it empty), appends to `out` what its children get, in order.
+    /// Consumes all of `input` (leaves it empty), and appends the records for its children to `out`, in
+    /// order.
     ///
     /// # Errors
-    /// `User` and `Serde` with the origin of the record; what stores fail with.
+    /// `User` and `Serde` with the origin of the record; errors of stores.
     fn process(
         &mut self,
         input: &mut Vec<Record>,
@@ -131,8 +133,8 @@ pub trait Operator: Send {
         context: &mut Context<'_>,
     ) -> Result<()>;
 
-    /// Called once, before anything else, when all stores are restored: loads what the operator keeps
-    /// in memory beside its stores (what waits for a time, of this lane's keys).
+    /// Called once, before anything else, when all stores are restored: loads what the operator keeps in
+    /// memory beside its stores (this lane's keys that wait for a time).
     ///
     /// # Errors
     /// As `process`.
@@ -141,24 +143,25 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Does it choose among its children (see [`Effects::routes`])?
+    /// Whether it chooses among its children (see [`Effects::routes`]).
     fn routes(&self) -> bool {
         false
     }
 
-    /// Does it hold back what need not wait for the barrier (see [`Self::on_idle`])?
+    /// Whether it holds back records that need not wait for the barrier (see [`Self::on_idle`]).
     fn buffers(&self) -> bool {
         false
     }
 
-    /// Nothing waits in front of the lane: what was held back only because more of it might come goes to
-    /// other lanes. Of operators that gather.
+    /// Called when no input waits for the lane: sends records to other lanes that were held back only
+    /// because more might come. For operators that buffer.
     fn on_idle(&mut self, context: &mut Context<'_>) {
         let _unused = context;
     }
 
-    /// All records of a tick are through, and time is the same in all lanes: forwards what records of other
-    /// lanes have made due. Not called with a single lane, where `process` has done it already.
+    /// Called when all records of a tick are processed and time is the same in all lanes: forwards what
+    /// records of other lanes have made due. Not called with a single lane, where `process` has done it
+    /// already.
     ///
     /// # Errors
     /// As `process`.
@@ -167,8 +170,9 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// After the barrier, within the same epoch: the views of all lanes on time were merged. Forwards
-    /// what is due by them. Not called with a single lane, where `process` has done it already.
+    /// Called after the barrier, within the same epoch, when the times of all lanes are merged: forwards
+    /// what is due by them. With a single lane called only if time is the watermark; otherwise `process`
+    /// has done it already.
     ///
     /// # Errors
     /// As `process`.
@@ -177,8 +181,8 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Runs the punctuations that are due, at an aligned cut: all lanes stand still. Called for one lane
-    /// only (the first), also with a single one, before `advance`.
+    /// Runs the punctuations that are due, at an aligned cut, while all lanes stand still. Called for
+    /// the first lane only, even if it is the only one, before `advance`.
     ///
     /// # Errors
     /// As `process`.
@@ -187,17 +191,17 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Wall time (milliseconds) at which [`Self::punctuate`] next has something to do; `None`: whenever.
-    /// Asked of the lane that punctuates, after `open` and after each barrier: an idle engine puts a
-    /// barrier in at that time.
+    /// Wall time (milliseconds) at which [`Self::punctuate`] next has something to do; `None`: no
+    /// particular time. Called for the lane that punctuates, after `open` and after each barrier: an
+    /// idle engine inserts a barrier at that time.
     fn next_punctuation(&self) -> Option<i64> {
         None
     }
 
-    /// The engine stops, or the chain is thrown away.
+    /// Called when the engine stops, or the chain is discarded.
     fn close(&mut self) {}
 
-    /// The epoch ends: forwards what was held back (cached updates).
+    /// Called at the end of the epoch: forwards what was held back (cached updates).
     ///
     /// # Errors
     /// As `process`.

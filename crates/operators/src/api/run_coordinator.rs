@@ -1,12 +1,12 @@
 //! What the lanes of one run share: schedules of punctuations, timers, batches, parking lots, async calls,
 //! locks.
 //!
-//! Takes schedules from processors of any lane and returns the due ones to the lane that
-//! punctuates. Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once
-//! however many points of the grid time has passed, and its next one is the first point after that
-//! time. By event time each task has its own next one, and the grid begins at 0, so the first
-//! firing comes with the first record; by the wall clock it begins one interval after now. Never
-//! calls a punctuator. (`ops::process::timers` fills the timer queues.)
+//! Takes schedules from processors of any lane and returns the due ones to the lane that punctuates.
+//! Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many points
+//! of the grid time has passed, and its next due time is the first point after that time. By event time
+//! each task has its own next due time, and the grid begins at 0, so the first firing comes with the
+//! first record; by the wall clock it begins one interval after now. Never calls a punctuator.
+//! (`ops::process::timers` fills the timer queues.)
 
 use crate::ops::process::key_tasks::KeyTasks;
 use crate::ops::process::timers::TimerQueue;
@@ -21,34 +21,34 @@ use stoatflow_core::{Error, NodeId, Result, StoreId, Task};
 #[cfg(test)]
 mod tests;
 
-/// One run of an application.
+/// State shared by the lanes of one run of an application.
 #[derive(Debug, Default)]
 pub struct RunCoordinator {
     application_id: String,
     schedules: Mutex<Table>,
-    /// Of processors with timers.
+    /// Timer queues of processors.
     timer_queues: Mutex<BTreeMap<NodeId, Arc<TimerQueue>>>,
-    /// Are there any?
+    /// True if there is a timer queue.
     timed: AtomicBool,
-    /// Of stores that processors write.
+    /// Tasks of the keys in stores that processors write.
     key_tasks: Mutex<BTreeMap<StoreId, Arc<KeyTasks>>>,
-    /// Stores for which a schedule ran over the keys of all tasks; those that were not reported yet.
+    /// Stores for which a schedule ran over the keys of all tasks; and those of them not reported yet.
     undivided: Mutex<(BTreeSet<String>, Vec<String>)>,
-    /// Scheduled sources that have more ticks to make than one cut takes.
+    /// Scheduled sources with more due ticks than one cut takes.
     behind: Mutex<BTreeSet<NodeId>>,
-    /// Has another run of this process gone before?
+    /// True if another run of this process came before.
     goes_on: AtomicBool,
-    /// Of `map_batches`.
+    /// When lanes must pass on the rows that `map_batches` has collected.
     pub(crate) batches: crate::ops::batches::map_batches::Waiting,
-    /// Of `offload`.
+    /// Parking lots of `offload`.
     pub(crate) parking_lots: crate::ops::offload::ParkingLots,
-    /// Has an async call been answered since the last barrier began?
+    /// True if an async call was answered since the last barrier began.
     answered: AtomicBool,
-    /// Does it end, whatever waits?
+    /// True if the run ends, whatever still waits.
     ended: AtomicBool,
-    /// Of async calls.
+    /// Limit of async calls in flight.
     pub(crate) overload: crate::ops::async_ops::Overload,
-    /// Of processors.
+    /// Locks of processors.
     pub(crate) locks: Arc<crate::LockTable>,
 }
 
@@ -61,17 +61,17 @@ struct Table {
 #[derive(Debug)]
 struct Schedule {
     node: NodeId,
-    /// It was the n-th call in `init`.
+    /// `n` if it was made by the n-th call in `init`.
     place: Option<u32>,
     kind: Punctuation,
     interval_ms: i64,
-    /// By task; the wall clock is the same in all, and has one.
+    /// Next due times by task; the wall clock has one for all tasks.
     next: Vec<i64>,
     punctuator: Arc<dyn Punctuator>,
 }
 
 impl Schedule {
-    /// The times of a task, or of all.
+    /// The due times of a task, or of all tasks.
     fn next_of(&mut self, task: Option<Task>) -> &mut [i64] {
         match task {
             Some(task) => self.next.get_mut(task.index()..=task.index()),
@@ -80,7 +80,7 @@ impl Schedule {
         .unwrap_or_default()
     }
 
-    /// Its earliest time, in a task or in any.
+    /// The earliest due time in a task, or in any.
     fn earliest(&mut self, task: Option<Task>) -> i64 {
         self.next_of(task).iter().copied().min().unwrap_or(i64::MAX)
     }
@@ -90,26 +90,26 @@ impl Schedule {
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub node: NodeId,
-    /// The n-th call in `init`, if it is one.
+    /// `n` for the n-th call in `init`.
     pub place: Option<u32>,
     pub kind: Punctuation,
     pub interval_ms: i64,
     pub start_ms: Option<i64>,
-    /// Does the lane that asks run the punctuations? Then its punctuator is the one to call.
+    /// True if the calling lane runs the punctuations: then its punctuator is called.
     pub runs: bool,
     pub punctuator: Arc<dyn Punctuator>,
 }
 
-/// What the clocks say when a schedule is made.
+/// The clocks when a schedule is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Now {
     pub wall: i64,
-    /// By task, up to which stream time punctuations were run before, in an earlier run too; -1: never.
+    /// By task: the stream time up to which punctuations have run, in earlier runs too; -1: never.
     pub punctuated: Vec<i64>,
 }
 
 impl RunCoordinator {
-    /// Without any schedule.
+    /// A coordinator without schedules.
     #[must_use]
     pub fn new(application_id: &str) -> Self {
         Self {
@@ -118,46 +118,47 @@ impl RunCoordinator {
         }
     }
 
-    /// An async call was answered: a barrier gives its result, records or not.
+    /// Notes that an async call was answered: a barrier emits its result, even without new records.
     pub fn answered(&self) {
         self.answered.store(true, Relaxed);
     }
 
-    /// Was one answered since [`Self::answers_are_given`]?
+    /// True if a call was answered since [`Self::answers_are_given`].
     #[must_use]
     pub fn has_answers(&self) -> bool {
         self.answered.load(Relaxed)
     }
 
-    /// A barrier is under way: it brings what was answered so far.
+    /// Call when a barrier begins: it emits the results of calls answered so far.
     pub fn answers_are_given(&self) {
         self.answered.store(false, Relaxed);
     }
 
-    /// A barrier has waited for lanes for long: none of them may wait for room among its async calls.
+    /// Sets whether a barrier has waited for lanes for long: then no lane may wait for a free slot among
+    /// its async calls.
     pub fn hurry(&self, late: bool) {
         self.overload.hurry(late);
     }
 
-    /// Was it said so?
+    /// Whether a barrier has waited for long (see [`Self::hurry`]).
     #[must_use]
     pub fn is_hurried(&self) -> bool {
         self.overload.is_hurried()
     }
 
-    /// Are more async calls under way than may be, so that nothing more is to be read?
+    /// True if more async calls are in flight than allowed, so that no more input should be read.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.overload.is_over()
     }
 
-    /// Nothing is worth waiting for any more.
+    /// Ends the run: nothing waits any more.
     pub fn end(&self) {
         self.ended.store(true, Relaxed);
         self.locks.end();
     }
 
-    /// Was it said so?
+    /// Whether the run has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended.load(Relaxed)
@@ -169,7 +170,7 @@ impl RunCoordinator {
         &self.application_id
     }
 
-    /// What is known of a processor's timers; the first lane to ask has it made.
+    /// The timer queue of a processor; built by the first lane that asks.
     pub(crate) fn timer_queue(
         &self,
         node: NodeId,
@@ -185,7 +186,7 @@ impl RunCoordinator {
         Ok(made)
     }
 
-    /// In which tasks the keys of a store are; the first lane to ask finds out what is known.
+    /// The tasks that hold keys of a store; computed by the first lane that asks.
     pub(crate) fn key_tasks(
         &self,
         store: StoreId,
@@ -200,8 +201,8 @@ impl RunCoordinator {
         Ok(made)
     }
 
-    /// A schedule ran over the keys of all tasks, because those of this store don't say in which
-    /// task they are.
+    /// Notes that a schedule ran over the keys of all tasks, because the keys of this store don't tell
+    /// their task.
     pub(crate) fn ran_undivided(&self, store: &str) {
         let (known, new) = &mut *self.undivided.lock();
         if known.insert(store.to_owned()) {
@@ -209,14 +210,14 @@ impl RunCoordinator {
         }
     }
 
-    /// Stores whose keys don't say in which task they are, each once.
+    /// Stores whose keys don't tell their task; each is returned once.
     #[must_use]
     pub fn take_undivided(&self) -> Vec<String> {
         std::mem::take(&mut self.undivided.lock().1)
     }
 
-    /// The wall time at which a timer is due by the clock; in the past if some wait for the next cut and for
-    /// no clock, `i64::MAX` if there is none. Registrations of all lanes are in it at once.
+    /// The wall time at which the next timer is due; in the past if timers wait for the next cut and not
+    /// for a clock, `i64::MAX` if there is none. Registrations of all lanes are visible at once.
     #[must_use]
     pub fn next_timer(&self) -> i64 {
         if !self.timed.load(Relaxed) {
@@ -230,40 +231,41 @@ impl RunCoordinator {
         next.unwrap_or(i64::MAX)
     }
 
-    /// The wall time by which a lane must give what it has collected for a batch; `i64::MAX`: none has.
+    /// The wall time by which a lane must pass on the rows it has collected for a batch; `i64::MAX`:
+    /// none has any.
     #[must_use]
     pub fn next_batch(&self) -> i64 {
         self.batches.next()
     }
 
-    /// The wall time at which a record that is parked has waited long enough; `i64::MAX`: none will.
+    /// The wall time at which the next parked record times out or is requested again; `i64::MAX`: none is.
     #[must_use]
     pub fn next_parked(&self) -> i64 {
         self.parking_lots.next_due()
     }
 
-    /// How many more records may be sent on their way to an offload.
+    /// How many more records may be sent to an offload.
     #[must_use]
     pub fn room_at(&self, offload: NodeId) -> u64 {
         self.parking_lots.room(offload)
     }
 
-    /// There is an offload, with room for so many records.
+    /// Declares an offload with room for `most` records.
     pub fn has_room_for(&self, offload: NodeId, lanes: u32, most: u64) {
         self.parking_lots.of(offload, lanes, most);
     }
 
-    /// So many records that an offload may park are on their way to a lane.
+    /// Notes that records were sent to a lane whose offload may park them.
     pub fn sent_to_park(&self, offload: NodeId, records: u64) {
         self.parking_lots.sent(offload, records);
     }
 
-    /// So many of them have gone through it, or don't go.
+    /// Notes that such records have passed the offload, or don't reach it.
     pub fn came_to_park(&self, offload: NodeId, records: u64) {
         self.parking_lots.arrived(offload, records);
     }
 
-    /// Are there answers to an offload that came before this run, and are not read yet?
+    /// Sets whether answers to an offload from before this run are still unread.
     pub fn set_answers_wait(&self, wait: bool) {
         self.parking_lots.set_answers_wait(wait);
     }
@@ -274,7 +276,7 @@ impl RunCoordinator {
         self.parking_lots.occupancy()
     }
 
-    /// Do timers wait for the next cut, and for no clock?
+    /// True if timers wait for the next cut and not for a clock.
     #[must_use]
     pub fn timers_wait(&self) -> bool {
         self.timed.load(Relaxed)
@@ -285,7 +287,7 @@ impl RunCoordinator {
                 .any(|timer_queue| timer_queue.waits())
     }
 
-    /// This run takes over from another one of the same process.
+    /// Notes that this run takes over from another one of the same process.
     pub fn go_on(&self) {
         self.goes_on.store(true, Relaxed);
     }
@@ -294,7 +296,7 @@ impl RunCoordinator {
         self.goes_on.load(Relaxed)
     }
 
-    /// A scheduled source has made what one cut takes: is there more?
+    /// Sets whether a scheduled source has more due ticks than one cut takes.
     pub(crate) fn set_behind(&self, node: NodeId, behind: bool) {
         let mut all = self.behind.lock();
         if behind {
@@ -304,7 +306,7 @@ impl RunCoordinator {
         }
     }
 
-    /// Do ticks wait for the next cut?
+    /// True if ticks wait for the next cut.
     #[must_use]
     pub fn ticks_wait(&self) -> bool {
         !self.behind.lock().is_empty()
@@ -360,8 +362,8 @@ impl RunCoordinator {
         drop(gone);
     }
 
-    /// The earliest of a node's schedules that is due in a task (`None`: in any, for all of them),
-    /// moved on to its next time.
+    /// The earliest of a node's schedules that is due in a task (`None`: in any task, for all of them);
+    /// moves it on to its next due time.
     pub(crate) fn due(
         &self,
         node: NodeId,

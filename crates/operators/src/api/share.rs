@@ -1,6 +1,6 @@
-//! Which keys are a lane's.
+//! Which keys belong to a lane.
 //!
-//! Takes a key's bytes, gives its lane. Mostly keys are spread over lanes one by one. Where an
+//! Takes a key's bytes, returns its lane. Mostly keys are spread over lanes one by one. Where an
 //! operator treats all keys of a task together, as Kafka Streams does, they share a lane.
 
 use crate::{jump_hash, key_hash};
@@ -15,14 +15,15 @@ mod tests;
 pub struct Share {
     /// This lane.
     pub lane: u32,
-    /// Of so many.
+    /// The number of lanes.
     pub lanes: u32,
-    /// At the operator at hand: so many tasks, each in one lane; `None`: keys are spread one by one.
+    /// The number of tasks, if the current operator needs each task in one lane; `None`: keys are spread
+    /// one by one.
     pub by_task: Option<u16>,
 }
 
 impl Share {
-    /// A lane of so many, with keys spread one by one.
+    /// Lane `lane` of `lanes`, with keys spread one by one.
     #[must_use]
     pub const fn new(lane: u32, lanes: u32) -> Self {
         Self {
@@ -38,19 +39,19 @@ impl Share {
         jump_hash(hash(key, self.by_task), self.lanes)
     }
 
-    /// Is that this lane?
+    /// True if the key belongs to this lane.
     #[must_use]
     pub fn owns(self, key: &[u8]) -> bool {
         self.lane_of(key) == self.lane
     }
 
-    /// Does each lane have all keys of its tasks?
+    /// Whether each lane holds all keys of its tasks.
     #[must_use]
     pub const fn has_whole_tasks(self) -> bool {
         self.lanes == 1 || self.by_task.is_some()
     }
 
-    /// Does this lane have all keys of this task?
+    /// Whether this lane holds all keys of a task.
     #[must_use]
     pub fn owns_task(self, task: Task) -> bool {
         let own = || jump_hash(task_hash(task), self.lanes) == self.lane;
@@ -58,18 +59,18 @@ impl Share {
     }
 }
 
-/// What says the lane of a key; `by_task`: see [`Share`].
+/// The hash that decides a key's lane; `by_task`: see [`Share`].
 #[must_use]
 pub fn hash(key: &[u8], by_task: Option<u16>) -> u64 {
     match by_task {
         None => key_hash(key),
-        // Not the task that a record came in: where a producer partitions in another way, or has
-        // begun to, a key would have two lanes.
+        // Not by the task that the record came from: if a producer partitions differently, or has begun
+        // to, a key would have two lanes.
         Some(tasks) => task_hash(Task::of(partition_of(key, i32::from(tasks.max(1))))),
     }
 }
 
-/// What says the lane of a task.
+/// The hash that decides a task's lane.
 #[must_use]
 pub fn task_hash(task: Task) -> u64 {
     key_hash(&task.0.to_be_bytes())

@@ -1,7 +1,8 @@
 //! From a stage of the plan to a chain of operators.
 //!
-//! Takes the physical plan and the foreign tables, gives a chain with every expression compiled and
-//! every serde resolved, so that nothing is looked up while records walk. Never changes the plan.
+//! Takes the physical plan and the host language's functions; returns a chain with every expression
+//! compiled and every serde resolved, so that nothing is looked up while records are processed. Never
+//! changes the plan.
 
 mod foreign_key;
 mod joins;
@@ -123,13 +124,14 @@ impl Chain {
     }
 }
 
-/// What is said of a node in a list by node, which may be empty.
+/// A node's entry in a list by node; the list may be empty.
 fn of_node(all: &[Option<u16>], node: &Node) -> Option<u16> {
     all.get(node.id.0 as usize).copied().flatten()
 }
 
-/// The clocks of a stage's operators and their stores, each with the last step that has it: two sides of a
-/// join share one, and a record of the second must not be late because the first has had its turn.
+/// The clocks of a stage's operators and their stores, each with the last step that uses it: the two
+/// sides of a join share a clock, and a record of the second side must not be late because the first had
+/// its turn.
 fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
     let mut last = BTreeMap::new();
     for (at, id) in stage.nodes.iter().enumerate() {
@@ -143,7 +145,7 @@ fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
     last
 }
 
-/// Who decides about records that fail at a node; the nearest handler wins.
+/// The error policy for records that fail at a node; the nearest handler wins.
 fn error_policy(
     failing: Failing,
     plan: &PhysicalPlan,
@@ -166,7 +168,7 @@ fn error_policy(
     )
 }
 
-/// All nodes of the stage that get what `node` gives.
+/// All nodes of the stage that get records from `node`, directly or not.
 fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
     let mut found: Vec<&Node> = Vec::new();
     let mut open = node.children.clone();
@@ -184,10 +186,11 @@ fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
     found
 }
 
-/// Does it read or write one of these stores?
+/// Whether a node reads or writes one of these stores.
 fn touches(node: &Node, stores: &[StoreId]) -> bool {
     let views: &[&View] = match &node.op {
-        // Those of foreign keys are not among them: they look at what holds when an answer comes.
+        // Views of foreign-key joins are not included: they read the row that is current when an answer
+        // arrives.
         Op::TableJoin { other: view, .. }
         | Op::StreamTableJoin { table: view, .. }
         | Op::GlobalJoin { table: view, .. } => &[view],
@@ -201,9 +204,9 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
         .any(|store| stores.contains(&store))
 }
 
-/// How to attach the interpreter that some of these nodes use. Not at all where one of them waits for async
-/// calls: those need it to come to their ends. Answers are joined by functions of another chain's node, so
-/// these may.
+/// What attaches the interpreter that some of these nodes use. `None` if one of them waits for async
+/// calls, which need the interpreter to finish. Offload answers are joined by functions of another node,
+/// which may be async too.
 fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
     let waits = |op: &Op| match op {
         Op::OffloadAnswers { .. } => true,
@@ -267,8 +270,8 @@ fn function(op: &Op) -> Option<&Spec> {
     }
 }
 
-/// What one node is made from. Each family of operators has a file that says how; it gives `None` for a
-/// node of another family.
+/// What one node is built from. Each family of operators has its own file; its method returns `None` for
+/// a node of another family.
 struct Builder<'a> {
     plan: &'a PhysicalPlan,
     foreign: &'a Foreign,
@@ -278,7 +281,7 @@ struct Builder<'a> {
     cache: &'a RefCell<HashMap<StoreId, SharedUpdateCache>>,
 }
 
-/// An operator, if the node is of the family that was asked.
+/// An operator; `None` if the node is of another family.
 type Built = Result<Option<Box<dyn Operator>>>;
 
 impl Builder<'_> {
@@ -309,7 +312,8 @@ impl Builder<'_> {
         Err(Error::internal(format!("no operator runs '{name}'")))
     }
 
-    /// The place of a node that writes: what it can't encode is no matter of processing.
+    /// The context of a node that writes: records that it can't encode are production errors, not
+    /// processing errors.
     fn writing(&self, node: &Node) -> Result<NodeContext> {
         let options = &self.options;
         let policy = error_policy(Failing::Production, self.plan, node, self.foreign, options)?;
@@ -320,7 +324,7 @@ impl Builder<'_> {
         Function::new(spec, args, self.node_context.clone(), self.foreign)
     }
 
-    /// How a node keeps its result; `old`: its children need what was before.
+    /// The writer of a node's result; `old`: its children need the previous value.
     fn writer(&self, store: StoreId, key: &SerdeSpec, old: bool) -> Result<TableWriter> {
         let kept = self.kept(store)?;
         let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
@@ -338,8 +342,8 @@ impl Builder<'_> {
         ))
     }
 
-    /// Where a store's updates wait for the barrier, unless nothing is held back: each version of a key is
-    /// one to be seen.
+    /// The cache that holds a store's updates until the barrier; `None` if nothing is held back, as for
+    /// versioned stores, where every version of a key must be seen.
     fn cache(&self, store: &Store, may: bool) -> Option<SharedUpdateCache> {
         let versioned = matches!(store.kind, StoreKind::Versioned { .. });
         (may && !versioned && self.options.cached && store.cached)

@@ -1,9 +1,9 @@
 //! One stage for one lane: its operators, in an order in which parents come before children.
 //!
-//! Takes batches at an entry, gives effects (outputs, routed records, drops) through the context.
-//! Owns the operators, the buffers between them (reused: a steady stream of batches allocates nothing
-//! here) and a counter per node. A chain that returned an error is in the middle of a batch: throw it
-//! away together with its epoch. Never waits, never knows a lane's number.
+//! Takes batches at an entry, gives effects (outputs, routed records, drops) through the context. Owns
+//! the operators, the buffers between them (reused: a steady stream of batches allocates nothing here)
+//! and a counter per node. A chain that has returned an error is in the middle of a batch: discard it
+//! together with its epoch. Never waits, never knows a lane's number.
 
 #[cfg(test)]
 mod tests;
@@ -20,27 +20,29 @@ use stoatflow_plan::Fork;
 /// How a chain is built.
 #[derive(Clone, Debug, Default)]
 pub struct ChainOptions {
-    /// Record caching (`statestore.cache.max.bytes` above 0): tables give one update per key and epoch.
+    /// Record caching (`statestore.cache.max.bytes` above 0): tables forward one update per key and
+    /// epoch.
     pub cached: bool,
-    /// `emit.mode = barrier`: joins of tables that keep no store do so too.
+    /// `emit.mode = barrier`: joins of tables without a store do so too.
     pub at_barrier: bool,
-    /// How many partitions topics have, for sinks with a partitioner.
+    /// Partition counts of topics, for sinks with a partitioner.
     pub partitions: Option<Arc<dyn PartitionCounts>>,
-    /// The largest record that the producer sends, if that is known: who parks a record asks before.
+    /// The largest record that the producer sends, if known; checked before a record is parked.
     pub largest: Option<usize>,
-    /// By node: of an exchange that stands for a topic of Kafka Streams, how many partitions that would have.
+    /// By node: for an exchange that replaces a topic of Kafka Streams, the number of partitions of that
+    /// topic.
     pub tasks: Arc<[Option<u16>]>,
-    /// By node: of one whose lanes have whole tasks, and of exchanges to it, how many there are (see
-    /// [`crate::Share`]).
+    /// By node: for a node whose lanes hold whole tasks, and for exchanges to it, the number of tasks
+    /// (see [`crate::Share`]).
     pub by_task: Arc<[Option<u16>]>,
-    /// What the stages of a lane share for joins by foreign key.
+    /// State of foreign-key joins that the stages of a lane share.
     pub left_rows: LeftRows,
     /// Anything but [`FaultInjection::None`] is a test of the tests.
     pub fault: FaultInjection,
 }
 
 impl ChainOptions {
-    /// For another lane.
+    /// The options for another lane.
     #[must_use]
     pub fn for_lane(&self) -> Self {
         Self {
@@ -50,10 +52,10 @@ impl ChainOptions {
     }
 }
 
-// One line of a million words must not pin its buffer.
+// Larger buffers are shrunk: one line of a million words must not pin its memory.
 const KEEP_RECORDS: usize = 16 * 1024;
 
-/// What attaches an interpreter for a while.
+/// Attaches an interpreter while a body runs.
 #[derive(Clone)]
 pub(super) enum Scope {
     Udf(Arc<dyn Udf>),
@@ -75,20 +77,20 @@ pub(super) struct Step {
     pub(super) operator: Box<dyn Operator>,
     pub(super) children: SmallVec<[usize; 2]>,
     pub(super) fork: Fork,
-    /// Set where records go down one by one to a function: its interpreter is attached once for all of
-    /// them, not once for each (with several lanes each would have to queue for it).
+    /// Set where records go one by one to functions below: the interpreter is attached once for all of
+    /// them, not once for each (with several lanes each record would have to queue for it).
     pub(super) scope: Option<Scope>,
-    /// It writes a store that a node below reads: each record goes all the way down before the next one,
-    /// so that the node below sees what the store held then.
+    /// True if it writes a store that a node below reads: each record goes all the way down before the
+    /// next one, so that the node below sees what the store held at that record.
     pub(super) single: bool,
-    /// Clocks that follow the watermark from this step on: no later step has them.
+    /// Clocks that follow the watermark from this step on: no later step uses them.
     pub(super) clocks: SmallVec<[ClockId; 1]>,
-    /// Have its lanes whole tasks? See [`crate::Share`].
+    /// The number of tasks, if its lanes hold whole tasks. See [`crate::Share`].
     pub(super) by_task: Option<u16>,
     pub(super) opened: bool,
-    /// What the operator gives.
+    /// The operator's output.
     pub(super) out: Vec<Record>,
-    /// What a child gets when there are several.
+    /// Copies for one child when there are several.
     pub(super) share: Vec<Record>,
 }
 
@@ -96,7 +98,7 @@ pub(super) struct Step {
 pub struct Chain {
     pub(super) steps: Vec<Step>,
     pub(super) counts: Vec<(NodeId, u64)>,
-    /// Where a node stands in `steps`, by its number.
+    /// Index of a node in `steps`, by its number.
     pub(super) places: Vec<Option<usize>>,
 }
 
@@ -112,7 +114,7 @@ impl Chain {
     /// Runs a batch from `entry` down to the ends of the stage; leaves `batch` empty, with its buffer.
     ///
     /// # Errors
-    /// What operators fail with; `Internal` if `entry` is no node of this stage.
+    /// Errors of operators; `Internal` if `entry` is no node of this stage.
     pub fn push(
         &mut self,
         entry: NodeId,
@@ -130,42 +132,44 @@ impl Chain {
         self.run(at, batch, context)
     }
 
-    /// The epoch ends: what was held back goes down, parents first, so that what a parent releases is
-    /// in its children's tables before they release theirs.
+    /// Ends the epoch: held-back records go down, parents first, so that what a parent releases is in
+    /// its children's tables before they release theirs.
     ///
     /// # Errors
-    /// What operators fail with.
+    /// Errors of operators.
     pub fn barrier(&mut self, context: &mut Context<'_>) -> Result<()> {
         self.sweep(context, |operator, out, context| {
             operator.barrier(out, context)
         })
     }
 
-    /// Has it operators that hold back what need not wait for the barrier?
+    /// Whether it has operators that hold back records that need not wait for the barrier.
     #[must_use]
     pub fn buffers(&self) -> bool {
         self.steps.iter().any(|step| step.operator.buffers())
     }
 
-    /// Nothing waits in front of the lane: what was held back for more of it to come goes to other lanes.
+    /// Called when no input waits for the lane: records held back only because more might come go to
+    /// other lanes.
     pub fn on_idle(&mut self, context: &mut Context<'_>) {
         for step in &mut self.steps {
             step.operator.on_idle(context);
         }
     }
 
-    /// Stores are restored: operators that have not been opened load what they keep in memory.
+    /// Call when stores are restored: operators that are not open yet load what they keep in memory.
     ///
     /// # Errors
-    /// What operators fail with.
+    /// Errors of operators.
     pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         (0..self.steps.len()).try_for_each(|at| self.open_step(at, context))
     }
 
-    /// As [`Self::open`], only `entry` and what is below it: others wait for what it brings.
+    /// As [`Self::open`], only for `entry` and what is below it: other nodes are opened when its data is
+    /// loaded.
     ///
     /// # Errors
-    /// What operators fail with.
+    /// Errors of operators.
     pub fn open_below(&mut self, entry: NodeId, context: &mut Context<'_>) -> Result<()> {
         let mut next: Vec<usize> = self.place(entry).into_iter().collect();
         while let Some(at) = next.pop() {
@@ -188,11 +192,11 @@ impl Chain {
         self.places.get(node.0 as usize).copied().flatten()
     }
 
-    /// Runs the punctuations that are due (of one lane only, while the others stand still). Who is not
-    /// open yet has none.
+    /// Runs the punctuations that are due (for one lane only, while the others stand still). Operators
+    /// that are not open yet have none.
     ///
     /// # Errors
-    /// What operators fail with.
+    /// Errors of operators.
     pub fn punctuate(&mut self, context: &mut Context<'_>) -> Result<()> {
         for at in 0..self.steps.len() {
             if self.steps[at].opened {
@@ -204,24 +208,26 @@ impl Chain {
         Ok(())
     }
 
-    /// Gives what records of other lanes have made due in this tick, parents first.
+    /// Emits what records of other lanes have made due in this tick, parents first.
     ///
     /// # Errors
-    /// What operators fail with.
+    /// Errors of operators.
     pub fn end_tick(&mut self, context: &mut Context<'_>) -> Result<()> {
         self.sweep(context, |operator, out, context| {
             operator.end_tick(out, context)
         })
     }
 
-    /// Gives what is due by the merged clocks, parents first. Clocks that follow the watermark do so when the
-    /// turn comes to their operator: what its parents give by the same watermark is not late yet.
+    /// Emits what is due by the merged clocks, parents first. Clocks that follow the watermark are
+    /// raised just before their operator's turn: what its parents emit by the same watermark is not late
+    /// yet.
     ///
     /// # Errors
-    /// What operators fail with.
+    /// Errors of operators.
     pub fn advance(&mut self, context: &mut Context<'_>) -> Result<()> {
         for at in 0..self.steps.len() {
-            // Who is not open yet doesn't know what waits to be given, and must not call it given.
+            // An operator that is not open yet doesn't know what waits to be emitted, and must not mark
+            // it as emitted.
             if context.clocks.by_watermark && !self.steps[at].opened {
                 continue;
             }
@@ -242,7 +248,7 @@ impl Chain {
         asked.filter_map(|s| s.operator.next_punctuation()).min()
     }
 
-    /// The end: processors are told.
+    /// Closes all operators, and with them the processors.
     pub fn close(&mut self) {
         for step in &mut self.steps {
             step.operator.close();
@@ -270,7 +276,7 @@ impl Chain {
         self.give(at, out, context)
     }
 
-    /// Records that each node has taken, since the chain was built.
+    /// The number of records that each node has received since the chain was built.
     #[must_use]
     pub fn counts(&self) -> &[(NodeId, u64)] {
         &self.counts
@@ -310,7 +316,7 @@ impl Chain {
         self.give(at, out, context)
     }
 
-    /// Hands `out` to the children of a node and puts the buffer back.
+    /// Passes `out` to the children of a node and puts the buffer back.
     fn give(&mut self, at: usize, mut out: Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let children = self.steps[at].children.len();
         if self.steps[at].operator.routes() {
@@ -336,8 +342,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Gives each record to the child it is for. Neighbours for one child go together, unless order
-    /// shows below.
+    /// Passes each record to the child it is for. Neighbours for one child go together, unless the nodes
+    /// below can see the order.
     fn route(
         &mut self,
         at: usize,

@@ -1,10 +1,10 @@
 //! Native aggregations: `sf.sum(sf.value["amount"])` without an interpreter.
 //!
-//! Takes a shape once, gives what an aggregating operator needs: a value to start with, records added
-//! to it and taken away again, two values put together. Null is left out of every measure. The
-//! aggregate of a count, a sum, a least, greatest, first or last is a plain datum; any other is a
-//! [`State`], which never changes once it was given away (so it is shared, not copied) and becomes JSON
-//! where bytes are needed: once per key and epoch. Never touches a store.
+//! Takes a shape once; provides what an aggregating operator needs: an initial value, adding a record,
+//! taking it away again, and merging two values. Null is left out of every measure. The aggregate of a
+//! count, a sum, a minimum, maximum, first or last is a plain datum; any other is a [`State`], which
+//! never changes once it was returned (so it is shared, not copied) and becomes JSON where bytes are
+//! needed: once per key and epoch. Never touches a store.
 
 mod base64;
 mod cell;
@@ -24,19 +24,19 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::{Aggregation as Spec, AggregationKind, Expression, Measure};
 
-/// What a record gives to each measure.
+/// A record's input for each measure.
 pub(crate) type Inputs = SmallVec<[Given; 2]>;
 
 /// How a measure reads records.
 #[derive(Debug)]
 enum Input {
-    /// Each counts.
+    /// Every record counts.
     Every,
-    /// Not at all: it belongs to another stream.
+    /// No input: the measure belongs to another stream.
     None,
-    /// By an expression.
+    /// The value of an expression.
     Of(Compiled),
-    /// By an expression, ranked by another.
+    /// The value of an expression, ranked by another one.
     Ranked(Compiled, Compiled),
 }
 
@@ -66,12 +66,12 @@ impl Aggregation {
         })
     }
 
-    /// What an aggregate starts with.
+    /// The initial aggregate.
     pub fn start(&self) -> Datum {
         self.start.clone()
     }
 
-    /// What a record gives. Everything that can be wrong with a record shows here or in `add`.
+    /// Reads a record's inputs. Anything that can be wrong with a record shows here or in `add`.
     pub fn read(&self, record: &Record) -> Result<Inputs> {
         let each = self.inputs.iter().map(|input| {
             let (of, by) = match input {
@@ -88,7 +88,7 @@ impl Aggregation {
         each.collect::<Result<_>>().map_err(|e| self.name(e))
     }
 
-    /// An aggregate (null: none yet) with one more record.
+    /// Adds a record's inputs to an aggregate (null: none yet).
     pub fn add(&self, so_far: &Datum, inputs: &Inputs) -> Result<Datum> {
         if let (true, [given]) = (self.shape.is_plain(), inputs.as_slice()) {
             return self.add_plain(so_far, given).map_err(|e| self.name(e));
@@ -96,7 +96,7 @@ impl Aggregation {
         self.change(so_far, inputs, Cell::add)
     }
 
-    /// The commonest: no state is made around the datum.
+    /// The most common case: no state is built around the datum.
     fn add_plain(&self, so_far: &Datum, given: &Given) -> Result<Datum> {
         let held = self.plain(so_far)?;
         if given.of.is_null() {
@@ -106,7 +106,7 @@ impl Aggregation {
         Ok(new.unwrap_or(held))
     }
 
-    /// A plain aggregate, as it is or as it came out of a store.
+    /// A plain aggregate, as computed or as read from a store.
     fn plain(&self, held: &Datum) -> Result<Datum> {
         let held = if held.is_null() { &self.start } else { held };
         if let Datum::Int(_) | Datum::Float(_) = held {
@@ -116,17 +116,17 @@ impl Aggregation {
         self.shape.plain(0, held)
     }
 
-    /// As `add`, of a record that is read here.
+    /// As `add`, for a record that is read here.
     pub fn step(&self, so_far: &Datum, record: &Record) -> Result<Datum> {
         self.add(so_far, &self.read(record)?)
     }
 
-    /// An aggregate without a record that is in it.
+    /// Takes a record away from an aggregate that includes it.
     pub fn take(&self, so_far: &Datum, record: &Record) -> Result<Datum> {
         self.change(so_far, &self.read(record)?, Cell::take)
     }
 
-    /// Two aggregates as one; `later` holds what came later.
+    /// Merges two aggregates; `later` holds the later records.
     pub fn merge(&self, earlier: &Datum, later: &Datum) -> Result<Datum> {
         let merged = || {
             let mut cells = self.cells(earlier)?;
@@ -159,7 +159,7 @@ impl Aggregation {
         changed().map_err(|e| self.name(e))
     }
 
-    /// What an aggregate holds: of this process, or as it came out of a store.
+    /// The cells of an aggregate, as computed or as read from a store.
     fn cells(&self, held: &Datum) -> Result<Cells> {
         let held = if held.is_null() { &self.start } else { held };
         if self.shape.is_plain() {

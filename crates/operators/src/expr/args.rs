@@ -1,7 +1,7 @@
-//! Arguments as functions want them.
+//! Type checks of function arguments.
 //!
-//! Takes evaluated arguments (never null), gives texts, numbers and elements, or an error that names what
-//! was found instead. Never converts.
+//! Takes evaluated arguments (never null), returns texts, numbers and elements, or an error that names
+//! the type that was found instead. Never converts.
 
 use super::number::Number;
 use super::{json, kind};

@@ -1,6 +1,6 @@
 //! Arithmetic as in Python, on 64 bits.
 //!
-//! Takes two datums, gives one; null on either side gives null. A whole number beyond 64 bits and a
+//! Takes two datums, returns one; if either is null, so is the result. A whole number beyond 64 bits and a
 //! division by zero are errors: a wrong sum must not look like a right one. Never wraps.
 
 use super::kind;
@@ -97,8 +97,8 @@ fn true_division(a: i64, b: i64) -> f64 {
     if x <= EXACT && y <= EXACT {
         return a as f64 / b as f64;
     }
-    // Scaled so that the whole quotient has 64 bits at least, the last one standing in for the rest of
-    // the division: the one rounding that follows, to 53 bits, is then the right one.
+    // Scaled so that the quotient has at least 64 bits, the last of which stands for the remainder: the
+    // single rounding that follows, to 53 bits, is then correct.
     let shift = u128::from(x.max(1)).leading_zeros();
     let scaled = u128::from(x) << shift;
     let quotient = (scaled / u128::from(y)) | u128::from(scaled % u128::from(y) != 0);

@@ -1,15 +1,15 @@
-//! Which part of an expression failed.
+//! Finds the part of an expression that failed.
 //!
-//! Takes an expression that failed for a record, and the record; gives the innermost part that fails on its
-//! own, with the line it was written at. Evaluation is pure, so the parts are evaluated once more, each in
-//! its turn, when (and only when) something failed: a record for which all goes well pays nothing for it.
+//! Takes an expression that failed for a record, and the record; returns the innermost part that fails
+//! on its own, with its source line. Evaluation is pure, so the parts are evaluated once more, one after
+//! the other, but only after a failure: records without errors pay nothing for it.
 
 use super::compile::Node;
 use stoatflow_core::{Record, Result};
 use stoatflow_plan::Expression;
 use stoatflow_plan::expression::render::located;
 
-/// A part of an expression with its parts.
+/// A part of an expression, with its own parts.
 #[derive(Debug)]
 pub(super) struct Part {
     node: Node,
@@ -19,12 +19,12 @@ pub(super) struct Part {
     parts: Vec<Part>,
 }
 
-/// In which order the parts are evaluated.
+/// The order in which the parts are evaluated.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// Until one fails.
+    /// One after the other, until one fails.
     All,
-    /// Each must be a condition.
+    /// Likewise, and each must be a condition.
     Conditions,
     /// The first is a condition, which chooses one of the others.
     Choice,
@@ -65,7 +65,8 @@ impl Part {
         self.node.eval(record).is_err()
     }
 
-    /// The part to blame: it fails, or is no condition where one is needed, and none of its own parts does.
+    /// The part to blame: it fails, or is no condition where one is needed, and none of its own parts
+    /// does.
     pub fn culprit(&self, record: &Record) -> &Self {
         let inner = match (self.order, self.parts.as_slice()) {
             (Order::Choice, [condition, then, otherwise]) => match condition.node.truth(record) {

@@ -1,8 +1,8 @@
-//! A function of the table, ready to run.
+//! A call of a scalar function, ready to run.
 //!
-//! Takes the function and its arguments as data once: constants (patterns, zones, names, sets) are prepared
-//! and leave the arguments. Gives a result per record: null where the subject or another argument is null,
-//! but for the functions that say what they do with nulls.
+//! Takes the function and its arguments once: constants (patterns, zones, names, sets) are prepared and
+//! removed from the arguments. Returns a result per record: null where the subject or another argument
+//! is null, except for functions with their own rule for nulls.
 
 use super::compile::Node;
 use super::hash::Method;
@@ -20,13 +20,13 @@ use stoatflow_plan::{Expression, Literal, Scalar};
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     how: How,
-    /// What is evaluated for each record.
+    /// The arguments that are evaluated for each record.
     args: Vec<Node>,
-    /// Of so many of them, one that is null makes the result null.
+    /// If one of the first `strict` arguments is null, the result is null.
     strict: usize,
 }
 
-/// What is to be done, with its constants.
+/// What the call does, with its constants.
 #[derive(Clone, Debug)]
 enum How {
     Plain(Scalar),
@@ -39,7 +39,7 @@ enum How {
         start: bool,
         stop: bool,
     },
-    /// Forms of constants; what is not in there is compared with the arguments.
+    /// Canonical forms of the constant options, and whether null is one; other options are arguments.
     Among(HashSet<Vec<u8>>, bool),
     Fill(char, bool),
     Split(Option<String>, i64),
@@ -57,7 +57,7 @@ enum How {
     Strftime(String, TimeZone),
     Number(Form),
     Sort(bool),
-    /// Names, and names as JSON text.
+    /// Member names, and the same as JSON text.
     With(Vec<(String, String)>),
     Without(Vec<String>),
     Hash(Method),
@@ -86,7 +86,7 @@ fn truth(args: &[Expression], at: usize) -> Option<bool> {
     }
 }
 
-/// Is it left out, or a null that is written there?
+/// True if the argument is left out or a constant null.
 fn is_open(args: &[Expression], at: usize) -> bool {
     args.get(at)
         .is_none_or(|arg| arg.constant() == Some(&Literal::Null))
@@ -279,7 +279,7 @@ impl Call {
 
     pub fn run(&self, record: &Record) -> Result<Datum> {
         let mut given = SmallVec::<[Datum; 3]>::new();
-        // A member of what has a schema is read where it is.
+        // A member of a value with a schema is read in place.
         let whole = matches!(self.how, How::Plain(Scalar::Item));
         for arg in &self.args {
             let value = arg.eval(record)?;
@@ -380,7 +380,7 @@ fn no(what: &str, text: &str) -> Error {
         .hint("filter such records out before, or write strict=False to get null for them")
 }
 
-/// What has no constants.
+/// Evaluates a function without constants.
 fn plain(function: Scalar, given: SmallVec<[Datum; 3]>) -> Result<Datum> {
     let text_at = |at: usize| args::text(&given[at]);
     let share = |text: Text| Ok(Datum::Str(text));
@@ -453,7 +453,7 @@ fn plain(function: Scalar, given: SmallVec<[Datum; 3]>) -> Result<Datum> {
         Scalar::Keys => object::keys(&given[0]),
         Scalar::Values => object::values(&given[0]),
         Scalar::Has => object::has(&given[0], text_at(1)?.as_str()),
-        // Those with constants were told apart when the call was made.
+        // Functions with constants have their own variants of `How`.
         other => Err(Error::internal(format!("{other:?} has no evaluation"))),
     }
 }

@@ -1,14 +1,14 @@
-//! A form of a value that is equal exactly if the values are.
+//! A canonical form of values: equal exactly if the values are.
 //!
-//! Takes datums, gives bytes: 1, 1.0 and true have one form, objects have theirs whatever the order of
-//! their members. So values can be looked up and hashed. Never read back.
+//! Takes datums, returns bytes: 1, 1.0 and true have one form, and the order of an object's members
+//! doesn't matter. So values can be looked up and hashed. Never read back.
 
 use super::json;
 use stoatflow_core::{Datum, Error, Result};
 
 const DEEPEST: usize = 128;
 
-/// The form.
+/// The canonical form.
 pub(super) fn form(datum: &Datum) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(16);
     write(datum, 0, &mut out)?;

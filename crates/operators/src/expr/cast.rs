@@ -1,15 +1,15 @@
 //! Conversions: `int`, `float`, `str`, `bool`, `json`.
 //!
-//! Takes a datum, gives one of the asked type, as Python's constructors do; null stays null. One
-//! difference: text becomes a `bool` only if it says true or false (Python takes any text but the
-//! empty one for true). What can't be converted is an error.
+//! Takes a datum, gives one of the requested type, as Python's constructors do; null stays null. One
+//! difference: text becomes a `bool` only if it is "true" or "false" in any case (Python takes any text
+//! but the empty one for true). What can't be converted is an error.
 
 use super::number::Number;
 use super::{json, kind, text as texts};
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result, Text};
 
-/// The type asked for.
+/// The requested type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Int,
@@ -47,7 +47,7 @@ impl Target {
     }
 }
 
-/// `strict`: what can't be converted is an error; else it is null.
+/// Converts a datum. `strict`: a value that can't be converted is an error; otherwise it becomes null.
 pub(super) fn cast(to: Target, strict: bool, datum: Datum) -> Result<Datum> {
     match convert(to, datum) {
         Err(_) if !strict => Ok(Datum::Null),
@@ -110,7 +110,8 @@ fn float(datum: &Datum) -> Option<f64> {
     }
 }
 
-/// Without surrounding white space and without the underscores that Python allows between digits.
+/// Removes surrounding white space and the underscores that Python allows between digits; `None` if one
+/// is misplaced.
 fn digits_only(text: &str) -> Option<String> {
     let trimmed = text.trim_matches(texts::is_space);
     let bytes = trimmed.as_bytes();

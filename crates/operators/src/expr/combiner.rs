@@ -1,14 +1,15 @@
-//! A native expression of several values: where a function of two sides, or of an aggregate, may stand.
+//! A native expression of several values, in place of a function of two sides, or of an aggregate.
 //!
-//! Takes the arguments that a function would get, gives what the expression makes of them, as a [`Udf`]
-//! that has no interpreter: operators don't see which kind they call. The two values lie in a record as
-//! an update does (what was, what is), and one record serves all calls of a batch. Never attaches.
+//! Takes the arguments that the function would get, and evaluates the expression, as a [`Udf`] without
+//! an interpreter: operators don't see which kind they call. The two values are put into a record as the
+//! old and the new value of an update, and one record serves all calls of a batch. Never attaches the
+//! interpreter.
 
 use super::Compiled;
 use crate::{Failed, Udf};
 use stoatflow_core::{Datum, Error, Origin, Record, Result};
 
-/// What the arguments are.
+/// The meaning of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// `(left, right)` of a join.
@@ -33,7 +34,7 @@ impl Combiner {
         Self { expr, takes }
     }
 
-    /// Lays the arguments of a call into the record.
+    /// Puts the arguments of a call into the record.
     fn lay<'a>(
         &self,
         record: &mut Record,

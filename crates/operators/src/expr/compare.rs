@@ -1,8 +1,8 @@
 //! Equality and order.
 //!
-//! Takes two datums, gives true, false or null. Equality works between any two types, as in Python
-//! (1 equals 1.0, a text never equals a number, objects and arrays compare by content); order only
-//! within numbers and within texts. Never converts.
+//! Takes two datums, returns true, false or null. Equality works between any two types, as in Python (1
+//! equals 1.0, a text never equals a number, objects and arrays compare by content); order only within
+//! numbers and within texts. Never converts.
 
 use super::number::Number;
 use super::{json, kind};

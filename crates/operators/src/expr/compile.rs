@@ -1,6 +1,6 @@
-//! From the shape of an expression to what is evaluated.
+//! Compiles an expression to the nodes that are evaluated.
 //!
-//! Takes an [`Expression`], gives a [`Node`] in which a chain of members is one path, literals are
+//! Takes an [`Expression`], returns a [`Node`] in which a chain of members is one path, literals are
 //! datums, and wrong arguments are refused before the first record. Never evaluates.
 
 use super::arithmetic::Arithmetic;
@@ -17,9 +17,9 @@ use stoatflow_plan::{Expression, Literal};
 pub(super) enum Node {
     Key,
     Value,
-    /// The first of two values: the left side, or what was.
+    /// The first of two values: the left side, or the old value.
     Old,
-    /// The second: the right side, or what is.
+    /// The second of two values: the right side, or the new value.
     New,
     Timestamp,
     Literal(Datum),
@@ -37,7 +37,7 @@ pub(super) enum Node {
     Matches(Match, Box<Node>, String),
     Split(Box<Node>, Option<String>),
     Len(Box<Node>),
-    /// Is what can't be converted an error?
+    /// Type, and whether a value that can't be converted is an error.
     Cast(Target, bool, Box<Node>),
     Call(Box<Call>),
     Array(Vec<Node>),
@@ -145,7 +145,7 @@ impl Node {
         })
     }
 
-    /// One step further: into the same path, so that it is walked in one go.
+    /// Adds a step, if possible to the same path, so that it is followed in one go.
     fn step(self, step: PointerNode) -> Self {
         match self {
             Self::Path(of, mut path) => {

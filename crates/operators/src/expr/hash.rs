@@ -1,8 +1,8 @@
-//! Hashes that depend on nothing but the value: not on the run, the lane, the machine.
+//! Hashes that depend only on the value: not on the run, the lane or the machine.
 //!
-//! Takes datums, gives whole numbers. `xxh3` takes anything: texts and bytes by their bytes (as every other
+//! Takes datums, returns whole numbers. `xxh3` takes anything: texts and bytes by their bytes (as any
 //! xxh3 of them), the rest by a form in which equal values are equal. `murmur2` takes what Kafka's
-//! producers hash of a key, and gives what they take the partition from.
+//! producers hash as a key, and returns the number that they derive the partition from.
 
 use super::{canonical, kind};
 use stoatflow_core::murmur2::murmur2;

@@ -1,10 +1,10 @@
-//! JSON where it lies: members and elements out of undecoded bytes.
+//! JSON in place: members and elements from undecoded bytes.
 //!
-//! Takes JSON text, gives slices of it; numbers, texts without escapes and constants become datums
-//! without building anything in between. Of a member that occurs twice the first one counts. A whole
-//! number beyond 64 bits stays JSON text, so that it passes through unharmed. What lies behind the
-//! answer isn't read; what is read must be well-formed (else a `Serde` error), and a member of a number
-//! is a `User` error. Never guesses.
+//! Takes JSON text, returns slices of it; numbers, texts without escapes and constants become datums
+//! without anything built in between. If a member occurs twice, the first one counts. A whole number
+//! beyond 64 bits stays JSON text, so that it passes through unharmed. Text after the requested value
+//! isn't read; what is read must be well-formed (else a `Serde` error), and a member of a number is a
+//! `User` error. Never guesses.
 
 use super::compare::equal;
 use super::kind as kind_of;
@@ -27,7 +27,7 @@ pub(super) fn settled(datum: Datum) -> Result<Datum> {
     }
 }
 
-/// Foreign objects become JSON, a list with a schema its elements.
+/// Foreign objects become JSON; a list with a schema becomes its elements.
 pub(super) fn plain(datum: Datum) -> Result<Datum> {
     match &datum {
         Datum::Opaque(object) => match Value::of(&datum).map(Value::elements) {
@@ -39,12 +39,12 @@ pub(super) fn plain(datum: Datum) -> Result<Datum> {
     }
 }
 
-/// Can its parts be read where they are?
+/// Whether its parts can be read in place.
 fn is_open(datum: &Datum) -> bool {
     Value::of(datum).is_some() || Fields::of(datum).is_some()
 }
 
-/// Foreign objects become JSON; what has a schema stays.
+/// Foreign objects become JSON; a value with a schema stays.
 pub(super) fn kept(datum: Datum) -> Result<Datum> {
     if is_open(&datum) {
         return Ok(datum);
@@ -52,7 +52,7 @@ pub(super) fn kept(datum: Datum) -> Result<Datum> {
     plain(datum)
 }
 
-/// Foreign objects become JSON text, scalars too; what has a schema stays.
+/// Foreign objects become JSON text, scalars too; a value with a schema stays.
 pub(super) fn plain_whole(datum: Datum) -> Result<Datum> {
     match &datum {
         Datum::Opaque(object) if !is_open(&datum) => Ok(Datum::Json(object.to_json()?)),
@@ -76,7 +76,7 @@ pub(super) fn settle(bytes: Bytes) -> Result<Datum> {
 
 fn string(bytes: &Bytes, text: &[u8]) -> Result<Text> {
     if let [b'"', inner @ .., b'"'] = text {
-        // Without escapes the text is a slice of the record; anything odd takes the strict way.
+        // Without escapes the text is a slice of the record; anything else is decoded strictly.
         if needs_no_escape(inner) {
             return Text::from_utf8(bytes.slice_ref(inner));
         }
@@ -119,7 +119,7 @@ fn is_huge(digits: &[u8]) -> bool {
         && serde_json::from_slice::<serde_json::Number>(mantissa).is_ok()
 }
 
-/// Follows a path from a value; null where there is nothing.
+/// Follows a path from a value; null if nothing is there.
 pub(super) fn walk(from: Datum, path: &[PointerNode]) -> Result<Datum> {
     match (from, path) {
         (from, []) => settled(kept(from)?),
@@ -143,7 +143,7 @@ pub(super) fn walk(from: Datum, path: &[PointerNode]) -> Result<Datum> {
     }
 }
 
-/// What stands at the end of a path, as it was written; `None` where there is nothing, or something is wrong.
+/// The value at the end of a path, as it was written; `None` if nothing is there, or something is wrong.
 pub(super) fn raw(from: &Datum, path: &[PointerNode]) -> Option<Datum> {
     let Datum::Json(bytes) = from else {
         return None;
@@ -166,7 +166,7 @@ fn find(bytes: &[u8], path: &[PointerNode]) -> MemberPlace {
     stoatflow_core::json::find(bytes, path.iter().map(name))
 }
 
-/// As `walk`, of what is no JSON.
+/// As `walk`, for a value that is not JSON.
 fn walk_open(from: &Datum, path: &[PointerNode]) -> Result<Datum> {
     if let Some(value) = Value::of(from) {
         return value.walk(path.iter().map(|step| match step {
@@ -184,7 +184,7 @@ fn walk_open(from: &Datum, path: &[PointerNode]) -> Result<Datum> {
     }
 }
 
-// The slow way, which knows at which step it went wrong.
+// The slow way, which knows the step that failed.
 fn step_by_step(mut here: Bytes, path: &[PointerNode]) -> Result<Datum> {
     for step in path {
         match (here.trim_ascii().first(), step) {
@@ -204,8 +204,8 @@ fn step_by_step(mut here: Bytes, path: &[PointerNode]) -> Result<Datum> {
     settle(here)
 }
 
-// The search takes an object without a member after `{` for an empty one. A record must not be filtered out
-// because it is broken, so what has nothing to give is read once from end to end.
+// The search takes an object without a member after `{` for an empty one. A record must not be filtered
+// out because it is broken, so a value in which nothing was found is read once from end to end.
 fn absent(bytes: &Bytes) -> Result<Datum> {
     let no_path: [&str; 0] = [];
     match sonic_rs::get(bytes.as_ref(), no_path) {
@@ -214,7 +214,7 @@ fn absent(bytes: &Bytes) -> Result<Datum> {
     }
 }
 
-/// Is it JSON from beginning to end? Only asked where something is wrong anyway.
+/// Returns an error unless the bytes are JSON from beginning to end.
 pub(super) fn well_formed(bytes: &[u8]) -> Result<()> {
     serde_json::from_slice::<serde::de::IgnoredAny>(bytes)
         .map(drop)
@@ -357,7 +357,7 @@ pub(super) fn elements(datum: &Datum) -> Result<Option<Vec<Datum>>> {
     }
 }
 
-/// Is this bytes, or an object that holds some?
+/// True for bytes, and for a list or an object that holds some.
 pub(super) fn has_no_text(datum: &Datum) -> bool {
     match datum {
         Datum::Bytes(_) => true,
@@ -371,12 +371,12 @@ pub(super) fn has_no_text(datum: &Datum) -> bool {
 pub(super) struct ObjectWriter(Vec<u8>);
 
 impl ObjectWriter {
-    /// For about so many bytes.
+    /// With room for about this many bytes.
     pub fn with_room(bytes: usize) -> Self {
         Self(Vec::with_capacity(bytes))
     }
 
-    /// `name` is JSON text, with its quotes.
+    /// Adds a member. `name` is JSON text, with its quotes.
     pub fn member(&mut self, name: &str, value: &Datum) -> Result<()> {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
         self.0.extend_from_slice(name.as_bytes());

@@ -1,8 +1,8 @@
 //! Functions of lists.
 //!
-//! Takes elements, gives lists and what can be told of them. Nulls are left out of sums, means and
-//! extremes. Where elements are compared with each other, it is by a form of them that is equal exactly if
-//! they are, so that a long list costs no square of its length.
+//! Takes lists, returns lists and facts about them. Nulls are left out of sums, means and extremes.
+//! Duplicates are found by a form of the elements that is equal exactly if the elements are, so that a
+//! long list doesn't take quadratic time.
 
 use super::arithmetic::{Arithmetic, compute};
 use super::{args, canonical, kind, math, strings};
@@ -64,10 +64,11 @@ pub(super) fn join(of: &Datum, between: &str) -> Result<Datum> {
     Ok(Datum::Str(Text::from(joined)))
 }
 
-/// Stable; nulls come first.
+/// A stable sort; nulls come first.
 pub(super) fn sort(of: &Datum, down: bool) -> Result<Datum> {
     let mut all = args::elements(of)?;
-    // Neighbours of one order have one with all: numbers with numbers, texts with texts.
+    // If all have an order with the first one, they have one with each other: numbers with numbers,
+    // texts with texts.
     let mut known = all.iter().filter(|element| !element.is_null());
     if let Some(first) = known.next() {
         math::order(first, first)?;
@@ -104,7 +105,7 @@ pub(super) fn reverse(of: &Datum) -> Result<Datum> {
     Ok(Datum::List(all.into()))
 }
 
-/// An element by index, a member by name; null if it isn't there.
+/// An element by index, or a member by name; null if it doesn't exist.
 pub(super) fn item(of: &Datum, which: &Datum) -> Result<Datum> {
     use sonic_rs::PointerNode;
     match which {

@@ -1,7 +1,7 @@
 //! Functions of numbers, as Python's of the same names.
 //!
-//! Takes numbers, gives numbers. A whole number beyond 64 bits and a result that is none (a root of -1) are
-//! errors.
+//! Takes numbers, returns numbers. A whole number beyond 64 bits and a result that is no number (a root
+//! of -1) are errors.
 
 use super::args::number;
 use super::number::Number;
@@ -31,7 +31,7 @@ pub(super) fn absolute(of: &Datum) -> Result<Datum> {
     })
 }
 
-/// A double that is whole, as a whole number.
+/// A double without a fraction, as a whole number.
 #[allow(clippy::cast_possible_truncation)] // checked to be in range
 fn as_whole(x: f64, name: &str) -> Result<Datum> {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x) {
@@ -55,7 +55,7 @@ pub(super) fn ceil(of: &Datum) -> Result<Datum> {
     }
 }
 
-/// Halves go to the even neighbour; what counts is the exact value of the double, as in Python.
+/// Ties go to the even neighbour; the exact value of the double counts, as in Python.
 pub(super) fn round(of: &Datum, digits: Option<usize>) -> Result<Datum> {
     match (number(of)?, digits) {
         (Number::Int(i), _) => Ok(Datum::Int(i)),
@@ -114,12 +114,12 @@ pub(super) fn power(base: &Datum, exponent: &Datum) -> Result<Datum> {
     Ok(Datum::Float(result))
 }
 
-/// The order of two values that are not null; a sentence if they have none.
+/// The order of two values that are not null; an error if they can't be ordered.
 pub(super) fn order(a: &Datum, b: &Datum) -> Result<Option<Ordering>> {
     compare::order(a, b)
 }
 
-/// The first of the smallest (greatest) ones.
+/// The first of the smallest (or greatest) values.
 pub(super) fn extreme(of: impl IntoIterator<Item = Datum>, wanted: Ordering) -> Result<Datum> {
     let mut best: Option<Datum> = None;
     for next in of {
@@ -129,7 +129,7 @@ pub(super) fn extreme(of: impl IntoIterator<Item = Datum>, wanted: Ordering) -> 
         match &best {
             Some(so_far) if order(&next, so_far)? != Some(wanted) => {}
             Some(_) => best = Some(next),
-            // A single value must have an order too.
+            // A single value must be of a type with an order, too.
             None => {
                 order(&next, &next)?;
                 best = Some(next);
@@ -139,7 +139,7 @@ pub(super) fn extreme(of: impl IntoIterator<Item = Datum>, wanted: Ordering) -> 
     Ok(best.unwrap_or_default())
 }
 
-/// Not below `low`, not above `high`.
+/// The value, but not below `low` and not above `high`.
 pub(super) fn clip(of: Datum, low: Option<&Datum>, high: Option<&Datum>) -> Result<Datum> {
     if Number::of(&of).is_none() {
         return Err(

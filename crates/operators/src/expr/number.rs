@@ -1,6 +1,6 @@
 //! Whole numbers and doubles side by side, as Python sees them.
 //!
-//! Takes datums, gives numbers; compares a whole number with a double exactly, not by rounding it.
+//! Takes datums, returns numbers; compares a whole number with a double exactly, not by rounding it.
 
 use std::cmp::Ordering;
 use stoatflow_core::Datum;
@@ -32,7 +32,7 @@ impl Number {
         }
     }
 
-    /// `None` if one of them is not a number (NaN).
+    /// The order of two numbers; `None` if one of them is NaN.
     pub fn order(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => Some(a.cmp(&b)),
@@ -43,7 +43,7 @@ impl Number {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // within range, and the fraction is looked at after
+#[allow(clippy::cast_possible_truncation)] // within range, and the fraction is compared afterwards
 fn mixed(a: i64, b: f64) -> Option<Ordering> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0; // 2^63
     if b.is_nan() {

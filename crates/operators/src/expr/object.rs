@@ -1,8 +1,8 @@
 //! Functions of objects, on their undecoded text.
 //!
-//! Takes an object, gives another one in which what was not named is copied byte by byte, or what can be
-//! told of it. Members keep their places, new ones come last, as in a Python dict. Nothing is decoded but
-//! the names.
+//! Takes an object, returns another one in which all members that were not named are copied byte by
+//! byte, or its names and values. Members keep their places, new ones come last, as in a Python dict.
+//! Only names are decoded.
 
 use super::{args, json};
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use std::ops::Range;
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Datum, Result, Text};
 
-/// Gets the name of a member, its place, and that of its value.
+/// Gets the name of a member, the member's place in the text, and its value's place.
 type Take<'a, 'o> = dyn FnMut(Cow<'o, str>, Range<usize>, Range<usize>) -> Result<()> + 'a;
 
-/// The members of an object by their names: where each lies, and where its value does.
+/// The members of an object by name: the place of the member in the text, and that of its value.
 type Members<'o> = IndexMap<Cow<'o, str>, (Range<usize>, Range<usize>), DefaultHashBuilder>;
 
-/// Calls `take` with the name of each member, where the member lies in the text, and where its value does.
+/// Calls `take` with the name of each member, the member's place in the text, and its value's place.
 fn each<'o>(object: &'o Bytes, take: &mut Take<'_, 'o>) -> Result<()> {
     let place = |part: &str| {
         let start = part.as_ptr().addr() - object.as_ptr().addr();
@@ -35,13 +35,13 @@ fn each<'o>(object: &'o Bytes, take: &mut Take<'_, 'o>) -> Result<()> {
         let value = place(value.as_raw_str());
         let end = value.end;
         take(name, start..end, value)?;
-        // Of the last member this is the end, and not used.
+        // After the last member this is the end of the text, which is not used.
         start = behind(end, b',');
     }
     Ok(())
 }
 
-/// Of a name that occurs twice, the first counts. By name, because an object may have hundreds.
+/// The members by name, because an object may have hundreds. If a name occurs twice, the first counts.
 fn members(object: &Bytes) -> Result<Members<'_>> {
     let mut found = Members::default();
     each(object, &mut |name, member, value| {
@@ -53,8 +53,8 @@ fn members(object: &Bytes) -> Result<Members<'_>> {
 
 /// The object with other values for some members; new members come last.
 ///
-/// `find` gives the number of the change to a member, of `count`; `label` writes the name of one as JSON
-/// text, with the colon, `value` its value.
+/// `find` returns the number of the change to a member, below `count`; `label` writes the name of a
+/// changed member as JSON text, with the colon, and `value` its value.
 fn changed(
     object: &Bytes,
     (count, weight): (usize, usize),
@@ -107,8 +107,8 @@ pub(super) fn with_fields(of: &Datum, changes: &[(&str, &str, &Datum)]) -> Resul
     )
 }
 
-/// All members of both; where both have one, the second one's value in the first one's place. Null is an
-/// object without members, unless both are.
+/// All members of both; a member of both keeps the first one's place and has the second one's value.
+/// Null counts as an object without members, unless both are null.
 pub(super) fn merge(first: &Datum, second: &Datum) -> Result<Datum> {
     if first.is_null() || second.is_null() {
         let one = if first.is_null() { second } else { first };

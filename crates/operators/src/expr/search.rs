@@ -1,13 +1,13 @@
 //! Regular expressions on texts.
 //!
-//! Takes a pattern once, gives what it finds; what was found shares the buffer of the text it was found in.
-//! No pattern and no text make a search take longer than linear time.
+//! Takes a pattern once, returns what it finds; a found text shares the buffer of the text it was found
+//! in. No pattern and no text make a search take longer than linear time.
 
 use regex::Regex;
 use stoatflow_core::{Datum, Error, Result, Text};
 use stoatflow_plan::expression::pattern::{self, Part};
 
-/// What to do with what is found.
+/// What to do with matches.
 #[derive(Clone, Debug)]
 pub(super) enum Search {
     Matches(Regex),

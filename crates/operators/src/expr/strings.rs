@@ -1,7 +1,7 @@
 //! Functions of texts, as the methods of Python's `str` of the same names.
 //!
-//! Takes texts, gives texts that share their buffer where a part of it is meant. Positions count
-//! characters, not bytes. Never looks at a locale.
+//! Takes texts, returns texts, which share the buffer of the text that they are a part of. Positions
+//! count characters, not bytes. Never looks at a locale.
 
 use super::number::Number;
 use super::{args, text};
@@ -9,7 +9,7 @@ use stoatflow_core::{Datum, Error, Result, Text};
 
 const WIDEST: i64 = 1_000_000;
 
-/// Which ends.
+/// The ends to strip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
     Both,
@@ -27,7 +27,7 @@ pub(super) fn strip(of: &Text, chars: Option<&str>, ends: Ends) -> Text {
     })
 }
 
-/// Where `[start:stop]` lies in something of this length.
+/// The range of `[start:stop]` in a sequence of this length.
 pub(super) fn range(
     length: usize,
     start: Option<i64>,
@@ -56,7 +56,7 @@ pub(super) fn slice(of: &Text, start: Option<i64>, stop: Option<i64>) -> Text {
     of.cut(&s[from..to])
 }
 
-/// `count`: the first so many; negative: all.
+/// Replaces the first `count` occurrences; if `count` is negative, all of them.
 pub(super) fn replace(of: Text, old: &str, new: &str, count: i64) -> Text {
     let s = of.as_str();
     if !s.contains(old) {
@@ -81,7 +81,7 @@ pub(super) fn zfill(of: Text, width: i64) -> Result<Text> {
     Ok(Text::from([sign, &"0".repeat(missing), rest].concat()))
 }
 
-/// Text of this width, filled at the start or the end.
+/// Pads a text to this width, at the start or at the end.
 pub(super) fn justify(of: Text, width: i64, fill: char, at_start: bool) -> Result<Text> {
     let missing = missing(of.as_str(), width)?;
     if missing == 0 {
@@ -96,7 +96,7 @@ pub(super) fn justify(of: Text, width: i64, fill: char, at_start: bool) -> Resul
     }))
 }
 
-/// So many characters are missing. A record must not ask for all of the memory.
+/// How many characters are missing. The width is bounded: a record must not take all of the memory.
 fn missing(s: &str, width: i64) -> Result<usize> {
     if width > WIDEST {
         return Err(
@@ -109,14 +109,14 @@ fn missing(s: &str, width: i64) -> Result<usize> {
         .saturating_sub(s.chars().count()))
 }
 
-/// The place of the first occurrence, in characters.
+/// The position of the first occurrence, in characters; -1 if there is none.
 pub(super) fn find(of: &str, what: &str) -> i64 {
     of.find(what).map_or(-1, |at| {
         i64::try_from(of[..at].chars().count()).unwrap_or(i64::MAX)
     })
 }
 
-/// At most `cuts` cuts.
+/// Splits with at most `cuts` cuts; if `cuts` is negative, with all of them.
 pub(super) fn split(line: &Text, by: Option<&str>, cuts: i64) -> Datum {
     let Ok(cuts) = usize::try_from(cuts) else {
         let mut parts = Vec::new();
@@ -145,7 +145,7 @@ pub(super) fn split(line: &Text, by: Option<&str>, cuts: i64) -> Datum {
     Datum::List(parts.into())
 }
 
-/// As `int(text, base)` of Python, in ASCII digits.
+/// As Python's `int(text, base)`, with ASCII digits only.
 pub(super) fn to_int(text: &str, base: u32) -> Option<i64> {
     let trimmed = text.trim_matches(text::is_space);
     let (sign, digits) = match trimmed.as_bytes().first()? {
@@ -186,7 +186,7 @@ pub(super) fn to_int(text: &str, base: u32) -> Option<i64> {
     i64::from_str_radix(&plain, base).ok()
 }
 
-/// The form of a number: `[0][width][.digits]f`, `[0][width]d`.
+/// The format of a number: `[0][width][.digits]f`, `[0][width]d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     zeros: bool,

@@ -1,4 +1,4 @@
-//! Expressions against Python: what `python3` gives for the same operation is written beside it.
+//! Expressions against Python: the result of `python3` for the same operation is written beside it.
 
 mod avro;
 mod functions;

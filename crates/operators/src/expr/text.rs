@@ -1,13 +1,13 @@
-//! Texts: cutting, changing, looking inside.
+//! Texts: cutting, changing, searching.
 //!
-//! Takes texts, gives texts that share their buffer where nothing changed. White space and cases are
+//! Takes texts, returns texts that share their buffer where nothing changed. White space and cases are
 //! Python's.
 
 use super::{json, kind};
 use stoatflow_core::{Datum, Error, Fields, Result, Text};
 use stoatflow_formats::Value;
 
-/// What to make of a text.
+/// How to change a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Lower,
@@ -42,7 +42,7 @@ pub(super) fn matches(how: Match, text: &str, what: &str) -> bool {
     }
 }
 
-/// Calls `take` with every part: as `str.split(by)`.
+/// Calls `take` with every part, as `str.split(by)` returns them.
 pub(super) fn split(line: &Text, by: Option<&str>, take: &mut dyn FnMut(Text)) {
     let s = line.as_str();
     match by {
@@ -62,7 +62,7 @@ pub(super) fn split(line: &Text, by: Option<&str>, take: &mut dyn FnMut(Text)) {
     }
 }
 
-/// Characters of a text, elements of a list, members of an object.
+/// The number of characters of a text, of elements of a list, of members of an object.
 pub(super) fn length(datum: &Datum) -> Result<Datum> {
     let n = match datum {
         Datum::Null => return Ok(Datum::Null),

@@ -1,8 +1,8 @@
 //! Functions of times: milliseconds since 1970, in UTC or a named time zone.
 //!
-//! Takes whole numbers and texts, gives parts of a calendar, texts, and times. A local time that a change
-//! of the clocks skips is taken for the one as much later, one that occurs twice for its first occurrence.
-//! Never asks what time it is.
+//! Takes whole numbers and texts, returns parts of a calendar, texts, and times. A local time that a
+//! change of the clocks skips counts as the time that is later by the skipped span; one that occurs
+//! twice counts as its first occurrence. Never reads a clock.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -66,7 +66,8 @@ pub(super) fn strftime(ms: i64, form: &str, zone: &TimeZone) -> Result<Datum> {
     Ok(Datum::Str(Text::from(text)))
 }
 
-/// The start of the span that a time is in. Spans begin at 1970, those of a zone at 1970 of its own clocks.
+/// The start of the span that contains a time. Spans begin at 1970 in UTC, with a zone at 1970 of its
+/// local time.
 pub(super) fn truncate(ms: i64, span: i64, zone: &TimeZone) -> Result<Datum> {
     let down = |ms: i64| {
         ms.div_euclid(span)
@@ -80,7 +81,7 @@ pub(super) fn truncate(ms: i64, span: i64, zone: &TimeZone) -> Result<Datum> {
     let offset = i64::from(time.offset().seconds()) * 1000;
     let local = down(ms + offset)?;
     let near = local - offset;
-    // Where the clocks did not change in between, that is it.
+    // If the clocks did not change in between, this is the result.
     if i64::from(at(near, zone)?.offset().seconds()) * 1000 == offset {
         return Ok(Datum::Int(near));
     }
@@ -91,7 +92,7 @@ pub(super) fn truncate(ms: i64, span: i64, zone: &TimeZone) -> Result<Datum> {
     Ok(Datum::Int(start.timestamp().as_millisecond()))
 }
 
-/// Milliseconds since 1970; parts of one are cut off.
+/// Parses a time to milliseconds since 1970; smaller units are cut off.
 pub(super) fn parse(text: &str, zone: &TimeZone) -> Option<i64> {
     let time = match text.parse::<Timestamp>() {
         Ok(time) => time,

@@ -44,7 +44,7 @@ fn a_missing_field_is_null_and_a_broken_one_stands_last() {
     let index = index(&json!([member("city")]), false);
     let (found, whole) = index.entries(&row("{}"));
     assert_eq!((found.first(), whole), (Some(&vec![ordered::NULL]), true));
-    // An object has no order, but nothing went wrong.
+    // An object has no order, but that is no error.
     let (found, whole) = index.entries(&row(r#"{"city": {}}"#));
     assert_eq!((found.first(), whole), (Some(&vec![ordered::OTHER]), true));
     for broken in [row("[1"), row("5"), Err(Error::serde("no value"))] {

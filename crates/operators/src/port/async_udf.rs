@@ -1,7 +1,8 @@
 //! The port to async functions that the engine doesn't own.
 //!
-//! Takes calls in batches, gives each one's answer back through the [`CallQueue`] it came with, later, from
-//! any thread. Can be implemented without an interpreter: tests drive one by hand, the simulator by a seed.
+//! Takes calls in batches; each answer is returned later, from any thread, through the [`CallQueue`]
+//! that the call came with. An implementation needs no interpreter: tests drive one by hand, the
+//! simulator by a seed.
 
 use crate::port::current_call;
 use crate::{CallQueue, CallsInFlight, Cost};
@@ -11,24 +12,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Result};
 
-/// What a function gets, in its order.
+/// The arguments of a function, in order.
 pub type Arguments = SmallVec<[Datum; 3]>;
 
-/// One call that is to begin.
+/// A call to begin.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Its number in its queue.
     pub ticket: u64,
-    /// What it is called with.
+    /// Its arguments.
     pub arguments: Arguments,
 }
 
-/// What a function gave.
+/// The result of a function.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// It had its effect (`peek`, `foreach`).
+    /// Only an effect (`peek`, `foreach`).
     Done,
-    /// Of a predicate.
+    /// The result of a predicate.
     Verdict(bool),
     /// `map_values`, `select_key`, `group_by`, joiners.
     One(Datum),
@@ -43,7 +44,7 @@ pub enum Answer {
 /// What a lane waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Fewer calls than this, of all lanes.
+    /// Fewer calls in flight than this, in all lanes together.
     Room(usize),
     /// No call that began in this queue since [`CallQueue::mark`].
     Fresh,
@@ -56,25 +57,25 @@ pub trait AsyncUdf: Send + Sync + Debug {
     /// `app.py:12 fetch`, for errors.
     fn name(&self) -> &str;
 
-    /// How much all lanes have asked of it.
+    /// The calls in flight, of all lanes.
     fn in_flight(&self) -> &Arc<CallsInFlight>;
 
-    /// What its calls have cost so far, if that is known: their time, and the time that they waited.
+    /// The cost of its calls so far, if known: their time, and the time that they waited.
     fn cost(&self) -> Option<Cost> {
         None
     }
 
-    /// Begins calls: each is answered once, with [`CallQueue::answer`], which may name another one that is
-    /// to begin then. Never waits.
+    /// Begins calls: each is answered once, with [`CallQueue::answer`], which may return another call
+    /// that is to begin then. Never waits.
     fn begin(&self, calls: Vec<Call>, queue: &Arc<CallQueue>);
 
-    /// The same after a pause: calls that have failed. Without a clock of its own, at once.
+    /// As [`Self::begin`] after a pause, for calls that have failed. At once if there is no clock.
     fn begin_later(&self, pause: Duration, calls: Vec<Call>, queue: &Arc<CallQueue>) {
         let _unused = pause;
         self.begin(calls, queue);
     }
 
-    /// Waits, at most this long. May come back early, or late.
+    /// Waits, at most this long. May return early, or late.
     fn wait(&self, what: Wait, queue: &CallQueue, most: Duration) {
         current_call::within(current_call::address(self), true, || match what {
             Wait::Room(bound) => self.in_flight().wait_below(bound, most),
@@ -83,16 +84,16 @@ pub trait AsyncUdf: Send + Sync + Debug {
         });
     }
 
-    /// The answers of this queue are no longer wanted: its calls may be given up.
+    /// The answers of this queue are no longer wanted: its calls may be cancelled.
     fn cancel(&self, queue: &CallQueue);
 }
 
-/// What came of a call, and how long it took from [`AsyncUdf::begin`] on.
+/// The outcome of a call, and how long it took from [`AsyncUdf::begin`] on.
 #[derive(Debug)]
 pub struct Answered {
     /// The number of the call.
     pub ticket: u64,
-    /// What it gave, or why it gave nothing.
+    /// Its result, or why there is none.
     pub result: Result<Answer>,
     /// How long it took.
     pub took: Duration,

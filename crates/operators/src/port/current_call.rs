@@ -1,8 +1,8 @@
 //! Which user function a thread is running, with which record, and since when.
 //!
-//! The caller notes it with relaxed stores; others read it to say what is waited for. By thread, because a
-//! function of the user doesn't know which lane calls it. A thread that is not watched notes nothing. A
-//! wait of such a thread can be interrupted. Never waits for a reader.
+//! The calling thread stores it with relaxed stores; others read it to report what is waited for. By
+//! thread, because a user function doesn't know which lane calls it. A thread that is not watched stores
+//! nothing; a wait of a watched thread can be interrupted. Never waits for a reader.
 
 use crate::{Failed, NO_ORIGIN};
 use parking_lot::{Condvar, Mutex};
@@ -20,15 +20,15 @@ mod tests;
 pub struct CurrentCall {
     /// The address of the function; 0: none.
     callee: AtomicUsize,
-    /// Monotonic milliseconds.
+    /// Monotonic milliseconds at which the call began.
     since_ms: AtomicU64,
     /// Source, topic and partition of the record.
     place: AtomicU64,
     /// Its offset.
     offset: AtomicI64,
-    /// How the foreign runtime calls the thread; 0: not at all.
+    /// The foreign runtime's id of the thread; 0: none.
     thread: AtomicU64,
-    /// What is asked of the run: nothing, a stop, an abort.
+    /// What was requested of the run: nothing, a stop, an abort.
     asked: AtomicU8,
     waiting: Mutex<()>,
     wake: Condvar,
@@ -37,9 +37,9 @@ pub struct CurrentCall {
 /// A foreign function that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Its address, as [`address`] gives it.
+    /// Its address, as returned by [`address`].
     pub callee: usize,
-    /// Monotonic milliseconds at which the call began, or the call with the batch.
+    /// Monotonic milliseconds at which the call began, or the call for its batch.
     pub since_ms: u64,
     /// The record, if it is about one.
     pub origin: Option<Origin>,
@@ -55,29 +55,30 @@ struct Mine {
 }
 
 thread_local! {
-    // Looked at for every call: a reference, which needs no destructor, costs next to nothing.
+    // Read for every call: a reference, which needs no destructor, costs next to nothing.
     static MINE: Cell<Option<&'static Mine>> = const { Cell::new(None) };
 }
 
-/// Tells callees apart.
+/// Identifies a callee.
 pub fn address<T: ?Sized>(callee: &T) -> usize {
     std::ptr::from_ref(callee).cast::<()>() as usize
 }
 
-/// From now on this thread notes there what it is at; times are of this clock. Kept for good: a thread has
-/// it once.
+/// From now on this thread stores there what it is calling; times are of this clock. Never freed: it is
+/// set once per thread.
 pub fn note_at(at: Arc<CurrentCall>, clock: Arc<dyn Clock>) {
     MINE.set(Some(Box::leak(Box::new(Mine { at, clock }))));
 }
 
-/// The foreign runtime calls this thread so.
+/// Sets the foreign runtime's id of this thread.
 pub fn note_thread(id: u64) {
     if let Some(mine) = MINE.get() {
         mine.at.thread.store(id, Relaxed);
     }
 }
 
-/// A record is given to a function. False if that is no use: the run is being given up.
+/// Stores the record that is passed to a function. Returns false if the call is useless, because the run
+/// is being aborted.
 #[inline]
 pub fn note_record(origin: &Origin) -> bool {
     let Some(Mine { at, .. }) = MINE.get() else {
@@ -88,11 +89,11 @@ pub fn note_record(origin: &Origin) -> bool {
     at.asked.load(Relaxed) < ABORT
 }
 
-/// As [`note_record`], for a record of a batch: no further one is given to a function of a run that is
-/// being given up.
+/// As [`note_record`], for a record of a batch: no further one is passed to a function once the run is
+/// being aborted.
 ///
 /// # Errors
-/// An interruption.
+/// An interruption, if the run is being aborted.
 #[inline]
 pub fn hold(at: usize, origin: &Origin) -> Result<(), Failed> {
     if note_record(origin) {
@@ -102,14 +103,14 @@ pub fn hold(at: usize, origin: &Origin) -> Result<(), Failed> {
     Err(Failed { at, error })
 }
 
-/// The next function is about no record that is known.
+/// Forgets the record: the next function is called for no known record.
 pub fn forget_record() {
     if let Some(mine) = MINE.get() {
         mine.at.forget();
     }
 }
 
-/// Calls a function of this address, and notes that for as long as it runs. `timed`: since when, too.
+/// Calls a function and stores its address for as long as it runs. `timed`: with the time of its start.
 #[inline]
 pub fn within<T>(callee: usize, timed: bool, call: impl FnOnce() -> T) -> T {
     let Some(mine) = MINE.get() else {
@@ -126,7 +127,7 @@ pub fn within<T>(callee: usize, timed: bool, call: impl FnOnce() -> T) -> T {
     call()
 }
 
-/// Waits. False, and at once, if this thread's run is asked to end.
+/// Waits. Returns false, and at once, if this thread's run is asked to end.
 pub fn pause(time: Duration) -> bool {
     match MINE.get() {
         Some(mine) => mine.at.wait(time),
@@ -134,7 +135,7 @@ pub fn pause(time: Duration) -> bool {
     }
 }
 
-/// A function may call another one: afterwards the outer one runs again.
+/// Restores the outer function when an inner one has returned, because a function may call another one.
 struct Left {
     at: &'static CurrentCall,
     before: usize,
@@ -147,7 +148,7 @@ impl Drop for Left {
 }
 
 impl CurrentCall {
-    /// What runs.
+    /// The running function.
     pub fn running(&self) -> Option<Running> {
         let callee = self.callee.load(Relaxed);
         let origin = unpacked(self.place.load(Relaxed), self.offset.load(Relaxed));
@@ -158,22 +159,22 @@ impl CurrentCall {
         })
     }
 
-    /// How the foreign runtime calls the thread.
+    /// The foreign runtime's id of the thread.
     pub fn thread(&self) -> Option<u64> {
         Some(self.thread.load(Relaxed)).filter(|id| *id != 0)
     }
 
-    /// Its run is to stop: waits end.
+    /// Asks the run to stop: waits end.
     pub fn stop(&self) {
         self.ask(STOP);
     }
 
-    /// Its run is given up: waits end, and no further record of a batch is given to a function.
+    /// Aborts the run: waits end, and no further record of a batch is passed to a function.
     pub fn abort(&self) {
         self.ask(ABORT);
     }
 
-    /// Before a run.
+    /// Call before a run.
     pub fn begin(&self) {
         self.callee.store(0, Relaxed);
         self.asked.store(0, Relaxed);
@@ -205,7 +206,7 @@ fn packed(origin: &Origin) -> u64 {
     source | topic | u64::from(origin.partition.0.cast_unsigned())
 }
 
-#[allow(clippy::cast_possible_truncation)] // the parts that were put together
+#[allow(clippy::cast_possible_truncation)] // the parts that `packed` combined
 fn unpacked(place: u64, offset: i64) -> Origin {
     Origin {
         source: SourceId((place >> 48) as u16),

@@ -1,26 +1,26 @@
-//! What a callable is told about a record that failed.
+//! What an error handler learns about a record that failed.
 
 use bytes::Bytes;
 use stoatflow_core::{Epoch, Error, Failing, Lane, Record};
 
-/// What a callable is told.
+/// What an error handler learns about a failure.
 #[derive(Debug)]
 pub struct Failure<'a> {
-    /// What went wrong.
+    /// What kind of work failed.
     pub failing: Failing,
-    /// And how, with the coordinates.
+    /// The error, with its coordinates.
     pub error: &'a Error,
     /// The node's name.
     pub node: &'a str,
-    /// The record as it came to the node; at a source its bytes.
+    /// The record as the node received it; at a source its bytes.
     pub record: &'a Record,
-    /// Its bytes as they were read, where they are at hand.
+    /// Its bytes as they were read, if available.
     pub raw: Option<Raw<'a>>,
     /// The lane.
     pub lane: Lane,
     /// The epoch.
     pub epoch: Epoch,
-    /// So many calls have failed for this record, this one too.
+    /// How many calls have failed for this record, including this one.
     pub attempt: u32,
 }
 

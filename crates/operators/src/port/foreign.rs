@@ -1,6 +1,6 @@
-//! The tables that cross the border beside the plan: callables and custom serdes.
+//! The tables that come from the host language with the plan: callables and custom serdes.
 //!
-//! Takes indices from the plan, gives what they stand for. Owns nothing but references.
+//! Takes indices from the plan, returns what they refer to. Owns only references.
 
 use crate::{AsyncUdf, ProcessorSupplier, Runtime, Udf};
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ pub struct Foreign {
     pub serdes: Vec<Arc<dyn CustomSerde>>,
     /// Processors, as the plan numbers them.
     pub processors: Vec<Arc<dyn ProcessorSupplier>>,
-    /// Async callables, by the numbers that they have among `udfs`; what lanes wait for is called there.
+    /// Async callables, by their numbers among `udfs`; calls that lanes wait for begin here.
     pub calls: BTreeMap<u32, Arc<dyn AsyncUdf>>,
-    /// Where they come from.
+    /// The runtime that they come from.
     pub runtime: Option<Arc<dyn Runtime>>,
-    /// The application that runs them, once it is known: what it keeps for itself is registered
+    /// The application that runs them, once it is known: schemas of its internal data are registered
     /// under its name.
     pub application: Option<Arc<str>>,
 }
@@ -76,10 +76,10 @@ impl Foreign {
     }
 
     /// The serde that the plan names, for keys or values of a topic that others read; without a topic, a
-    /// function chooses one for each record. A registry is asked for the schema's id at once.
+    /// function chooses one for each record. The registry is asked for the schema's id at once.
     ///
     /// # Errors
-    /// As [`Self::serde`], and what the registry says.
+    /// As [`Self::serde`], and errors of the registry.
     pub fn topic_serde(
         &self,
         spec: &SerdeSpec,
@@ -162,7 +162,8 @@ impl Foreign {
     }
 }
 
-/// What the application keeps for itself is registered when the first value is written.
+/// Whether the registry is asked at once. A schema of internal data is registered when the first value
+/// is written.
 const fn is_asked_at_once(place: &SchemaPlace) -> bool {
     !matches!(place, SchemaPlace::Internal { .. })
 }

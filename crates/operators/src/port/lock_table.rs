@@ -1,9 +1,9 @@
-//! Locks on keys and names, for sections of processors that several lanes must not run at a time.
+//! Locks on keys and names, for sections of processors that only one lane may run at a time.
 //!
-//! Takes keys, gives them as held until [`HeldLocks`] is dropped. All keys of a section are taken at once, in
-//! one order for all lanes, and a lane that holds some takes no more: so lanes can't wait for each other in a
-//! circle. Waits on a condition; who waits must not hold the interpreter. Locks are in memory only: they
-//! are held within one call of a processor, so never over the end of an epoch.
+//! Takes keys, and holds them until [`HeldLocks`] is dropped. All keys of a section are taken at once,
+//! in the same order in all lanes, and a lane that holds some takes no more: so lanes can't deadlock.
+//! Waits on a condition variable; a waiting thread must not hold the interpreter. Locks are in memory
+//! only: they are held within one call of a processor, so never beyond the end of an epoch.
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Clock, Origin, StoreId};
 
-/// How many parts the table has, each with its lock.
+/// The number of shards, each with its own mutex.
 const SHARDS: usize = 64;
-/// A waiting lane looks so often whether the run has ended.
+/// How often a waiting lane checks whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What can be locked. The order is that in which locks are taken.
@@ -29,7 +29,7 @@ pub enum LockKey {
     Row(StoreId, Bytes),
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug)]
 pub struct LockHolder {
     /// The name of its node.
@@ -40,14 +40,14 @@ pub struct LockHolder {
     pub origin: Origin,
 }
 
-/// Why locks were not given.
+/// Why locks were refused.
 #[derive(Clone, Debug)]
 pub enum LockRefused {
-    /// This one was not free in time.
+    /// This key was not free in time.
     Held {
         /// The key.
         key: LockKey,
-        /// Who holds it.
+        /// Its holder.
         by: LockHolder,
     },
     /// The run has ended.
@@ -91,7 +91,7 @@ impl LockTable {
         self.take(keys, holder, |_, _| false)
     }
 
-    /// Takes all keys, and waits for them so long, by this clock.
+    /// Takes all keys, and waits up to `timeout` for them, by this clock.
     ///
     /// # Errors
     /// The key that was not free in time, or that the run has ended.
@@ -113,7 +113,7 @@ impl LockTable {
         })
     }
 
-    /// The run ends: nobody waits any more.
+    /// Ends the run: no lane waits any more.
     pub fn end(&self) {
         self.ended.store(true, Relaxed);
         for shard in &self.shards {
@@ -121,7 +121,7 @@ impl LockTable {
         }
     }
 
-    /// `wait` is asked whenever a key isn't free; false: give up.
+    /// `wait` is called whenever a key isn't free; if it returns false, the attempt ends.
     fn take(
         self: &Arc<Self>,
         mut keys: Vec<LockKey>,
@@ -140,7 +140,7 @@ impl LockTable {
             while let Some(by) = held.get(&key) {
                 let by = by.clone();
                 if !wait(shard, &mut held) {
-                    // `taken` is dropped, and with it what was held so far.
+                    // `taken` is dropped, which releases the keys taken so far.
                     drop(held);
                     return Err(if self.ended.load(Relaxed) {
                         LockRefused::Ended
@@ -168,12 +168,12 @@ type Held<'s> = parking_lot::MutexGuard<'s, BTreeMap<LockKey, LockHolder>>;
 #[derive(Debug)]
 pub struct HeldLocks {
     table: Arc<LockTable>,
-    /// In order.
+    /// Sorted.
     keys: Vec<LockKey>,
 }
 
 impl HeldLocks {
-    /// Is this one of them?
+    /// Whether this key is held.
     #[must_use]
     pub fn has(&self, key: &LockKey) -> bool {
         self.keys.binary_search(key).is_ok()

@@ -1,13 +1,13 @@
-//! The port to what a sink's partitioner must know of topics.
+//! The port to the partition counts of topics, for a sink's partitioner.
 //!
-//! Takes a topic, gives how many partitions it has. Implemented by the engine over its broker.
+//! Takes a topic, returns its number of partitions. Implemented by the engine over its broker.
 
 use std::fmt::Debug;
 use stoatflow_core::Result;
 
 /// How many partitions topics have.
 pub trait PartitionCounts: Send + Sync + Debug {
-    /// Of this topic. May ask the broker the first time; remembers.
+    /// The count of this topic. May ask the broker the first time; remembers it.
     ///
     /// # Errors
     /// `MissingTopic`, `Unavailable`, `Unauthorized`.

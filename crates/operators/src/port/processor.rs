@@ -1,8 +1,8 @@
 //! The port to processors that the engine doesn't own (Python's).
 //!
 //! Takes a host, through which a processor forwards records and reaches its stores; gives what the
-//! Processor API promises. One instance per lane. Forwarded records are handed to the children when
-//! the batch is done, in order; where a store is shared with nodes below, a batch is one record.
+//! Processor API promises. One instance per lane. Forwarded records are passed to the children when the
+//! batch is done, in order; where a store is shared with nodes below, a batch is one record.
 
 use crate::port::lock_table::{LockHolder, LockKey, LockTable};
 use crate::{Cost, Failed};
@@ -14,7 +14,7 @@ use stoatflow_core::{
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{Stored, TimerDomain};
 
-/// The origin of a record that no input record caused: a punctuation made it.
+/// The origin of a record that no input record caused, such as one from a punctuation.
 pub const NO_ORIGIN: Origin = Origin {
     source: SourceId(0),
     topic: 0,
@@ -30,7 +30,7 @@ pub enum Role {
     Process,
     /// `process_values`: results keep their keys.
     ProcessValues,
-    /// `transform_values`: gives a value for each update of a table, forwards nothing.
+    /// `transform_values`: returns a value for each update of a table, forwards nothing.
     TransformValues,
 }
 
@@ -38,16 +38,16 @@ pub enum Role {
 pub trait ProcessorSupplier: Send + Sync + Debug {
     /// `app.py:12 Enrich`, for errors.
     fn name(&self) -> &str;
-    /// What the calls of its processors have cost so far; `None`: not measured.
+    /// The cost of its processors' calls so far; `None`: not measured.
     fn cost(&self) -> Option<Cost> {
         None
     }
-    /// A new one, for one lane.
+    /// Creates a processor for one lane.
     ///
     /// # Errors
-    /// `User` if the supplier raises, or gives the same object twice.
+    /// `User` if the supplier raises, or returns the same object twice.
     fn create(&self, role: Role) -> Result<Box<dyn Processor>>;
-    /// Runs `body` with the interpreter attached, so that the calls inside cost no attach each.
+    /// Runs `body` with the interpreter attached, so that the calls inside need not attach it each.
     fn scope(&self, body: &mut dyn FnMut());
 }
 
@@ -64,10 +64,10 @@ pub enum Punctuation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScheduleId(pub u32);
 
-/// What a schedule calls. It belongs to the processor that registered it, in whatever lane that is; it
-/// is called while all lanes stand still.
+/// The callback of a schedule. It belongs to the processor that registered it, in any lane; it is called
+/// while all lanes stand still.
 pub trait Punctuator: Send + Sync + Debug {
-    /// The schedule is due, at this time.
+    /// Called when the schedule is due, with that time.
     ///
     /// # Errors
     /// `User` if it raises.
@@ -83,18 +83,18 @@ pub struct Timer<'t> {
     pub key: Datum,
     /// The time it was registered for.
     pub at: i64,
-    /// By which clock.
+    /// The clock by which it is due.
     pub domain: TimerDomain,
 }
 
 /// A user's processor.
 pub trait Processor: Send {
-    /// Before the first record.
+    /// Called before the first record.
     ///
     /// # Errors
     /// `User` if it raises.
     fn init(&mut self, host: &mut dyn ProcessorHost) -> Result<()>;
-    /// Takes records in order. The interpreter is attached once for all of them.
+    /// Processes records in order. The interpreter is attached once for all of them.
     ///
     /// # Errors
     /// [`Failed`] if it raises.
@@ -105,7 +105,7 @@ pub trait Processor: Send {
     /// # Errors
     /// `User` if it raises.
     fn transform(&mut self, record: &Record, host: &mut dyn ProcessorHost) -> Result<Datum>;
-    /// A timer fires, in the lane of its key, once.
+    /// Called when a timer fires, in the lane of its key, once.
     ///
     /// # Errors
     /// `User` if it raises.
@@ -116,39 +116,39 @@ pub trait Processor: Send {
             timer.store
         )))
     }
-    /// The end.
+    /// Called at the end.
     fn close(&mut self);
 }
 
-/// Which keys a read of windows or sessions is about.
+/// The keys that a read of windows or sessions covers.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys<'k> {
-    /// One.
+    /// One key.
     One(&'k Datum),
     /// From one to another, both inclusive, in the order of their bytes; `None`: no bound.
     Between(Option<&'k Datum>, Option<&'k Datum>),
 }
 
-/// A version of a key: value, since when, until when.
+/// A version of a key: value, valid from, valid to.
 pub type Version = (Datum, i64, Option<i64>);
 
-/// Gives the new value of a key from the one it has; a null value deletes.
+/// Computes the new value of a key from its current one; a null value deletes.
 pub type UpdateFn<'f> = dyn FnMut(&mut dyn ProcessorHost, Option<Stored>) -> Result<Stored> + 'f;
 
-/// What a processor may do while it is called. Stores are named by their place in the processor's list.
-/// Keys are datums; the host encodes them with the store's serdes. Every read gives values of its own: what
-/// is done to a foreign value that was read never shows in the store, unless it is put.
+/// What a processor may do while it is called. Stores are identified by their index in the processor's
+/// list. Keys are datums; the host encodes them with the store's serdes. Every read returns its own
+/// copy: changes to a foreign value that was read reach the store only if the value is put.
 pub trait ProcessorHost {
     /// Passes a record on, to all children or to the one of this name.
     ///
     /// # Errors
     /// `User` if there is no such child.
     fn forward(&mut self, record: Record, child: Option<&str>) -> Result<()>;
-    /// The place of a store in the processor's list.
+    /// The index of a store in the processor's list.
     fn store(&self, name: &str) -> Option<usize>;
     /// What kind of store it is.
     fn store_kind(&self, store: usize) -> StoreKind;
-    /// May it only be read? (The store of a table or a global store.)
+    /// Whether it can only be read (the store of a table, or a global store).
     fn store_is_read_only(&self, store: usize) -> bool;
     /// The names of the stores.
     fn store_names(&self) -> Vec<String>;
@@ -156,43 +156,43 @@ pub trait ProcessorHost {
     /// Reads a key.
     ///
     /// # Errors
-    /// Those of the store and its serdes; so for all below.
+    /// Those of the store and its serdes; the same for all reads below.
     fn get(&mut self, store: usize, key: &Datum) -> Result<Option<Stored>>;
     /// Writes a key; a null value deletes.
     ///
     /// # Errors
-    /// As `get`; `User` if the store may only be read; so for all that write.
+    /// As `get`; `User` if the store can only be read; the same for all writes below.
     fn put(&mut self, store: usize, key: &Datum, value: Stored) -> Result<()>;
-    /// Reads a key and writes it, in one step for all lanes: if another lane writes it meanwhile, `f` runs
+    /// Reads and writes a key, atomically for all lanes: if another lane writes it meanwhile, `f` runs
     /// again with the new value. `f` may use the host, but not write this key.
     ///
     /// # Errors
     /// As `put`, and those of `f`, after which nothing is written.
     fn update(&mut self, store: usize, key: &Datum, f: &mut UpdateFn<'_>) -> Result<()>;
-    /// Writes a key that has no value; gives the value it has otherwise. One step for all lanes.
+    /// Writes a key that has no value; otherwise returns its value. Atomic for all lanes.
     ///
     /// # Errors
     /// As `put`.
     fn put_if_absent(&mut self, store: usize, key: &Datum, value: Stored)
     -> Result<Option<Stored>>;
-    /// Deletes a key, at a time; gives the value it had. One step for all lanes.
+    /// Deletes a key, at a time; returns the value it had. Atomic for all lanes.
     ///
     /// # Errors
     /// As `put`.
     fn delete(&mut self, store: usize, key: &Datum, time: i64) -> Result<Option<Stored>>;
-    /// What to lock for a key of a store.
+    /// The key in the lock table for a key of a store.
     ///
     /// # Errors
     /// As `put`.
     fn lock_key(&self, store: usize, key: &Datum) -> Result<LockKey>;
-    /// May keys of this store be read and written in one step for all lanes?
+    /// Returns an error if keys of this store can't be read and written atomically for all lanes.
     ///
     /// # Errors
     /// `User` if nodes of several stages write it.
     fn check_one_step(&self, store: usize) -> Result<()>;
     /// The locks of the run.
     fn locks(&self) -> Arc<LockTable>;
-    /// Who holds what is locked while this record is processed.
+    /// The holder of locks that are taken while this record is processed.
     fn lock_holder(&self, origin: &Origin) -> LockHolder;
 
     /// Entries from `from` to `to`, both inclusive, in the order of their bytes.
@@ -206,7 +206,7 @@ pub trait ProcessorHost {
         to: Option<&Datum>,
         reverse: bool,
     ) -> Result<Vec<(Datum, Stored)>>;
-    /// Entries whose key's bytes begin with those of this key (bytes are taken as they are).
+    /// Entries whose key's bytes begin with those of `prefix` (a prefix of bytes is not encoded).
     ///
     /// # Errors
     /// As `get`.
@@ -224,7 +224,7 @@ pub trait ProcessorHost {
     /// # Errors
     /// As `get`.
     fn window_get(&mut self, store: usize, key: &Datum, start: i64) -> Result<Option<Stored>>;
-    /// Windows that start within both (inclusive): key, start, value.
+    /// Windows that start between `from` and `to` (both inclusive): key, start, value.
     ///
     /// # Errors
     /// As `get`.
@@ -272,7 +272,7 @@ pub trait ProcessorHost {
         latest_start: i64,
         reverse: bool,
     ) -> Result<Vec<(Datum, i64, i64, Datum)>>;
-    /// Writes a version (null: from then on there is none); gives until when it holds (-1: still;
+    /// Writes a version (null: a deletion); returns until when it is valid (-1: it is the latest;
     /// `i64::MIN`: too old, not written).
     ///
     /// # Errors
@@ -284,7 +284,7 @@ pub trait ProcessorHost {
         value: Datum,
         timestamp: i64,
     ) -> Result<i64>;
-    /// Ends what holds at a time; gives what held then.
+    /// Ends the version that is valid at a time; returns that version.
     ///
     /// # Errors
     /// As `put`.
@@ -294,7 +294,7 @@ pub trait ProcessorHost {
         key: &Datum,
         timestamp: i64,
     ) -> Result<Option<Version>>;
-    /// The version at a time (`None`: the latest).
+    /// The version that is valid at a time (`None`: the latest).
     ///
     /// # Errors
     /// As `get`.
@@ -305,7 +305,7 @@ pub trait ProcessorHost {
         as_of: Option<i64>,
     ) -> Result<Option<Version>>;
 
-    /// Registers a timer of a key; one that is there already stays one.
+    /// Registers a timer of a key; registering it again changes nothing.
     ///
     /// # Errors
     /// As `put`.
@@ -316,7 +316,7 @@ pub trait ProcessorHost {
         at: i64,
         domain: TimerDomain,
     ) -> Result<()>;
-    /// Cancels a timer, if it is there.
+    /// Cancels a timer, if it exists.
     ///
     /// # Errors
     /// As `put`.
@@ -327,7 +327,7 @@ pub trait ProcessorHost {
         at: i64,
         domain: TimerDomain,
     ) -> Result<()>;
-    /// The pending timers of a key. Looks through all timers.
+    /// The pending timers of a key. Reads all timers.
     ///
     /// # Errors
     /// As `get`.
@@ -346,9 +346,9 @@ pub trait ProcessorHost {
     ) -> Result<ScheduleId>;
     /// Ends a schedule, for all lanes.
     fn cancel(&mut self, schedule: ScheduleId);
-    /// Asks for a commit soon.
+    /// Requests an early commit.
     fn commit(&mut self);
-    /// Says for which record the processor is called from here on; a place with number 0: for none.
+    /// Sets the record that the processor is called for from here on; a place with number 0: none.
     fn at(&mut self, place: Order);
     /// The stream time of the task at the record that the processor is called for, as in Kafka Streams: the
     /// highest timestamp that the sources of its sub-topology had in that partition, up to this record.
@@ -357,11 +357,11 @@ pub trait ProcessorHost {
     fn stream_time(&mut self) -> i64;
     /// The application's watermark as of the last barrier; -1: none.
     fn watermark(&self) -> i64;
-    /// Asks for a watermark of at least this, from the next barrier on.
+    /// Requests a watermark of at least this, from the next barrier on.
     fn advance_watermark(&mut self, to: i64);
     /// Wall time, milliseconds.
     fn wall_time(&self) -> i64;
-    /// The topic of an input record; `None` for what a punctuation made.
+    /// The topic of an input record; `None` for a record made by a punctuation.
     fn topic(&self, origin: &Origin) -> Option<String>;
     /// `application.id`.
     fn application_id(&self) -> String;

@@ -1,13 +1,14 @@
 //! The port to the host language's runtime: threads, pauses, exceptions.
 //!
-//! Takes the life of a thread, a wait, or an error whose cause is a foreign exception. Without one (tests,
-//! the simulator) nobody waits and exceptions have no traceback. Never calls a function of the user.
+//! Takes a thread's work, a wait, or an error whose cause is a foreign exception. Without a runtime
+//! (tests, the simulator) pauses are skipped and exceptions have no traceback. Never calls a user
+//! function.
 
 use std::fmt::Debug;
 use std::time::Duration;
 use stoatflow_core::Error;
 
-/// What a foreign exception says of itself.
+/// The details of a foreign exception.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Raised {
     /// Its class.
@@ -20,21 +21,21 @@ pub struct Raised {
 
 /// See the module.
 pub trait Runtime: Send + Sync + Debug {
-    /// Runs all that a thread ever does, as a thread that the interpreter knows: what functions keep by
-    /// thread stays, and each batch only comes back to it.
+    /// Runs all work of a thread, as a thread that the interpreter knows: data that functions keep by
+    /// thread stays, and each batch only attaches again.
     fn host(&self, work: &mut (dyn FnMut() + Send)) {
         work();
     }
 
-    /// Waits, without keeping the interpreter from others. False, and at once, if the application is asked
-    /// to end.
+    /// Waits without holding the interpreter. Returns false, and at once, if the application is asked to
+    /// end.
     fn pause(&self, time: Duration) -> bool;
-    /// Does a barrier wait for all async calls, however long they take? Then none outlives its epoch, and
-    /// what comes out doesn't depend on how fast they are: for tests.
+    /// Whether a barrier waits for all async calls, however long they take. Then none outlives its
+    /// epoch, and results don't depend on how fast they are: for tests.
     fn patient(&self) -> bool {
         false
     }
-    /// Where its threads are, as text, with these names for them. May wait for the interpreter.
+    /// The stacks of its threads, as text, with these names for them. May wait for the interpreter.
     fn stacks(&self, named: &[(u64, String)]) -> Option<String> {
         let _unused = named;
         None

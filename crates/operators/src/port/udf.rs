@@ -1,7 +1,7 @@
 //! The port to functions that the engine doesn't own (Python's).
 //!
-//! Takes whole batches, so that the border is crossed once per batch; gives datums. A failure names
-//! the position in the batch, so that the record's coordinates can be told.
+//! Takes whole batches, so that the interpreter is entered once per batch; returns datums. A failure
+//! names the position in the batch, so that the record's coordinates can be reported.
 
 use crate::port::failure::Failure;
 use arrow_array::RecordBatch;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result};
 
-/// What a function gets of a record.
+/// The arguments of a function for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Args {
     /// `(value)`.
@@ -19,14 +19,14 @@ pub enum Args {
     KeyValue,
 }
 
-/// So many results one call of a function may give. Without a bound, one that never stops giving
-/// them takes all memory.
+/// The maximum number of results of one call. Without a bound, a generator that never ends would take
+/// all memory.
 pub const MAX_RESULTS: usize = 1_000_000;
 
-/// May a call that has given so many results give another one?
+/// Checks that a call which has returned `given` results may return another one.
 ///
 /// # Errors
-/// `User`.
+/// `User` if it may not.
 pub fn check_results(given: usize) -> Result<()> {
     if given < MAX_RESULTS {
         return Ok(());
@@ -39,7 +39,7 @@ pub fn check_results(given: usize) -> Result<()> {
     ))
 }
 
-/// A call that failed, and for which record of the batch.
+/// A call that failed, and its record in the batch.
 #[derive(Debug)]
 pub struct Failed {
     /// Index into the batch.
@@ -48,37 +48,37 @@ pub struct Failed {
     pub error: Error,
 }
 
-/// What the calls of a function have cost since the start, in all lanes together.
+/// The cost of a function's calls since the start, in all lanes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Calls; one that failed counts too.
+    /// Number of calls, including failed ones.
     pub calls: u64,
-    /// Time in the function, and in handing it its arguments: whatever it waited for there is in it.
+    /// Time in the function, and in passing its arguments, including everything that it waited for.
     pub inside: Duration,
-    /// Time until its runtime let it begin (Python's GIL).
+    /// Time that it waited for its runtime before it began (Python's GIL).
     pub waiting: Duration,
 }
 
-/// The partitions that a partitioner chose for a record: `None` leaves it to the key, several send it to
-/// each of them, an empty list to none.
+/// The partitions that a partitioner chose for a record: `None` leaves the choice to the key, several
+/// send the record to each of them, an empty list to none.
 pub type Partitions = Option<Vec<Partition>>;
 
 /// A call for a batch of columns that failed.
 #[derive(Debug)]
 pub struct FailedBatch {
-    /// Because of this row of the batch; `None`: of none in particular.
+    /// The row of the batch that caused it; `None`: no particular one.
     pub row: Option<usize>,
     /// Why: `User`, with the foreign exception as its cause.
     pub error: Error,
 }
 
-/// A user function. Batch calls append one result per record. One that fails has appended the results of
-/// the records before the one it names: they stay, and the engine may call again for those behind it. A form
-/// that a function doesn't have answers with an error.
+/// A user function. Batch calls append one result per record. A call that fails has appended the results
+/// of the records before the one it names: they stay, and the engine may call again for those after it.
+/// A form of call that a function doesn't support returns an error.
 pub trait Udf: Send + Sync + Debug {
     /// `app.py:12 is_large`, for errors, `describe` and metrics.
     fn name(&self) -> &str;
-    /// What its calls have cost so far; `None`: not measured.
+    /// The cost of its calls so far; `None`: not measured.
     fn cost(&self) -> Option<Cost> {
         None
     }
@@ -101,7 +101,7 @@ pub trait Udf: Send + Sync + Debug {
     /// One pair per record (`map`).
     ///
     /// # Errors
-    /// [`Failed`] if the function raises or gives no pair.
+    /// [`Failed`] if the function raises or returns no pair.
     fn pair(
         &self,
         args: Args,
@@ -114,7 +114,7 @@ pub trait Udf: Send + Sync + Debug {
     /// Any number of datums per record; `ends[i]` is where record `i` ends in `out` (`flat_map_values`).
     ///
     /// # Errors
-    /// [`Failed`] if the function raises, or gives text (which would fall apart into characters).
+    /// [`Failed`] if the function raises, or returns text (which would be split into characters).
     fn many(
         &self,
         args: Args,
@@ -128,7 +128,7 @@ pub trait Udf: Send + Sync + Debug {
     /// Any number of pairs per record (`flat_map`).
     ///
     /// # Errors
-    /// [`Failed`] if the function raises or gives something else.
+    /// [`Failed`] if the function raises or returns something else.
     fn many_pairs(
         &self,
         args: Args,
@@ -147,10 +147,10 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (args, batch);
         Err(self.cannot("have effects"))
     }
-    /// One call for all of a batch, as Arrow columns (`map_batches`); the result may come in parts.
+    /// One call for all of a batch, as Arrow columns (`map_batches`); the result may be in several parts.
     ///
     /// # Errors
-    /// [`FailedBatch`] if the function raises, or gives no columns.
+    /// [`FailedBatch`] if the function raises, or returns no columns.
     fn columns(&self, batch: RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> {
         drop(batch);
         Err(FailedBatch {
@@ -158,7 +158,7 @@ pub trait Udf: Send + Sync + Debug {
             error: self.cannot("take columns").error,
         })
     }
-    /// The same for its effects (`foreach_batch`).
+    /// As [`Self::columns`], for its effects only (`foreach_batch`).
     ///
     /// # Errors
     /// [`FailedBatch`] if the function raises.
@@ -178,9 +178,9 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = arguments;
         Err(self.cannot("be called").error)
     }
-    /// Many calls with `arity` arguments each, which lie one after another in `arguments`; one result per
-    /// call (joiners). `origins`: of the records that they are about. The interpreter is attached once for
-    /// all of them.
+    /// Many calls with `arity` arguments each, which follow one another in `arguments`; one result per
+    /// call (joiners). `origins`: the records that the calls are for. The interpreter is attached once
+    /// for all of them.
     ///
     /// # Errors
     /// [`Failed`], with the index of the call, if the function raises.
@@ -192,7 +192,7 @@ pub trait Udf: Send + Sync + Debug {
         out: &mut Vec<Datum>,
     ) -> Result<(), Failed> {
         let _unused = origins;
-        // Should a port ever forget to run the body, calls must not vanish.
+        // If an implementation of `scope` forgets to run the body, calls must not vanish.
         let mut done = Err(Failed {
             at: 0,
             error: Error::internal("a function's scope did not run"),
@@ -209,11 +209,11 @@ pub trait Udf: Send + Sync + Debug {
         });
         done
     }
-    /// A topic per record, of `(key, value, context)`; `topic_of` names the topic that a record was read
-    /// from, for the context.
+    /// A topic per record, from `(key, value, context)`; `topic_of` returns the topic that a record was
+    /// read from, for the context.
     ///
     /// # Errors
-    /// [`Failed`] if the function raises, or gives no text.
+    /// [`Failed`] if the function raises, or returns no text.
     fn topics(
         &self,
         batch: &[Record],
@@ -223,11 +223,11 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, topic_of, out);
         Err(self.cannot("choose topics"))
     }
-    /// Partitions per record, of `(topic, key, value, partitions)`; `to` holds the record's topic and how
-    /// many partitions that has.
+    /// Partitions per record, from `(topic, key, value, partitions)`; `to` holds the record's topic and
+    /// its number of partitions.
     ///
     /// # Errors
-    /// [`Failed`] if the function raises, or gives something else.
+    /// [`Failed`] if the function raises, or returns something else.
     fn partitions(
         &self,
         batch: &[Record],
@@ -237,12 +237,13 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, to, out);
         Err(self.cannot("choose partitions"))
     }
-    /// A time per record, of `(record, partition_time)`, for neighbours of one partition in their order.
-    /// `partition_time` is the highest time of the partition before them, -1: none; it rises with the
-    /// times that the function gives, but for those beyond `latest`. A negative time drops the record.
+    /// A timestamp per record, from `(record, partition_time)`, for consecutive records of one
+    /// partition. `partition_time` is the highest timestamp of the partition before them, -1: none; it
+    /// rises with the timestamps that the function returns, except those beyond `latest`. A negative
+    /// timestamp drops the record.
     ///
     /// # Errors
-    /// [`Failed`] if the function raises, or gives no whole number.
+    /// [`Failed`] if the function raises, or returns no whole number.
     fn timestamps(
         &self,
         batch: &[Record],
@@ -253,11 +254,11 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, topic, partition_time, latest, out);
         Err(self.cannot("tell times"))
     }
-    /// The watermark of a partition from each of its records on, given what it is before the first
-    /// (`Watermark.custom`); `None`: what it was.
+    /// The watermark of a partition after each of its records, given the watermark before the first one
+    /// (`Watermark.custom`); `None`: unchanged.
     ///
     /// # Errors
-    /// [`Failed`] if the function raises or gives no number.
+    /// [`Failed`] if the function raises or returns no number.
     fn watermarks(
         &self,
         batch: &[Record],
@@ -268,11 +269,11 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, topic, current, out);
         Err(self.cannot("tell watermarks"))
     }
-    /// What becomes of late records, of `(record, watermark)`, for records of one topic in their order. It
-    /// gives no callable again.
+    /// What to do with late records, from `(record, watermark)`, for records of one topic in their
+    /// order. It must not return another callable.
     ///
     /// # Errors
-    /// [`Failed`] if the function raises, or gives something else.
+    /// [`Failed`] if the function raises, or returns something else.
     fn late(
         &self,
         batch: &[Record],
@@ -283,15 +284,15 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, topic, watermark, out);
         Err(self.cannot("decide about late records"))
     }
-    /// What to do with a record that failed, if this is a handler. It gives no callable again.
+    /// What to do with a record that failed, if this is a handler. It must not return another callable.
     ///
     /// # Errors
-    /// `User` if it raises, or gives something else.
+    /// `User` if it raises, or returns something else.
     fn decide(&self, failure: &Failure<'_>) -> Result<Handler> {
         let _unused = failure;
         Err(self.cannot("decide about errors").error)
     }
-    /// What a function answers that has no such form.
+    /// The error for a form of call that a function doesn't support.
     #[doc(hidden)]
     fn cannot(&self, what: &str) -> Failed {
         Failed {
@@ -299,6 +300,6 @@ pub trait Udf: Send + Sync + Debug {
             error: Error::internal(format!("the function {} can't {what}", self.name())),
         }
     }
-    /// Runs `body` with the interpreter attached, so that the `call`s inside cost no attach each.
+    /// Runs `body` with the interpreter attached, so that the `call`s inside need not attach it each.
     fn scope(&self, body: &mut dyn FnMut());
 }

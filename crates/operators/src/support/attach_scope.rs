@@ -1,7 +1,7 @@
 //! Attaches the host language's runtime once for a whole batch that holds its values.
 //!
-//! Takes a batch, runs work on it within that runtime, if there is one. Never decides about a record that
-//! failed: that may wait or ask a broker, so it happens outside of the scope.
+//! Takes a batch, and runs work on it within that runtime, if it holds foreign values. Never decides
+//! about a record that failed: that may wait or ask a broker, so it happens outside of the scope.
 
 use std::sync::Arc;
 use stoatflow_core::{Datum, Opaque, Record};
@@ -11,14 +11,14 @@ use stoatflow_core::{Datum, Opaque, Record};
 pub(crate) struct AttachScope(Option<Arc<dyn Opaque>>);
 
 impl AttachScope {
-    /// All foreign values of a batch are of one runtime.
+    /// All foreign values of a batch belong to one runtime.
     pub fn of<'a>(batch: impl IntoIterator<Item = &'a Record>) -> Self {
         let batch = batch.into_iter();
         let mut datums = batch.flat_map(|record| [&record.value, &record.key]);
         Self(datums.find_map(foreign).cloned())
     }
 
-    /// Does something within the runtime, or just so if nothing is foreign.
+    /// Runs `body` within the runtime, or directly if nothing is foreign.
     #[inline]
     pub fn inside<T>(&self, body: impl FnOnce() -> T) -> T {
         let Some(object) = &self.0 else {
@@ -30,7 +30,7 @@ impl AttachScope {
     }
 }
 
-/// Does a record hold what only the foreign runtime understands?
+/// Whether a record holds a value that only the foreign runtime understands.
 pub(crate) fn is_foreign(record: &Record) -> bool {
     foreign(&record.value).is_some() || foreign(&record.key).is_some()
 }

@@ -1,9 +1,9 @@
 //! Decides what becomes of a record that failed: retry, skip, dead letter, or an error.
 //!
-//! Takes an error and the record it happened at, only when there is one: what doesn't fail never comes
-//! here. Gives "again" or "gone", or the error back. What is gone is noted in the effects, with its dead
-//! letter if it gets one; the engine counts, logs and sends. Never handles an error that no record caused
-//! (a broken store, a missing topic, a bug).
+//! Takes an error and its record, only after a failure: successful records never get here. Returns
+//! "again" or "gone", or the error. A record that is gone is noted in the effects, with its dead letter
+//! if it gets one; the engine counts, logs and sends. Never handles an error that no record caused (a
+//! broken store, a missing topic, a bug).
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use stoatflow_core::{
 /// A callable may return another handler, this many times in a row.
 const DEEPEST: u32 = 8;
 
-/// Where it happens.
+/// Where an error happened.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorOrigin {
     /// The lane.
@@ -29,12 +29,12 @@ pub struct ErrorOrigin {
     pub epoch: Epoch,
 }
 
-/// What is to be done with the record.
+/// What to do with the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Call again.
     Again,
-    /// Go on without it.
+    /// Continue without it.
     Gone,
 }
 
@@ -43,11 +43,11 @@ pub enum Outcome {
 pub struct Handled {
     /// The node it failed at.
     pub node: NodeId,
-    /// Why it is counted.
+    /// The reason that it is counted by.
     pub reason: &'static str,
-    /// For the log.
+    /// The error, for the log.
     pub error: Error,
-    /// For the dead-letter topic.
+    /// The dead letter, if it gets one.
     pub letter: Option<DeadLetter>,
 }
 
@@ -77,7 +77,7 @@ enum Decision {
     Ask(Arc<dyn Udf>, Arc<[String]>),
 }
 
-/// See the module. There is none where records must not fail: that costs nothing.
+/// See the module. A node that must fail on errors has no policy, which costs nothing.
 #[derive(Debug)]
 pub struct ErrorPolicy {
     failing: Failing,
@@ -89,7 +89,7 @@ pub struct ErrorPolicy {
 }
 
 impl ErrorPolicy {
-    /// The judge of a node; `None` if its handler is to fail.
+    /// The policy of a node; `None` if its handler is to fail.
     ///
     /// # Errors
     /// `Internal` if the plan and the table of callables don't belong together.
@@ -114,11 +114,11 @@ impl ErrorPolicy {
         })))
     }
 
-    /// Decides for one record; `attempt` calls have failed for it. Waits before it says "again", if it has
-    /// to.
+    /// Decides about one record, for which `attempt` calls have failed. Waits before it returns "again",
+    /// if the handler wants a pause.
     ///
     /// # Errors
-    /// The error, if the handler says so or can't be asked; an interruption, if the application is asked to
+    /// The error, if the handler decides so or fails; an interruption, if the application is asked to
     /// end meanwhile.
     pub fn handle(
         &self,
@@ -138,7 +138,7 @@ impl ErrorPolicy {
         Ok(outcome)
     }
 
-    /// The same without a wait: says how long it is to be.
+    /// As [`Self::handle`] without waiting: returns the pause.
     ///
     /// # Errors
     /// As [`Self::handle`].
@@ -194,7 +194,7 @@ impl ErrorPolicy {
         Err(error.hint("the handler gave handlers without end: let it give DLQ(...), log_and_continue() or log_and_fail()"))
     }
 
-    /// The decision of a callable. A topic that was not declared must exist.
+    /// The decision of a callable. A topic that it has not declared must exist.
     fn said(&self, said: Result<Handler>, declared: &[String], error: &Error) -> Result<Decision> {
         let told = |e: Error| {
             e.at(|at| {
@@ -273,7 +273,7 @@ impl ErrorPolicy {
     }
 }
 
-/// Is it about one record, so that a handler may decide?
+/// True if the error is about one record, so that a handler may decide.
 #[must_use]
 pub fn is_of_a_record(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) && !error.is_beyond_handlers()
@@ -287,7 +287,7 @@ pub(crate) fn header(name: &str, value: impl Into<Bytes>) -> Header {
     }
 }
 
-/// What happened, with its cause.
+/// The message of an error, with its cause.
 fn full(error: &Error) -> String {
     match error.cause() {
         Some(cause) => format!("{}: {cause}", error.message()),

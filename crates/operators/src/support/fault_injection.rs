@@ -2,34 +2,34 @@
 //!
 //! Off in the product; the simulator turns one on with [`crate::ChainOptions`]. Never set by a setting.
 
-/// What is left undone.
+/// The injected fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FaultInjection {
-    /// Nothing: the operators as they are.
+    /// No fault.
     #[default]
     None,
-    /// Async calls that outlive their epoch are not written down.
+    /// Async calls that outlive their epoch are not stored.
     CallsUnparked,
-    /// The row of an async call stays when its result is given.
+    /// The row of an async call stays when its result is emitted.
     CallsParkedForever,
     /// After a restart, newer records of a key don't wait for its parked calls.
     CallsOvertaken,
-    /// What a batch has collected at a barrier is given in a later epoch.
+    /// Rows that a batch has collected at a barrier are emitted in a later epoch.
     BatchesKept,
-    /// The rows of an async joiner get results in the order in which they came.
+    /// The rows of an async joiner get results in the order in which the answers arrived.
     JoinedAsAnswered,
-    /// The second answer to a parked record that waits for its turn gives its result, too.
+    /// The second answer to a parked record that waits for its turn emits its result, too.
     AnswersTwice,
-    /// The row of a parked record stays when its result is given.
+    /// The row of a parked record stays when its result is emitted.
     ParkedForever,
     /// A parked record that is answered doesn't wait for earlier ones of its key.
     AnswersOvertake,
-    /// What seems to be due is given up, though there are answers that were not read yet.
+    /// Records that seem to be due are given up, although some answers were not read yet.
     AnswersUnread,
-    /// Behind an exchange records are taken as lanes have sent them.
+    /// After an exchange, records are processed in the order in which lanes have sent them.
     TakenAsSent,
-    /// A lane that has fired its timers goes on to the next epoch before others have.
+    /// A lane that has fired its timers goes on to the next epoch before others have fired theirs.
     EndsApart,
-    /// A record has the time of the whole tick, of later records too.
+    /// A record sees the time of the whole tick, including later records.
     TimeOfTick,
 }

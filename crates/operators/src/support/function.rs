@@ -1,9 +1,9 @@
 //! A function of an operator, foreign or native, behind one batch call.
 //!
-//! Takes whole batches, gives results in reused buffers, and adds to every failure the record it happened
-//! at. So operators don't ask which kind they have. Where a handler says that a record is to be left out,
-//! it leaves the batch, and the call continues behind it: operators see a shorter batch with a result for
-//! each record. Never runs a function twice for a record, unless a handler says so.
+//! Takes whole batches, returns results in reused buffers, and adds the failed record's coordinates to
+//! every error. So operators don't care which kind they have. If a handler decides that a record is left
+//! out, it is removed from the batch, and the call continues after it: operators see a shorter batch
+//! with a result for each record. Never calls a function twice for a record, unless a handler says so.
 
 mod results;
 mod routes;
@@ -28,7 +28,7 @@ pub(crate) enum Callee {
     Native(Compiled),
 }
 
-/// Hands a batch on: whole, or record by record.
+/// Passes a batch on: whole, or record by record.
 pub(crate) fn in_turn(
     singly: bool,
     input: &mut Vec<Record>,
@@ -50,7 +50,7 @@ pub(crate) struct Function {
     pub callee: Callee,
     args: Args,
     pub node_context: NodeContext,
-    /// Do several calls belong to one record, and none of them counts if one fails?
+    /// True if several calls belong to one record, and none of them counts if one fails.
     together: bool,
 }
 
@@ -86,12 +86,12 @@ impl Function {
         self
     }
 
-    /// Must records come one at a time, so that what is left out is one whole record?
+    /// Whether records must be passed one at a time, so that exactly one whole record is left out.
     pub fn singly(&self, records: usize) -> bool {
         self.together && self.node_context.is_lenient() && records > 1
     }
 
-    /// One verdict per record.
+    /// One boolean per record.
     pub fn test(
         &self,
         batch: &mut Vec<Record>,
@@ -101,7 +101,7 @@ impl Function {
         self.test_telling(batch, out, context, |_| {})
     }
 
-    /// As `test`; tells the place of each record that is left out, at the time it is.
+    /// As `test`; calls `gone` with the index of each record when it is left out.
     pub fn test_telling(
         &self,
         batch: &mut Vec<Record>,
@@ -121,7 +121,7 @@ impl Function {
         })
     }
 
-    /// One datum per record, put where `set` says. `scratch` holds what crosses the border.
+    /// One datum per record, stored by `set`. `scratch` is a buffer for foreign results.
     pub fn one(
         &self,
         batch: &mut Vec<Record>,
@@ -132,7 +132,7 @@ impl Function {
         self.one_telling(batch, scratch, context, set, |_| {})
     }
 
-    /// As `one`; tells the place of each record that is left out, at the time it is.
+    /// As `one`; calls `gone` with the index of each record when it is left out.
     pub fn one_telling(
         &self,
         batch: &mut Vec<Record>,
@@ -238,7 +238,7 @@ impl Function {
         out.whole()
     }
 
-    /// Side effects. A native expression has none, but it may fail, and that shows.
+    /// Side effects. A native expression has none, but it may fail, which is handled.
     pub fn effect(&self, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         self.run(
             batch,
@@ -252,8 +252,8 @@ impl Function {
         )
     }
 
-    /// Calls for the batch, and after a failure for what is behind it, until there is a result for every
-    /// record that is still there. `call` gets what it is to work on, and where in the batch that begins.
+    /// Calls for the batch, and after a failure for the rest of it, until every remaining record has a
+    /// result. `call` gets the records to work on, and the index of the first one in the batch.
     fn run<R: Results>(
         &self,
         batch: &mut Vec<Record>,
@@ -274,7 +274,7 @@ impl Function {
         self.complete(out, batch.len(), batch)
     }
 
-    /// Decides about the record that a call failed for; then the trial continues from there.
+    /// Decides about the record that a call failed for; the trial then continues from there.
     fn settle(
         &self,
         failed: Failed,
@@ -337,7 +337,7 @@ impl Function {
             .locate_call(error, &record.origin, Some(name))
     }
 
-    // What crosses a border is counted: a result too few would give every later record its neighbour's.
+    // Foreign results are counted: with one too few, every later record would get its neighbour's.
     fn complete(&self, results: &impl Results, wanted: usize, batch: &[Record]) -> Result<()> {
         let Some(results) = results.count().filter(|results| *results != wanted) else {
             return Ok(());
@@ -352,16 +352,16 @@ impl Function {
     }
 }
 
-/// How far a batch is done.
+/// The progress of a batch.
 #[derive(Default)]
 struct Trial {
     /// The first record without a result.
     from: usize,
-    /// So many calls have failed for it.
+    /// How many calls have failed for it.
     attempts: u32,
 }
 
-/// Something native for each record, up to the first that fails.
+/// Runs a native function for each record, up to the first that fails.
 fn each(batch: &[Record], mut act: impl FnMut(&Record) -> Result<()>) -> Result<(), Failed> {
     batch
         .iter()

@@ -1,8 +1,8 @@
 //! From the bytes of a key to a lane.
 //!
-//! Takes bytes, gives a hash that is the same on every machine and in every run (the simulator
-//! repeats traces from a seed), and a lane by jump consistent hashing, so that another number of
-//! lanes moves as few keys as possible. Never used for partitions of topics: that is murmur2.
+//! Takes bytes, returns a hash that is the same on every machine and in every run (the simulator repeats
+//! traces from a seed), and a lane by jump consistent hashing, so that a change of the number of lanes
+//! moves as few keys as possible. Never used for partitions of topics: that is murmur2.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Decides what becomes of records older than the watermark, by the policy of their source.
 //!
-//! Takes the policy of the plan, and late records where a callable has to see them, a batch at a time;
-//! gives a verdict for each, and dead letters without their bodies. The engine counts, leaves out and
-//! sends. Never looks at a window: the grace of windows comes later, for what goes in.
+//! Takes the policy of the plan, and late records if a callable must see them, a batch at a time;
+//! returns a verdict for each, and dead letters without their bodies. The engine counts, drops and
+//! sends. Never looks at a window: the grace of windows is applied later, to records that are accepted.
 
 #[cfg(test)]
 mod tests;
@@ -12,19 +12,19 @@ use crate::{Failed, Foreign, PartitionCounts, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Error, ErrorKind, Late, Origin, Record, Result, Timestamp};
 
-/// What becomes of one record.
+/// What to do with one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes in; each window decides by its grace.
+    /// It is accepted; each window decides by its grace.
     Grace,
-    /// It is left out.
+    /// It is dropped.
     Drop,
-    /// It is left out, and goes to this topic.
+    /// It is dropped, and sent to this topic.
     DeadLetter(Arc<str>),
 }
 
 impl Verdict {
-    /// How it is counted: `policy` of the metric.
+    /// The value of the metric's label `policy`.
     #[must_use]
     pub const fn policy(&self) -> &'static str {
         match self {
@@ -35,28 +35,28 @@ impl Verdict {
     }
 }
 
-/// A late record, as far as its dead letter goes.
+/// What the dead letter of a late record needs.
 #[derive(Clone, Copy, Debug)]
 pub struct LateRecord<'a> {
     /// Where it was read.
     pub origin: Origin,
     /// Its topic.
     pub topic: &'a str,
-    /// When it happened.
+    /// Its timestamp.
     pub timestamp: Timestamp,
-    /// The watermark that had passed it.
+    /// The watermark that it is older than.
     pub watermark: i64,
 }
 
 #[derive(Clone, Debug)]
 enum Says {
-    /// The same of all.
+    /// The same verdict for all records.
     Always(Verdict),
-    /// What a callable gives, and the topics that it may name unasked.
+    /// The verdict of a callable, and the topics that it has declared.
     Ask(Arc<dyn Udf>, Arc<[String]>),
 }
 
-/// See the module. There is none where every record goes in.
+/// See the module. Sources that accept every record have no policy.
 #[derive(Debug)]
 pub struct LatePolicy {
     says: Says,
@@ -65,7 +65,7 @@ pub struct LatePolicy {
 }
 
 impl LatePolicy {
-    /// The policy of a source; `None` if all of its records go in.
+    /// The policy of a source; `None` if all of its records are accepted.
     ///
     /// # Errors
     /// `Internal` if the plan and the table of callables don't belong together.
@@ -98,10 +98,10 @@ impl LatePolicy {
         }
     }
 
-    /// Asks about late records of one topic, in their order: a verdict for each.
+    /// Asks for the verdicts on late records of one topic, in their order.
     ///
     /// # Errors
-    /// [`Failed`] if the callable raises, gives something else, or a topic that doesn't exist.
+    /// [`Failed`] if the callable raises, returns something else, or a topic that doesn't exist.
     pub fn ask(
         &self,
         batch: &[Record],

@@ -1,7 +1,7 @@
 //! The node of an operator: its name and topics for errors, and its error policy.
 //!
-//! Takes an error and the origin of a record, gives the error with node, function, topic, partition and
-//! offset. Never swallows and never decides.
+//! Takes an error and the origin of a record, returns the error with node, function, topic, partition
+//! and offset. Passes failed records to the node's error policy; never decides itself.
 
 use crate::support::error_policy::{ErrorPolicy, Outcome};
 use crate::{Context, NO_ORIGIN};
@@ -32,7 +32,7 @@ impl NodeContext {
         }
     }
 
-    /// The same place with another judge.
+    /// The same node with another error policy.
     pub fn with_policy(mut self, policy: Option<Arc<ErrorPolicy>>) -> Self {
         self.policy = policy;
         self
@@ -43,12 +43,13 @@ impl NodeContext {
         Arc::clone(&self.name)
     }
 
-    /// May records that fail be left out?
+    /// Whether failed records may be left out.
     pub fn is_lenient(&self) -> bool {
         self.policy.is_some()
     }
 
-    /// Decides about a record that failed; `attempts` failed before. The error has its coordinates.
+    /// Decides about a record that failed, after `attempts` earlier failures. The error has its
+    /// coordinates.
     pub fn handle(
         &self,
         error: Error,
@@ -64,7 +65,7 @@ impl NodeContext {
         policy.handle(error, record, None, attempts + 1, at, handled)
     }
 
-    /// The same without a wait before it is tried again: says how long that is to be.
+    /// As [`Self::handle`], without waiting before the next attempt: returns the pause.
     pub fn decide(
         &self,
         error: Error,
@@ -80,7 +81,7 @@ impl NodeContext {
         policy.decide(error, record, None, attempts + 1, at, handled)
     }
 
-    /// Tries something with a record until it is done, or the record is given up: then `None`.
+    /// Tries `act` with a record until it succeeds; `None` if the record is given up.
     pub fn attempt<T>(
         &self,
         record: &Record,
@@ -93,7 +94,7 @@ impl NodeContext {
         }
     }
 
-    /// As `attempt`, when the first one has failed.
+    /// As `attempt`, after the first try has failed.
     #[cold]
     pub fn rescue<T>(
         &self,
@@ -123,8 +124,8 @@ impl NodeContext {
             .collect()
     }
 
-    /// The topic that a record was read from. One that joined by pattern while running isn't in the
-    /// plan; the engine knows it.
+    /// The topic that a record was read from. A topic that began to match a pattern while running isn't
+    /// in the plan; the engine knows it.
     pub fn topic_of(&self, origin: &Origin) -> Option<String> {
         self.topics
             .get(usize::from(origin.source.0))
@@ -141,7 +142,7 @@ impl NodeContext {
         })
     }
 
-    /// Adds the node, for what no single record caused.
+    /// Adds the node, for an error that no single record caused.
     pub fn name_node(&self, error: Error) -> Error {
         error.at(|at| at.node = Some(self.name.to_string()))
     }

@@ -1,12 +1,12 @@
 //! A record that is parked beyond its epoch, as bytes.
 //!
-//! Takes the record that a function was called for (or a request was sent for), gives bytes, and back. In
-//! order, numbers big-endian: a version (1), the record's context (timestamp 8, source 2, topic 2, topic's
-//! name with length 4, partition 4, offset 8, headers as a suppress writes them), its key, its value. Both
-//! are written as what they are (a tag, then the content), not by a serde: between two functions a value
-//! has none. Only what the foreign language alone understands goes through the stream's serde, if that is
-//! the user's own, or becomes JSON that comes back as objects of that language (rows of before show it as
-//! JSON that was read).
+//! Encodes the record that a function was called for (or a request was sent for), and decodes it. In
+//! order, numbers big-endian: a version (1), the record's context (timestamp 8, source 2, topic 2,
+//! topic's name with length 4, partition 4, offset 8, headers as a suppress writes them), its key, its
+//! value. Both are written by their type (a tag, then the content), not by a serde: between two
+//! functions a value has none. Only values that the foreign language alone understands go through the
+//! stream's serde, if that is the user's own, or become JSON that is decoded to objects of that language
+//! (rows of earlier versions are decoded to JSON).
 
 use crate::ops::tables::suppress::codec::{Reader, put, put_headers};
 use crate::support::node_context::NodeContext;
@@ -36,7 +36,7 @@ pub(crate) struct Codec {
     pub key: Serde,
     pub value: Serde,
     pub node_context: NodeContext,
-    /// Who parks it, for messages: "an async call".
+    /// What parks it, for messages: "an async call".
     pub who: &'static str,
 }
 
@@ -74,7 +74,7 @@ impl Codec {
             let partition = Partition(read.i32()?);
             let offset = Offset(read.i64()?);
             let headers = read.headers()?;
-            // The topics of a source may stand in another order by now; one that matched a pattern has no
+            // The topics of a source may have another order by now; one that matched a pattern has no
             // name here.
             let (source, topic) = self.node_context.find_topic(&topic).unwrap_or(known);
             let key = datum(&self.key, &mut read)?;
@@ -100,7 +100,7 @@ impl Codec {
         read.map_err(|e| self.node_context.name_node(e))
     }
 
-    /// Writes something else that is parked with a record.
+    /// Writes another value that is parked with a record.
     pub fn write(&self, datum: &Datum, serde: &Serde, out: &mut BytesMut) -> Result<()> {
         write(datum, serde, out).map_err(|e| {
             if let (Datum::Opaque(object), false) = (datum, matches!(serde, Serde::Custom(_))) {
@@ -152,7 +152,7 @@ fn write(datum: &Datum, serde: &Serde, out: &mut BytesMut) -> Result<()> {
         }
         Datum::Opaque(object) => match serde {
             Serde::Custom(custom) => tagged(out, CUSTOM, &custom.encode(datum)?),
-            // Functions see what can't change (a native aggregate) as JSON that was read.
+            // Functions see a value that can't change (a native aggregate) as JSON that was read.
             _ => {
                 let tag = if object.changes() { PLAIN } else { JSON };
                 tagged(out, tag, &object.to_json()?);
@@ -165,7 +165,7 @@ fn write(datum: &Datum, serde: &Serde, out: &mut BytesMut) -> Result<()> {
     Ok(())
 }
 
-/// The serde of a key in a window.
+/// The serde of the key within a windowed key.
 fn within(serde: &Serde) -> &Serde {
     match serde {
         Serde::TimeWindowed { inner, .. } | Serde::SessionWindowed(inner) => inner,
@@ -173,7 +173,7 @@ fn within(serde: &Serde) -> &Serde {
     }
 }
 
-/// `None`: the bytes end too early, or are none of these.
+/// Decodes a datum; `None` if the bytes end too early, or have an unknown tag.
 pub(crate) fn datum(serde: &Serde, read: &mut Reader) -> Option<Result<Datum>> {
     Some(Ok(match read.0.try_get_u8().ok()? {
         NULL => Datum::Null,

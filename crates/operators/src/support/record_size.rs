@@ -1,16 +1,16 @@
-//! How large a record is when it is sent.
+//! The size of a record when it is sent.
 //!
-//! Takes its parts, gives bytes: what the producer compares with `message.max.bytes`. Never less than it
-//! takes.
+//! Takes its parts, returns the bytes that the producer compares with `message.max.bytes`. Never less
+//! than the real size.
 
 use stoatflow_core::Headers;
 
-/// What a record takes beside its key, value and headers, at most.
+/// Maximum size of a record besides its key, value and headers.
 const FRAME: usize = 64;
-/// And a header beside its name and value.
+/// Maximum size of a header besides its name and value.
 const HEADER_FRAME: usize = 10;
 
-/// What a record takes on the wire, at most.
+/// The maximum size of a record on the wire.
 #[must_use]
 pub fn size_on_wire(key: Option<&[u8]>, value: Option<&[u8]>, headers: &Headers) -> usize {
     let of = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);

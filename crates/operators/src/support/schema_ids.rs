@@ -1,8 +1,8 @@
 //! Headers by which Confluent's serializers name the schema of a key or a value.
 //!
-//! Takes the serdes of sources and of what is written, gives the headers that are still true of it:
-//! Confluent's deserializers believe them before anything else. Where the record came from says whose
-//! schema they name. Never makes such a header: ids are known to the registry alone.
+//! Takes the serdes of sources and of the written data, returns the headers that are still true of it:
+//! Confluent's deserializers believe them before anything else. The source of a record tells which
+//! schema they refer to. Never creates such a header: ids are known to the registry alone.
 
 #[cfg(test)]
 mod tests;
@@ -22,17 +22,18 @@ pub(crate) struct SchemaIds {
     value: Kept,
 }
 
-/// Of which records a header may stay.
+/// Which records keep a header.
 #[derive(Debug)]
 enum Kept {
-    /// Of all: nothing is written again.
+    /// All: the bytes are written as they came.
     Always,
-    /// Of those from these sources, by number.
+    /// Those of these sources, by number.
     From(Vec<bool>),
 }
 
 impl SchemaIds {
-    /// For keys and values that are written by these serdes; beside each: is it as it was read?
+    /// For keys and values that are written by these serdes, each with whether it is still as it was
+    /// read.
     pub fn new(plan: &PhysicalPlan, key: (&SerdeSpec, bool), value: (&SerdeSpec, bool)) -> Self {
         let sources = plan.sources.iter();
         Self {
@@ -41,7 +42,7 @@ impl SchemaIds {
         }
     }
 
-    /// The headers of a record that is written.
+    /// The headers that a written record keeps.
     #[inline]
     pub fn true_of(&self, headers: Headers, origin: &Origin) -> Headers {
         match headers {
@@ -70,18 +71,18 @@ impl Kept {
         sources: impl Iterator<Item = &'p SerdeSpec>,
         (serde, as_read): (&SerdeSpec, bool),
     ) -> Self {
-        // Who writes bytes has written them before, and the headers with them.
+        // Bytes were encoded before, together with their headers.
         if *serde == SerdeSpec::Builtin("bytes".into()) {
             return Self::Always;
         }
         let may = match serde {
-            // The header of a record says the same as its bytes, or it lies.
+            // Framed bytes contain the id of their schema: a header could only repeat or contradict it.
             SerdeSpec::Avro { avro } => !avro.is_framed(),
             SerdeSpec::Protobuf { protobuf } => !protobuf.is_framed(),
             SerdeSpec::JsonSchema { json_schema } => {
                 !json_schema.is_framed() && (json_schema.validate || as_read)
             }
-            // It has no schema: what was made since may be anything.
+            // It has no schema: a value made since may be anything.
             _ => as_read,
         };
         Self::From(

@@ -21,7 +21,7 @@ pub(crate) struct TableWriter {
     key: Serde,
     value: Serde,
     old: bool,
-    /// Of a versioned store: its clock.
+    /// The clock of a versioned store.
     versions: Option<ClockId>,
     cache: Option<SharedUpdateCache>,
 }
@@ -29,33 +29,33 @@ pub(crate) struct TableWriter {
 /// How updates are forwarded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sending {
-    /// With the value before?
+    /// Whether the old value is sent too.
     pub old: bool,
-    /// Where they wait for the barrier, if there is to be one per key and epoch.
+    /// Holds them until the barrier, if one per key and epoch is forwarded.
     pub cache: Option<SharedUpdateCache>,
-    /// Of a versioned store: the clock of what it has taken.
+    /// For a versioned store: the clock of the records that it has accepted.
     pub versions: Option<ClockId>,
 }
 
-/// What an operator made of a record.
+/// The result that an operator computed from a record.
 #[derive(Debug)]
 pub(crate) struct Update {
-    /// Had the store a value before?
+    /// Whether the store had a value before.
     pub existed: bool,
-    /// What the store has now, as the children get it (see [`TableWriter::update`]).
+    /// The store's new value, as the children get it (see [`TableWriter::update`]).
     pub value: Datum,
-    /// And since when.
+    /// Its timestamp.
     pub timestamp: Timestamp,
 }
 
-/// What was before an update.
+/// Where the old value of an update comes from.
 #[derive(Debug)]
 pub(crate) enum Before {
-    /// The store knows.
+    /// From the store.
     Stored,
-    /// The store knows, and from nothing to nothing is no update at all.
+    /// From the store; a change from nothing to nothing is no update at all.
     StoredUnlessIdle,
-    /// This.
+    /// This value.
     Given(Datum),
 }
 
@@ -82,7 +82,7 @@ impl TableWriter {
         self.cache.is_some()
     }
 
-    /// Does its store keep versions?
+    /// Whether its store keeps versions.
     pub fn is_versioned(&self) -> bool {
         self.versions.is_some()
     }
@@ -102,7 +102,7 @@ impl TableWriter {
         }))
     }
 
-    /// What the store has for a record's key now.
+    /// The store's current value for a record's key.
     pub fn stored(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Stored>> {
         if self.is_versioned() {
             return self.latest(record, context);
@@ -113,12 +113,12 @@ impl TableWriter {
         found.map_err(|e| self.locate(e, record))
     }
 
-    /// Do children need what was before?
+    /// Whether children need the old value.
     pub fn sends_old(&self) -> bool {
         self.old
     }
 
-    /// May an aggregation take this record? Counts it if not.
+    /// Whether an aggregation may take this record. Counts it as dropped if not.
     pub fn admits(&self, record: &Record, context: &mut Context<'_>) -> bool {
         let reason = if record.key.is_null() {
             dropped::NULL_KEY
@@ -144,8 +144,8 @@ impl TableWriter {
         }
     }
 
-    /// A new value as the children get it. `old` is what an aggregation started from; what the cache
-    /// holds back starts from the store, which had nothing if nothing `existed`.
+    /// A new value as the children get it. `old` is what an aggregation started from; an update that the
+    /// cache holds back starts from the store, which had nothing if nothing `existed`.
     pub fn update(&self, existed: bool, old: Datum, new: Datum) -> Datum {
         if !self.old {
             return new;
@@ -154,7 +154,7 @@ impl TableWriter {
         Datum::change(if known { old } else { Datum::Null }, new, true)
     }
 
-    /// Writes what a key of a table is worth now, and passes the update on.
+    /// Writes the current value of a table's key, and forwards the update.
     pub fn keep(
         &mut self,
         mut record: Record,
@@ -187,7 +187,7 @@ impl TableWriter {
         let LaneStore { store, dirty } = context.store(self.store);
         let asked = self.old && !matches!(before, Before::Given(_));
         let reads = asked || self.is_cached() || matches!(before, Before::StoredUnlessIdle);
-        // Where the old value is not needed, a plain write needs no read.
+        // If the old value is not needed, a plain write needs no read.
         let read = if reads {
             store.update(epoch, dirty, &key, |old| Ok((stored, old.cloned())))
         } else {
@@ -212,9 +212,9 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Writes a version of a key, and passes the update on: marked if it isn't the latest, not at all
-    /// if it is too old to be kept.
-    #[allow(clippy::too_many_arguments)] // as `keep`, and what it has found out
+    /// Writes a version of a key, and forwards the update: marked if it isn't the latest, not at all if
+    /// it is too old to be kept.
+    #[allow(clippy::too_many_arguments)] // those of `keep`, with the clock and the key
     fn keep_version(
         &self,
         clock: ClockId,
@@ -250,7 +250,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Passes an update on, now or at the barrier.
+    /// Forwards an update, now or at the barrier.
     pub fn forward(
         &mut self,
         key: &Bytes,
@@ -274,7 +274,7 @@ impl TableWriter {
         }
     }
 
-    /// Gives a record a foreign value of its own, if it has one: as it would come back from the store.
+    /// Replaces a record's foreign value by a copy, if it has one: as if read back from the store.
     pub fn freeze(&self, record: &mut Record) -> Result<()> {
         let value = match &mut record.value {
             Datum::Change(change) => &mut change.new,
@@ -291,7 +291,7 @@ impl TableWriter {
         }
     }
 
-    /// A copy of a foreign value, which a function may change in place; others need none.
+    /// A copy of a foreign value that a function may change in place; `None` for other values.
     pub fn copy(&self, value: &Datum) -> Result<Option<Datum>> {
         if !matches!(value, Datum::Opaque(object) if object.changes()) {
             return Ok(None);
@@ -306,11 +306,11 @@ impl TableWriter {
         Ok(copy.unwrap_or_else(|| value.clone()))
     }
 
-    /// Can the store write this? Asked where a record that fails may be left out: at the end of the epoch
-    /// it would be too late for that.
+    /// Checks that the store can write this value, if a failed record may be left out: at the end of the
+    /// epoch it would be too late.
     pub fn check(&self, value: &Datum) -> Result<()> {
-        // What a native aggregate holds was asked when it came: to write all of it for each record would be
-        // too much.
+        // The values in a native aggregate were checked when they were added: writing all of it for each
+        // record would cost too much.
         let asked = matches!(self.value, Serde::Json) && State::of(value).is_some();
         if self.node_context.is_lenient() && !asked {
             self.value.encode(value)?;

@@ -1,10 +1,10 @@
 //! The record cache of one lane: holds updates of a table until the barrier.
 //!
-//! Takes every update of a cached table, gives at the barrier one per key with the newest value, in the
-//! order of these newest updates (as Kafka Streams' cache: what closes a window below must not come before
-//! what went into it). Where children need what was before, that is what was before the first of them. Owns
-//! references to those values for one epoch. Never reads a store: what it gives is what the operator wrote
-//! last.
+//! Takes every update of a cached table; at the barrier emits one per key with the newest value, in
+//! the order of these newest updates (as Kafka Streams' cache: the record that closes a window below
+//! must not come before those that belong to it). If children need the old value, it is the one before
+//! the first of the updates. Owns references to those values for one epoch. Never reads a store: it
+//! emits what the operator wrote last.
 
 use crate::key_hash;
 use crate::ops::tables::table_update;
@@ -20,7 +20,7 @@ mod tests;
 #[derive(Debug)]
 struct Entry {
     hash: u64,
-    /// Counts updates: when it was last touched.
+    /// The number of the update that touched it last.
     touched: u64,
     key: Key,
     existed: bool,
@@ -28,21 +28,21 @@ struct Entry {
 }
 
 impl Entry {
-    /// Neither before the epoch nor now.
+    /// True if the key had no value before the epoch and has none now.
     fn was_never(&self) -> bool {
         !self.existed && table_update::new(&self.record.value).is_null()
     }
 }
 
-/// The key's bytes: where they are few, here.
+/// The key's bytes; short ones are stored inline.
 #[derive(Debug, PartialEq, Eq)]
 enum Key {
     Short(Short),
     Long(Bytes),
 }
 
-/// Of all operators of a lane that write one store, as those of a cogroup do: what one holds and another
-/// has overtaken must not come out beside it.
+/// Shared by all operators of a lane that write one store, as those of a cogroup do: an update that one
+/// of them holds must not be forwarded beside a newer one of another.
 pub(crate) type SharedUpdateCache = Arc<Mutex<UpdateCache>>;
 
 /// One update per key.
@@ -54,9 +54,9 @@ pub(crate) struct UpdateCache {
 }
 
 impl UpdateCache {
-    /// Holds `record` instead of an earlier update of the same key. `existed`: had the store a value before
-    /// this update? What is created and deleted within the epoch isn't kept: no node below sees it (as
-    /// Kafka Streams), and a session that grows leaves one such key per record behind.
+    /// Holds `record` in place of an earlier update of the same key. `existed`: whether the store had a
+    /// value before this update. A key created and deleted within the epoch isn't kept: no node below
+    /// sees it (as in Kafka Streams), and a session that grows leaves one such key per record behind.
     pub fn hold(&mut self, key: &Bytes, existed: bool, mut record: Record) {
         let hash = key_hash(key);
         self.updates += 1;
@@ -70,7 +70,8 @@ impl UpdateCache {
             {
                 std::mem::swap(&mut first.old, &mut last.old);
             }
-            // The new one's key is at hand; to let go of the one before is a look at another place in memory.
+            // Drops the new record's key, which is at hand; dropping the held one would touch other
+            // memory.
             std::mem::swap(&mut held.key, &mut record.key);
             *held = record;
             if self.entries[at].was_never() {
@@ -97,7 +98,7 @@ impl UpdateCache {
         entries.push(entry);
     }
 
-    /// The last entry takes its place.
+    /// Removes an entry; the last entry takes its place.
     fn forget(&mut self, at: usize) {
         let entry = self.entries.swap_remove(at);
         if let Ok(found) = self.index.find_entry(entry.hash, |&i| i == at) {
@@ -111,7 +112,7 @@ impl UpdateCache {
         }
     }
 
-    /// Gives everything held.
+    /// Moves everything held to `out`.
     pub fn release(&mut self, out: &mut Vec<Record>) {
         self.index.clear();
         self.updates = 0;
@@ -119,7 +120,7 @@ impl UpdateCache {
         entries.sort_unstable_by_key(|entry| entry.touched);
         let records = entries.into_iter().map(|entry| entry.record);
         if out.is_empty() {
-            // In the room of the entries: a large epoch is not held twice.
+            // In the memory of the entries: a large epoch is not held twice.
             *out = records.collect();
         } else {
             out.extend(records);

@@ -1,11 +1,11 @@
 //! Keys that wait for a time, by task.
 //!
-//! Takes keys with the task and the time they wait for; gives the ones that are due in a task. After a
-//! restart a key's bytes say which task it is in: murmur2, by which Kafka's Java clients partition. Of what
-//! waits elsewhere, because a producer partitions in another way, a row in the engine's store `clocks` says
-//! where: clock, 0, time, key. It is written and deleted with what waits. Windows stay in their store when
-//! they have been given, so of those all that wait have such a row, unless tasks are murmur2's by their
-//! nature. Owns the index of one lane's keys and these rows.
+//! Takes keys with the task and the time they wait for; returns the ones that are due in a task. After a
+//! restart a key's bytes tell its task: murmur2, by which Kafka's Java clients partition. If an entry
+//! waits in another task, because a producer partitions differently, a row in the engine's store
+//! `clocks` records the task: clock, 0, time, key. It is written and deleted with the entry. Windows
+//! stay in their store after they were emitted, so all waiting windows have such a row, unless tasks are
+//! always murmur2 of the key. Owns the index of one lane's keys and these rows.
 
 #[cfg(test)]
 mod tests;
@@ -18,15 +18,15 @@ use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Error, Result, Serde, Task, Timestamp};
 use stoatflow_state::{KeyRange, Stored, time_key};
 
-/// So many rows are read at a time when a lane starts.
+/// How many rows are read at a time when a lane starts.
 const CHUNK: usize = 4096;
 
-/// What has a row that says where it waits.
+/// Which entries have a row with their task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// What waits in another task than the one that its key says.
+    /// Entries that wait in another task than the one that their key maps to.
     OfAway,
-    /// All that waits.
+    /// All entries.
     OfAll,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Rows {
 pub(crate) struct Waiting {
     clock: ClockId,
     key: Serde,
-    /// The key's bytes in what waits.
+    /// Finds the key's bytes in an entry.
     key_in: fn(&[u8]) -> &[u8],
     rows: Rows,
     lines: Vec<TimeIndex>,
@@ -52,7 +52,7 @@ impl Waiting {
         }
     }
 
-    /// What waits in a task.
+    /// The entries of a task.
     pub fn line(&mut self, task: Task) -> &mut TimeIndex {
         if self.lines.len() <= task.index() {
             self.lines.resize_with(task.index() + 1, TimeIndex::default);
@@ -60,22 +60,22 @@ impl Waiting {
         &mut self.lines[task.index()]
     }
 
-    /// All lines, by task.
+    /// The entries of all tasks.
     pub fn lines(&self) -> impl Iterator<Item = (Task, &TimeIndex)> {
         (0..).map(Task).zip(&self.lines)
     }
 
-    /// The key's bytes in what waits.
+    /// The key's bytes in an entry.
     pub fn key_in<'a>(&self, place: &'a [u8]) -> &'a [u8] {
         (self.key_in)(place)
     }
 
-    /// The bytes that say in which lane it waits.
+    /// The bytes that decide in which lane an entry waits.
     pub fn affinity<'a>(&self, place: &'a [u8]) -> &'a [u8] {
         self.key.affinity(self.key_in(place))
     }
 
-    /// Adds what waits; nothing happens if it waits there.
+    /// Adds an entry; nothing happens if it is there already.
     pub fn insert(
         &mut self,
         task: Task,
@@ -88,7 +88,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Takes away what waits; nothing happens if it doesn't wait there.
+    /// Removes an entry; nothing happens if it isn't there.
     pub fn remove(
         &mut self,
         task: Task,
@@ -101,7 +101,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Takes the first in a task's line, if it is due at `until` or before.
+    /// Removes the first entry of a task, if it is due at `until` or before.
     pub fn pop_due(
         &mut self,
         task: Task,
@@ -124,19 +124,20 @@ impl Waiting {
         }
     }
 
-    /// Adds what waited before a restart.
+    /// Adds an entry from before a restart.
     pub fn restore(&mut self, task: Task, (time, place): (i64, Bytes)) {
         self.line(task).insert(time, place);
     }
 }
 
-/// Does something wait in another task than the one that its key says?
+/// Whether an entry waits in another task than the one that its key maps to.
 fn is_away(context: &Context<'_>, clock: ClockId, task: Task, affinity: &[u8]) -> bool {
     let clocks = &context.clocks;
     clocks.rows.is_some() && clocks.has_tasks(clock) && clocks.task_of(clock, affinity) != task
 }
 
-/// Something waits in a task from now on, or no more: if its key doesn't say the task, a row does.
+/// Notes that something waits in a task from now on, or no more. If its key maps to another task, a row
+/// records the task.
 pub(crate) fn note(
     context: &mut Context<'_>,
     (clock, task): (ClockId, Task),
@@ -180,8 +181,8 @@ fn prefix(name: &[u8], more: usize) -> BytesMut {
     key
 }
 
-/// A key was seen in a task. The first that is elsewhere than it says leaves a row: clock, 0. Who reads a
-/// store then knows that a row's task isn't known.
+/// Notes that a key was seen in a task. The first key in another task than it maps to leaves a row:
+/// clock, 0. Readers of a store then know that a row's key doesn't tell its task.
 pub(crate) fn see_key(
     context: &mut Context<'_>,
     clock: ClockId,
@@ -203,13 +204,13 @@ pub(crate) fn see_key(
     store.put(epoch, dirty, &row, Some(Stored { value, timestamp }))
 }
 
-/// The key of the row that is there if keys of this clock are elsewhere than they say.
+/// The key of the row that exists if keys of this clock are in other tasks than they map to.
 #[must_use]
 pub fn away_row(clock: &[u8]) -> Bytes {
     prefix(clock, 0).freeze()
 }
 
-/// Which task was each in that waited before a restart?
+/// The tasks of the entries that waited before a restart.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     clock: ClockId,
@@ -245,7 +246,7 @@ impl Tasks {
         Ok(Self { clock, known })
     }
 
-    /// Of this one, if there is a row of it.
+    /// The task of an entry, if it has a row.
     pub fn known(&self, (time, place): (i64, &[u8])) -> Option<Task> {
         if self.known.is_empty() {
             return None;
@@ -253,8 +254,8 @@ impl Tasks {
         self.known.get(&time_key(time, place)).copied()
     }
 
-    /// Of this one, which waits there from now on. It stays in its partition: where its key says
-    /// another one since there are more of them, it gets a row.
+    /// The task of an entry, where it waits from now on. It stays in its partition: if its key maps to
+    /// another task because partitions were added, it gets a row.
     pub fn of(&self, context: &mut Context<'_>, at: (i64, &[u8]), affinity: &[u8]) -> Result<Task> {
         if let Some(task) = self.known(at) {
             return Ok(task);

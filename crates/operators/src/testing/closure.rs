@@ -153,7 +153,7 @@ impl Udf for Closure {
         }
         Ok(())
     }
-    /// As a late policy it gets value, topic and watermark; a word that is none of a policy's is a topic.
+    /// As a late policy it gets value, topic and watermark; a word that names no policy is a topic.
     fn late(
         &self,
         batch: &[Record],
@@ -179,7 +179,7 @@ impl Udf for Closure {
         self.calls.fetch_add(1, Ordering::Relaxed);
         (self.body)(arguments)
     }
-    /// As a handler it gets message and attempt, and says what a setting would.
+    /// As a handler it gets message and attempt, and returns the word of a setting.
     fn decide(
         &self,
         failure: &crate::support::error_policy::Failure<'_>,

@@ -39,13 +39,13 @@ impl Hand {
         Arc::default()
     }
 
-    /// The values of the calls that run, in the order in which they began.
+    /// The values of the running calls, in the order in which they began.
     pub fn running(&self) -> Vec<String> {
         let state = self.state.lock();
         state.running.iter().map(|(c, _)| word(value(c))).collect()
     }
 
-    /// Their values as they are.
+    /// Their values as datums.
     pub fn values(&self) -> Vec<Datum> {
         let state = self.state.lock();
         state
@@ -60,12 +60,12 @@ impl Hand {
         self.state.lock().begun.clone()
     }
 
-    /// Room for up to so many calls of another lane.
+    /// Takes slots for up to `wanted` calls of another lane.
     pub fn take_room(&self, wanted: usize, bound: usize) -> usize {
         self.in_flight.take(wanted, bound)
     }
 
-    /// Answers all calls that run.
+    /// Answers all running calls.
     pub fn all(&self, result: impl Fn(&Call) -> Result<Answer>) {
         let running = std::mem::take(&mut self.state.lock().running);
         for (call, queue) in running {
@@ -73,7 +73,7 @@ impl Hand {
         }
     }
 
-    /// The call with this value gives that.
+    /// Answers the call with this value.
     pub fn gives(&self, value: &str, given: &str) {
         self.finish(value, Ok(Answer::One(Datum::text(given))));
     }
@@ -95,22 +95,22 @@ impl Hand {
         self.state.lock().answers = Some(Answers::Oldest);
     }
 
-    /// The same, with the newest one.
+    /// The same, with the newest call.
     pub fn answers_the_newest_when_waited_for(&self) {
         self.state.lock().answers = Some(Answers::Newest);
     }
 
-    /// A call with this value fails then, once for each time that this is said.
+    /// Makes a call with this value fail when it is waited for, once for each call of this method.
     pub fn fails(&self, value: &str) {
         self.state.lock().fails.push(value.to_owned());
     }
 
-    /// How long calls take from now on, as they say.
+    /// Sets how long calls take from now on, as their answers report.
     pub fn takes(&self, took: Duration) {
         self.state.lock().took = took;
     }
 
-    /// The most calls that were under way.
+    /// The highest number of calls in flight so far.
     pub fn most(&self) -> usize {
         self.state.lock().most
     }
@@ -123,7 +123,7 @@ impl Hand {
         self.state.lock().waits
     }
 
-    /// After which pauses calls began.
+    /// The pauses after which calls began.
     pub fn pauses(&self) -> Vec<Duration> {
         self.state.lock().pauses.clone()
     }
@@ -180,7 +180,7 @@ impl AsyncUdf for Hand {
     }
 }
 
-/// What a call is told apart by: the last thing it gets.
+/// What identifies a call: its last argument.
 fn value(call: &Call) -> &Datum {
     call.arguments.last().expect("a function gets something")
 }
@@ -209,7 +209,7 @@ pub fn foreign(hand: &Arc<Hand>) -> Foreign {
     }
 }
 
-/// `map_values` into a sink; store 3 is where calls are parked.
+/// `map_values` into a sink; store 3 holds parked calls.
 pub fn rig(hand: &Arc<Hand>, concurrency: u32, park_after_ms: u64) -> Rig {
     rig_of(
         hand,
@@ -226,7 +226,7 @@ pub fn rig_of(hand: &Arc<Hand>, op: Op, on_error: Option<Handler>) -> Result<Rig
     Rig::of_foreign(&plan, &foreign(hand), false)
 }
 
-/// Store 3.
+/// Store 3, for parked calls.
 pub fn parked(plan: &PhysicalPlan) -> Store {
     Store {
         id: StoreId(3),
@@ -236,7 +236,7 @@ pub fn parked(plan: &PhysicalPlan) -> Store {
     }
 }
 
-/// How many calls are parked.
+/// The number of parked calls.
 pub fn rows(rig: &Rig) -> usize {
     let all =
         rig.stores[3]

@@ -1,7 +1,7 @@
 //! Recorded runs of Kafka Streams, replayed through a chain that a test has built by hand.
 //!
-//! Takes the name of a vector, which node each topic enters at, and which sink stands for which topic;
-//! compares what comes out after each input, and what the named stores hold at the end.
+//! Takes the name of a vector, the entry nodes of each topic, and the topic of each sink; compares the
+//! outputs after each input, and the contents of the named stores at the end.
 
 use super::{Closure, Rig, closure, plan, serde, text, to_streams, word};
 use serde_json::Value;
@@ -42,7 +42,7 @@ fn builtin(spec: &Value) -> &'static str {
     }
 }
 
-/// A value of a vector, as a source with this serde gives it.
+/// A value of a vector, as a source with this serde decodes it.
 fn datum(serde: &str, value: &Value) -> Datum {
     match (serde, value) {
         (_, Value::Null) => Datum::Null,
@@ -52,7 +52,7 @@ fn datum(serde: &str, value: &Value) -> Datum {
     }
 }
 
-/// As a vector writes it.
+/// A value as a vector writes it.
 fn shown(serde: &str, bytes: Option<bytes::Bytes>) -> Value {
     match Serde::builtin(serde).unwrap().decode(bytes).unwrap() {
         Datum::Null => Value::Null,
@@ -261,7 +261,7 @@ fn check_stores(rig: &Rig, case: &Value, wiring: &Wiring<'_>, run: &str) {
     }
 }
 
-/// What a versioned store says of the past.
+/// Compares what a versioned store returns for earlier times.
 fn check_versions(rig: &Rig, case: &Value, at: usize, name: &str, run: &str) {
     let store = &rig.stores[at].store;
     let seen = rig.clocks.stream(

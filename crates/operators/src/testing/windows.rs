@@ -1,8 +1,8 @@
 //! Runs recorded vectors of Kafka Streams through a chain of one stage, with batches of any size.
 //!
-//! Takes `tests/conformance/vectors/*.json` of topologies that are one windowed aggregation (with what
-//! stands before and after it in one stage); gives what came out beside what was recorded. The whole
-//! set runs above the engine, through the DSL; here a failure points at the operator.
+//! Takes `tests/conformance/vectors/*.json` of topologies that are one windowed aggregation (with the
+//! steps before and after it in one stage); returns the outputs beside the recorded ones. The whole set
+//! runs above the engine, through the DSL; here a failure points at the operator.
 
 mod functions;
 
@@ -21,7 +21,7 @@ use stoatflow_plan::{
 };
 use stoatflow_state::{SessionView, WindowView};
 
-/// What came out and what is kept, as text.
+/// Outputs and stored rows, as text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub outputs: Vec<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Case {
     store: Store,
     size_ms: i64,
     udfs: Vec<Arc<dyn Udf>>,
-    /// Where each topic enters.
+    /// The entry node of each topic.
     entries: BTreeMap<String, u32>,
     grouped: BTreeMap<String, (String, Option<Function>)>,
     group: SerdeSpec,
@@ -316,7 +316,7 @@ impl Case {
         self.append(op);
     }
 
-    /// The plan of the stage.
+    /// Adapts a plan to the case.
     fn change(&self, plan: &mut PhysicalPlan) {
         let to = self.json["topology"]
             .as_array()
@@ -342,7 +342,7 @@ impl Case {
         rig
     }
 
-    /// Runs it with batches of `size` records.
+    /// Runs the case with batches of `size` records.
     pub fn run(&self, size: usize, how: How) -> Seen {
         let mut rig = self.rig(how != How::Lanes);
         let mut batch: (u32, Vec<Record>) = (0, vec![]);
@@ -461,7 +461,7 @@ impl Case {
         found.into_iter().map(|f| f.2).collect()
     }
 
-    /// What Kafka Streams gave.
+    /// The recorded results of Kafka Streams.
     pub fn recorded(&self) -> Seen {
         let steps = self.json["topology"].as_array().expect("steps");
         let to = steps.last().expect("steps");
@@ -518,20 +518,20 @@ impl Case {
 /// How a case is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// By a single lane.
+    /// In a single lane.
     Alone,
-    /// The same, with a barrier and a restart between any two batches.
+    /// The same, with a barrier and a restart between batches.
     Restarted,
-    /// As one of several lanes: what is due by time comes with the barrier, here once at the end.
+    /// As one of several lanes: results due by time are emitted after the barrier, here once at the end.
     Lanes,
 }
 
-/// Every batch size gives what was recorded.
+/// Every batch size gives the recorded results.
 pub(crate) fn check(name: &str) {
     check_run(name, How::Alone);
 }
 
-/// So it does with restarts.
+/// The same with restarts.
 pub(crate) fn check_restarted(name: &str) {
     check_run(name, How::Restarted);
 }
@@ -551,10 +551,10 @@ fn check_run(name: &str, how: How) {
     }
 }
 
-/// With several lanes, what closes comes with the barrier: the same results, in another order.
+/// With several lanes, windows close after the barrier: the same results, in another order.
 pub(crate) fn check_lanes(name: &str) {
     let case = Case::load(name);
-    // Who caused a result is not the same, and so are the headers.
+    // Other records cause the results, so the headers differ.
     let bare = |lines: Vec<String>| {
         let mut bare: Vec<String> = lines
             .iter()

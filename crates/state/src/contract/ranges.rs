@@ -1,12 +1,12 @@
 //! Checks of scans and of dropped ranges.
 //!
-//! Where their ends are, in which order keys come, and that writes of an epoch follow its drops.
+//! Bounds, the order of keys, and that an epoch's writes follow its drops.
 
 use super::{A, B, bytes, epoch, keys, ok, value, write};
 use crate::{Backend, EpochBatch, KeyRange, Write};
 use stoatflow_core::Epoch;
 
-/// `from` is in, `to` is out, order is that of the bytes, in both directions.
+/// `from` is inclusive, `to` is exclusive, keys are in byte order, in both directions.
 pub fn scans_are_ordered_and_bounded(b: &dyn Backend) {
     let writes = ["b", "a", "ab", "d", "c", "\u{ff}", ""]
         .map(|k| write(k, Some("v")))
@@ -48,7 +48,7 @@ pub fn scans_are_ordered_and_bounded(b: &dyn Backend) {
     assert!(keys(b, &KeyRange::default(), 0).is_empty());
 }
 
-/// A dropped range is empty, but for what the same epoch wrote; its ends are where they are for scans.
+/// A dropped range is empty except for what the same epoch wrote; its bounds are those of scans.
 pub fn ranges_are_dropped_before_the_writes(b: &dyn Backend) {
     let range = |from: Option<&str>, to: Option<&str>| KeyRange {
         from: from.map(bytes),

@@ -1,6 +1,7 @@
 //! Checks of snapshots.
 //!
-//! They show one moment, page by page and in both directions, whatever the back end does meanwhile.
+//! A snapshot shows one moment, page by page and in both directions, whatever the back end does
+//! meanwhile.
 
 use super::{A, B, bytes, epoch, ok, write};
 use crate::{Backend, EpochBatch, KeyRange, Page};

@@ -1,7 +1,7 @@
 //! Finds a key's slot with a value that an epoch may read, and loads it if needed.
 //!
-//! On a miss: unlock, read the back end, decode, lock again, and start over if a commit came
-//! between. The lock is never held while reading or decoding.
+//! On a miss: unlock, read the back end, decode, lock again, and start over if an epoch was committed
+//! meanwhile. The lock is never held while reading or decoding.
 
 use super::shard::{Shard, Table};
 use super::slot::{Frozen, Replaced, Slot, stamp};
@@ -22,7 +22,7 @@ pub(super) struct Access<'a> {
 
 /// Why a slot can't be read yet.
 enum Missing {
-    /// Nothing visible in memory; the back end was last changed by this stamp.
+    /// No visible version in memory; the back end was last changed by the epoch with this stamp.
     Value(u64),
     /// A foreign value of an earlier, unsealed epoch: its ticket and the value to freeze.
     Freeze(u64, Stored),
@@ -79,8 +79,8 @@ impl KeyValueStore {
         }
     }
 
-    /// Reads the back end and caches the result, unless another lane was faster or a commit came
-    /// between.
+    /// Reads the back end and caches the result; `None` if another lane was faster or an epoch was
+    /// committed meanwhile.
     fn load<'a>(
         &'a self,
         shard: &'a Shard,
@@ -151,7 +151,7 @@ impl KeyValueStore {
         Ok(())
     }
 
-    /// From the back end's bytes: timestamp, then value.
+    /// Decodes the back end's bytes: timestamp, then value.
     pub(super) fn decode_stored(&self, mut bytes: Bytes) -> Result<Stored> {
         let Some(prefix) = bytes.first_chunk::<8>() else {
             return Err(Error::state_corrupt(format!(
@@ -188,8 +188,8 @@ impl KeyValueStore {
 }
 
 impl KeyValueStore {
-    /// Is this version a deletion? It has a slot with a value without meaning, because it is a
-    /// version and not an absent key.
+    /// Whether this version is a deletion. Its slot holds a value without meaning, since the deletion is
+    /// a version and not an absent key.
     pub(super) fn is_tombstone(&self, timestamp: Timestamp) -> bool {
         timestamp == TOMBSTONE && matches!(self.layout, Layout::Versioned { .. })
     }
@@ -216,7 +216,7 @@ impl Access<'_> {
         self.ticket(epoch)
     }
 
-    /// Ends a `pin`; is the value still the same?
+    /// Ends a `pin`; returns whether the value is still the same.
     pub fn unpin(&mut self, epoch: Epoch, ticket: Option<u64>) -> bool {
         let slot = self.table.slot_mut(self.index);
         slot.pins = slot.pins.saturating_sub(1);

@@ -1,17 +1,17 @@
-//! Who may refuse a write: the unique indexes of a store.
+//! Write guards: the unique indexes of a store, which may refuse a write.
 
 use super::{KeyValueStore, Stored};
 use std::fmt::Debug;
 use std::sync::Arc;
 use stoatflow_core::{Epoch, Result};
 
-/// Looks at writes before they are made.
+/// Checks writes before they are made.
 pub trait WriteGuard: Send + Sync + Debug {
-    /// May `epoch` give this value to a key (`None` or null: delete it)? What is admitted is taken into
-    /// account from now on.
+    /// Checks whether `epoch` may write this value to the key (`None` or null: delete it). Later checks
+    /// take an admitted write into account.
     ///
     /// # Errors
-    /// `User` if not; what reading the store fails with.
+    /// `User` if the write is refused; errors of reading the store.
     fn admit(
         &self,
         store: &KeyValueStore,
@@ -19,29 +19,29 @@ pub trait WriteGuard: Send + Sync + Debug {
         key: &[u8],
         value: Option<&Stored>,
     ) -> Result<()>;
-    /// The epoch is in the back end.
+    /// Called when the epoch has been applied to the back end.
     fn committed(&self, epoch: Epoch);
 }
 
 impl KeyValueStore {
-    /// With one that is asked by [`Self::admit`].
+    /// Sets the guard that [`Self::admit`] calls.
     #[must_use]
     pub fn with_guard(mut self, guard: Arc<dyn WriteGuard>) -> Self {
         self.guard = Some(guard);
         self
     }
 
-    /// Is there one?
+    /// True if the store has a guard.
     #[inline]
     #[must_use]
     pub const fn is_guarded(&self) -> bool {
         self.guard.is_some()
     }
 
-    /// May this be written? Call it before the write, without any lock of the store.
+    /// Checks a write with the guard. Call it before the write, without any lock of the store.
     ///
     /// # Errors
-    /// Those of the guard; without one there are none.
+    /// Those of the guard; none without a guard.
     #[inline]
     pub fn admit(&self, epoch: Epoch, key: &[u8], value: Option<&Stored>) -> Result<()> {
         match &self.guard {

@@ -1,7 +1,7 @@
 //! A shard's slots in key order, and which rows are completely in memory.
 //!
-//! A row is all entries of one key (or of one key and segment). Reads of a complete row need not
-//! ask the back end. No locking and no decoding here.
+//! A row is all entries of one key (or of one key and segment). Reads of a complete row don't need the
+//! back end. No locking and no decoding here.
 
 use super::Stored;
 use super::shard::Table;
@@ -11,10 +11,10 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Memory of a remembered row, with its share of the map.
+/// Memory per remembered row, with its share of the map.
 const ROW_BYTES: usize = 256;
 
-/// What is known of a row.
+/// The state of a row in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     /// All of its committed entries have slots.
@@ -23,18 +23,18 @@ pub(super) enum Row {
     Large,
 }
 
-/// What memory has for a key in a range.
+/// What memory holds for a key in a range.
 #[derive(Debug)]
 pub(super) enum Held {
     /// Its value.
     Value(Stored),
-    /// Deleted, whatever the back end has.
+    /// Deleted, whatever the back end holds.
     Gone,
-    /// A foreign value of an earlier, unsealed epoch: must be read by itself.
+    /// A foreign value of an earlier, unsealed epoch: it must be read separately.
     Foreign,
 }
 
-/// Which keys a read wants.
+/// Which keys a read selects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub range: &'a KeyRange,
@@ -76,7 +76,7 @@ impl Order {
         self.places.insert(key, at);
     }
 
-    /// A slot is evicted: its row isn't complete any more.
+    /// Removes an evicted slot: its row isn't complete any more.
     pub fn remove(&mut self, key: &[u8]) {
         self.places.remove(key);
         if let Some(end) = self.layout.row_len(key.len())
@@ -86,12 +86,12 @@ impl Order {
         }
     }
 
-    /// The slot of a deleted key is evicted: its row stays complete.
+    /// Removes the evicted slot of a deleted key: its row stays complete.
     pub fn remove_deleted(&mut self, key: &[u8]) {
         self.places.remove(key);
     }
 
-    /// All slots get new places; what is known of rows stays.
+    /// Clears the places, because all slots get new ones; the state of rows stays.
     pub fn renumber(&mut self) {
         self.places.clear();
     }
@@ -107,7 +107,7 @@ impl Order {
         self.rows.insert(Bytes::copy_from_slice(row), state);
     }
 
-    /// Rows of a range that left the back end.
+    /// Forgets rows of a range that was dropped from the back end.
     pub fn forget_rows(&mut self, range: &KeyRange) {
         self.rows.retain(|row, _| !range.contains(row));
     }
@@ -136,7 +136,7 @@ impl Order {
         }
     }
 
-    /// The first key from here on.
+    /// The first key at or after `from`.
     pub fn first_from(&self, from: &[u8]) -> Option<&Bytes> {
         self.places
             .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
@@ -150,7 +150,7 @@ impl Order {
 }
 
 impl Table {
-    /// Is the row of this key completely in memory?
+    /// Whether the row of this key is completely in memory.
     pub fn knows(&self, key: &[u8]) -> bool {
         self.order.as_ref().is_some_and(|order| {
             order
@@ -160,8 +160,8 @@ impl Table {
         })
     }
 
-    /// What memory has for a range, until `limit` values were found. `false` if some slot has no
-    /// version that the reader may see, so that the back end must be asked.
+    /// Collects what memory holds for a range, until `limit` values are found. Returns `false` if some
+    /// slot has no version that the reader may see, so that the back end must be read.
     pub fn collect<K: From<Bytes>>(
         &self,
         reader: u64,

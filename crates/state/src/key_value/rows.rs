@@ -1,8 +1,8 @@
 //! Reads within one row, and finds the segments of a store.
 //!
-//! A row that was read once stays completely in memory until one of its slots is evicted; until
-//! then the back end isn't asked. Also tracks the highest segment, and forgets dropped ones. As
-//! everywhere in the store, bytes are read and decoded before the lock is taken.
+//! A row that was read once stays completely in memory until one of its slots is evicted; until then the
+//! back end isn't read. Also tracks the highest segment, and forgets dropped ones. As everywhere in the
+//! store, bytes are read and decoded before the lock is taken.
 
 use super::order::{Held, Row, Wanted};
 use super::scan::{is_empty, merge};
@@ -17,7 +17,7 @@ use stoatflow_core::{Epoch, Result};
 
 /// Rows with more entries aren't kept.
 const MAX_ROW: usize = 4_096;
-/// Up to this many, segments are tried one by one; beyond, existing ones are searched.
+/// Up to this many segments are tried one by one; if there may be more, existing ones are searched.
 const FEW_SEGMENTS: u64 = 16;
 
 /// The highest segment ever written.
@@ -87,7 +87,8 @@ impl KeyValueStore {
         if complete {
             return self.values(epoch, held, limit);
         }
-        // A slot written by the next epoch only hides what the back end has below it.
+        // If a `Whole` row is not complete for this reader, the next epoch has written a slot, which
+        // hides what the back end holds below it.
         if state.is_none()
             && let Some(found) = self.load_row(epoch, row, &wanted, generation)?
         {
@@ -96,7 +97,7 @@ impl KeyValueStore {
         self.scan_wanted(epoch, &wanted, std::slice::from_ref(shard))
     }
 
-    /// What memory alone has.
+    /// The values that memory alone provides.
     fn values(
         &self,
         epoch: Epoch,
@@ -120,8 +121,8 @@ impl KeyValueStore {
         Ok(out)
     }
 
-    /// Reads a row from the back end and keeps it; `None` if it is too large, or a commit came
-    /// between.
+    /// Reads a row from the back end and caches it; `None` if it is too large, or an epoch was committed
+    /// meanwhile.
     fn load_row(
         &self,
         epoch: Epoch,
@@ -155,7 +156,7 @@ impl KeyValueStore {
             return Ok(None);
         }
         if let Some(order) = &mut table.order {
-            // First, because an eviction below undoes it.
+            // Before the inserts, because an eviction below undoes it.
             order.remember(row, Row::Whole);
         }
         for (hash, key, value) in &loaded {
@@ -176,7 +177,7 @@ impl KeyValueStore {
         merge(wanted.range, wanted.limit, held, loaded, Ok).map(Some)
     }
 
-    /// The segments that may have entries of the times `from..=to`, ascending.
+    /// The segments that may hold entries of the times `from..=to`, ascending.
     pub(crate) fn segments(&self, from: i64, to: i64) -> Result<Vec<u64>> {
         let (Layout::Window { segment_ms, .. } | Layout::Session { segment_ms, .. }) = self.layout
         else {
@@ -216,7 +217,7 @@ impl KeyValueStore {
         Ok(on_disk.max(self.top.written.load(Relaxed)))
     }
 
-    /// The first segment from `number` on that has an entry.
+    /// The first segment at or after `number` that has an entry.
     fn next_segment(&self, number: u64) -> Result<Option<u64>> {
         let from = Bytes::copy_from_slice(&number.to_be_bytes());
         let mut least: Option<i64> = None;
@@ -238,8 +239,8 @@ impl KeyValueStore {
         Ok(least.map(i64::cast_unsigned))
     }
 
-    /// After the commit of an epoch that dropped this range: its committed entries leave memory
-    /// too. Uncommitted ones stay.
+    /// Call after the commit of an epoch that dropped this range: its committed entries are removed from
+    /// memory too. Uncommitted ones stay.
     pub fn forget(&self, range: &KeyRange) {
         if is_empty(range) {
             return;
@@ -265,7 +266,7 @@ impl KeyValueStore {
                 } else if slot.pins == 0 {
                     slots.extend(table.remove(at));
                 } else {
-                    // A lane is computing a new value from it: it only loses its committed value.
+                    // A lane is computing a new value from it: only its committed value is removed.
                     versions.push(table.clear(at));
                 }
             }

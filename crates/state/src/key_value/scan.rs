@@ -1,7 +1,7 @@
 //! Range reads over memory and the back end.
 //!
-//! Memory is read first and the back end second: a commit in between moves entries from the first
-//! to the second, so the other order could miss them.
+//! Memory is read first and the back end second: a commit in between moves entries from memory to the
+//! back end, so the other order could miss them.
 
 use super::order::{Held, Wanted};
 use super::rows::after;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Result};
 
 impl KeyRange {
-    /// Is the key in the range?
+    /// Whether the key is in the range.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         self.from.as_ref().is_none_or(|from| key >= from.as_ref())
@@ -30,7 +30,7 @@ impl KeyRange {
     }
 }
 
-/// Can no key be in the range?
+/// True if no key can be in the range.
 pub(super) fn is_empty(range: &KeyRange) -> bool {
     matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to)
 }
@@ -59,7 +59,7 @@ impl KeyValueStore {
         self.scan_wanted(epoch, &wanted, &self.shards)
     }
 
-    /// Memory over back end.
+    /// Merges memory over the back end.
     pub(super) fn scan_wanted(
         &self,
         epoch: Epoch,
@@ -69,7 +69,7 @@ impl KeyValueStore {
         let (range, limit) = (wanted.range, wanted.limit);
         let mut held = self.held_in(epoch, wanted, shards);
         let mut rest = range.clone();
-        // Entries behind the last wanted value in memory aren't needed from the back end either.
+        // Entries after the last wanted value in memory aren't needed from the back end either.
         let nth = held
             .iter()
             .enumerate()
@@ -89,14 +89,14 @@ impl KeyValueStore {
                 .iter()
                 .filter(|(_, h)| matches!(h, Held::Value(_)))
                 .count();
-        // Only for what is left: short keys are copied here.
+        // Only now, for the entries that are left, because short keys are copied here.
         let held = held.into_iter().map(|(key, held)| (key.into_bytes(), held));
         let held = self.settle(epoch, held.collect())?;
         let committed = self.committed_in(&rest, limit.saturating_add(gone), wanted)?;
         merge(range, limit, held, committed, |b| self.decode_stored(b))
     }
 
-    /// What memory has for the range, sorted.
+    /// What memory holds for the range, sorted.
     fn held_in(&self, epoch: Epoch, wanted: &Wanted<'_>, shards: &[Shard]) -> Vec<(SlotKey, Held)> {
         let reader = stamp(epoch);
         let mut found = Vec::new();
@@ -124,8 +124,8 @@ impl KeyValueStore {
         if shards.len() > 1 {
             let order =
                 |(a, _): &(SlotKey, Held), (b, _): &(SlotKey, Held)| wanted.range.order(a, b);
-            // This many from the front contain all wanted values, whatever the others turn out to
-            // be.
+            // So many entries from the front contain all wanted values, even if none of the others turns
+            // out to have a value.
             let others = found
                 .iter()
                 .filter(|(_, held)| !matches!(held, Held::Value(_)));
@@ -139,7 +139,7 @@ impl KeyValueStore {
         found
     }
 
-    /// Reads foreign values, which need a copy, without the lock.
+    /// Reads foreign values, which must be copied, without the lock.
     pub(super) fn settle(
         &self,
         epoch: Epoch,
@@ -157,7 +157,7 @@ impl KeyValueStore {
             .collect()
     }
 
-    /// Committed entries, at most `limit`; keys of other rows don't count.
+    /// Committed entries, at most `limit`; keys of other rows are skipped.
     fn committed_in(
         &self,
         range: &KeyRange,

@@ -1,7 +1,7 @@
 //! The end of an epoch: its writes are encoded, and after the commit they become cache entries.
 //!
-//! Each changelog entry is encoded once, and foreign values before a later epoch can change the
-//! object.
+//! Each changelog entry is encoded once, and foreign values are encoded before a later epoch can change
+//! the object.
 
 use super::slot::{Phase, is_foreign, stamp};
 use super::{Dirty, KeyValueStore, Sealed, Stored};
@@ -11,9 +11,9 @@ use stoatflow_core::{Datum, Epoch, Error, Result, Serde};
 
 impl KeyValueStore {
     /// Takes what `epoch` wrote to the keys of `dirty`. Call when all lanes have finished `epoch`;
-    /// several callers may seal disjoint lists in parallel. A repeated key is given once. A key
-    /// that this epoch has created and deleted again, and that neither the back end nor the
-    /// changelog knows, isn't given.
+    /// several callers may seal disjoint lists in parallel. A repeated key is returned once. A key that
+    /// this epoch has created and deleted again, and that neither the back end nor the changelog knows,
+    /// is not returned.
     ///
     /// # Errors
     /// `Serde` if a value can't be written with the store's serde.
@@ -64,7 +64,7 @@ impl KeyValueStore {
             });
         }
         if matches!(self.layout, Layout::Versioned { .. }) {
-            // Versions of a key go to the changelog in the order of time.
+            // Versions of a key go to the changelog in time order.
             sealed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         }
         Ok(sealed)

@@ -1,8 +1,8 @@
 //! A shard: some of the keys behind one lock, with their slots, index and eviction clock.
 //!
-//! Accounts memory: what waits for a commit (`staged`) is never evicted; what is committed
-//! (`cached`) stays within the budget. Never reads the back end or runs a serde, and leaves
-//! dropping of values to callers, without the lock.
+//! Accounts for memory: uncommitted versions (`staged`) are never evicted; committed ones (`cached`)
+//! stay within the budget. Never reads the back end or runs a serde, and leaves dropping of values to
+//! callers, without the lock.
 
 use super::Stored;
 use super::order::Order;
@@ -14,14 +14,14 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Error, Result};
 
-/// How far the clock's hand moves per insertion; a full round would delay it.
+/// How many slots the clock's hand passes per insertion; a full round would delay it.
 const STEPS: usize = 16;
 /// How many slots a trim visits per lock.
 const TRIM_STEPS: usize = 512;
 
 /// A lock, its table, and figures that are read without the lock.
 #[derive(Debug)]
-#[repr(align(128))] // a lock per cache line pair: neighbours don't slow each other down
+#[repr(align(128))] // one pair of cache lines per lock: neighbours don't slow each other down
 pub(super) struct Shard {
     table: Mutex<Table>,
     pub staged_bytes: AtomicUsize,
@@ -114,7 +114,7 @@ impl Table {
             .copied()
     }
 
-    /// The entry in the slot that `hash` maps to, without comparing keys. (Wrong for one in 128.)
+    /// The entry that `hash` maps to, without comparing keys. (Wrong for one in 128.)
     pub fn likely(&self, hash: u64) -> Option<&Option<Slot>> {
         let at = self.index.find(hash, |_| true)?;
         self.slots.get(*at as usize)
@@ -206,7 +206,7 @@ impl Table {
         })
     }
 
-    /// Caches what the back end has: in a new slot, or below the versions of later epochs.
+    /// Caches what the back end holds: in a new slot, or below the versions of later epochs.
     pub fn insert_committed(
         &mut self,
         hash: u64,
@@ -257,7 +257,7 @@ impl Table {
         Some(slot)
     }
 
-    /// Removes it, except from the order.
+    /// Removes the slot, except from the order.
     fn take(&mut self, at: u32) -> Option<Slot> {
         let slot = self.slots[at as usize].take()?;
         if let Ok(entry) = self.index.find_entry(slot.hash, |&i| i == at) {
@@ -269,7 +269,7 @@ impl Table {
         Some(slot)
     }
 
-    /// Sets a clean slot to "no such key"; gives the old version.
+    /// Sets a clean slot to "no such key"; returns the old version.
     pub fn clear(&mut self, at: u32) -> Version {
         let ticket = self.ticket();
         let slot = self.slot_mut(at);
@@ -280,7 +280,7 @@ impl Table {
         old
     }
 
-    /// Removes the committed versions of a slot with uncommitted ones.
+    /// Removes the committed versions of a slot that has uncommitted ones.
     pub fn remove_committed(&mut self, at: u32, trash: &mut Vec<Version>) {
         let slot = self.slots[at as usize]
             .as_mut()
@@ -321,7 +321,8 @@ impl Table {
         }
     }
 
-    /// `epoch` is in the back end: its versions become cache entries, and what only it needed goes.
+    /// `epoch` is in the back end: its versions become cache entries, and versions that only it needed
+    /// are removed.
     pub fn commit(&mut self, epoch: Epoch, trash: &mut Vec<Version>) {
         self.committed = self.committed.max(stamp(epoch));
         let committed = self.committed;
@@ -367,7 +368,7 @@ impl Table {
         gone.into_iter().for_each(|at| self.forget_deleted(at));
     }
 
-    /// Removes a committed deletion if its row is complete: a missing slot says the same.
+    /// Removes a committed deletion if its row is complete: then a missing slot means the same.
     fn forget_deleted(&mut self, at: u32) {
         if !self.knows(&self.slot(at).key) {
             return;
@@ -378,7 +379,7 @@ impl Table {
         self.take(at);
     }
 
-    /// Shrinks a slab that is mostly empty after a burst.
+    /// Shrinks the slot vector if it is mostly empty after a burst.
     fn give_back(&mut self) {
         let live = self.index.len();
         if self.slots.len() < 64 || live > self.slots.len() / 4 {

@@ -1,6 +1,6 @@
 //! One key in memory: its versions, newest first.
 //!
-//! A version is stamped with its epoch: the epoch plus one; 0 is "committed, epoch unknown". Knows
+//! A version is stamped with its epoch plus one; 0 means "committed, epoch unknown". This file knows
 //! nothing of locks, budgets or back ends.
 
 use super::Stored;
@@ -8,7 +8,7 @@ use super::slot_key::SlotKey;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
 
-/// Memory of a slot beside key and value: the slot itself and its share of the index.
+/// Memory of a slot besides key and value: the slot itself and its share of the index.
 const OVERHEAD: usize = 192;
 
 /// The stamp of versions that `epoch` writes.
@@ -16,7 +16,7 @@ pub(super) const fn stamp(epoch: Epoch) -> u64 {
     epoch.0.saturating_add(1)
 }
 
-/// How far a version is on its way to the changelog.
+/// How far a version has got on its way to the changelog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Its epoch may still write.
@@ -41,20 +41,20 @@ pub(super) struct Version {
     pub stamp: u64,
     /// Changes with every write, unique in the shard.
     pub ticket: u64,
-    /// `Null` is "no such key".
+    /// `Null` means "no such key".
     pub value: Stored,
     pub frozen: Option<Box<Frozen>>,
     pub weight: u32,
     pub phase: Phase,
-    /// Doesn't go to the changelog (a deletion that only cleans up the store).
+    /// Not written to the changelog (a deletion that only cleans up the store).
     pub local: bool,
-    /// The key didn't exist when its epoch wrote first: if the same epoch deletes it, nothing
+    /// The key didn't exist when its epoch first wrote it: if the same epoch deletes it, nothing
     /// remains.
     pub born: bool,
 }
 
 impl Version {
-    /// Does it delete a key that neither the back end nor a changelog knows?
+    /// True if it deletes a key that neither the back end nor a changelog knows.
     pub fn leaves_nothing(&self) -> bool {
         self.born && self.value.value.is_null()
     }
@@ -105,7 +105,7 @@ fn weight(key_len: usize, value: &Stored) -> u32 {
     u32::try_from(OVERHEAD + key_len + value.value.weight()).unwrap_or(u32::MAX)
 }
 
-/// Can a function that holds this value change it in place?
+/// Whether a function that holds this value can change it in place.
 pub(super) fn is_foreign(value: &Datum) -> bool {
     match value {
         Datum::Opaque(object) => object.changes(),
@@ -121,21 +121,21 @@ pub(super) struct Slot {
     pub hash: u64,
     pub key: SlotKey,
     pub newest: Version,
-    /// Descending by stamp; empty except for keys that two live epochs wrote.
+    /// Descending by stamp; empty except for keys that two open epochs have written.
     pub older: Vec<Version>,
-    /// Lanes that compute a new value without the lock.
+    /// Number of lanes that compute a new value without the lock.
     pub pins: u16,
-    /// Touched since the clock's hand passed?
+    /// True if touched since the clock's hand passed.
     pub referenced: bool,
-    /// In the shard's list of slots with uncommitted versions?
+    /// True if it is in the shard's list of slots with uncommitted versions.
     pub listed: bool,
 }
 
 /// The outcome of a write.
 pub(super) struct Wrote {
-    /// Is it this epoch's first write of the key (for the changelog)?
+    /// Whether this is the epoch's first write of the key (for the changelog).
     pub first: bool,
-    /// Change of staged bytes.
+    /// Change in staged bytes.
     pub grown: isize,
     /// Bytes of a clean version that was replaced.
     pub uncached: usize,
@@ -177,7 +177,7 @@ impl Slot {
         self.older.iter_mut().find(|v| v.stamp == stamp)
     }
 
-    /// Puts what the back end has under versions of later epochs.
+    /// Adds what the back end holds, below the versions of later epochs.
     pub fn add_committed(&mut self, version: Version) {
         self.older.push(version);
     }
@@ -210,7 +210,7 @@ impl Slot {
             let before = std::mem::replace(&mut version.weight, weight(key_len, &value));
             let grown = grown(version.weight) - grown(before);
             version.ticket = ticket;
-            // A key that was only cleaned up is written now: the changelog must get it.
+            // A key that was only pruned is written now: the changelog must get it.
             let first = std::mem::take(&mut version.local);
             let replaced = Some((
                 std::mem::replace(&mut version.value, value),

@@ -1,6 +1,6 @@
 //! A slot's key. Short keys are stored in the slot itself, so that a lookup touches nothing else.
 //!
-//! A long key is copied: the caller's may be part of a whole input buffer.
+//! A long key is copied: the caller's may be a slice of a whole input buffer.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ impl SlotKey {
         Short::of(0, bytes).map_or_else(|| Self::Long(Bytes::copy_from_slice(bytes)), Self::Short)
     }
 
-    /// The key as `Bytes`.
+    /// Converts the key to `Bytes`.
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Short(short) => Bytes::copy_from_slice(short.bytes()),
@@ -37,7 +37,7 @@ impl SlotKey {
     }
 }
 
-/// What has bytes already, for what is kept beside slots' keys.
+/// Keeps the bytes as they are; for scans that collect keys as `SlotKey`.
 impl From<Bytes> for SlotKey {
     fn from(bytes: Bytes) -> Self {
         Self::Long(bytes)

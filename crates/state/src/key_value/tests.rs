@@ -35,7 +35,7 @@ fn store(cache_bytes: usize) -> (KeyValueStore, MemoryBackend) {
     )
 }
 
-/// What the commit room does with a sealed epoch.
+/// Applies a sealed epoch, as the commit thread does.
 fn apply(store: &KeyValueStore, backend: &dyn Backend, epoch: Epoch, sealed: &[Sealed]) {
     let writes = sealed.iter().map(KeyValueStore::stored_bytes).collect();
     backend
@@ -81,7 +81,7 @@ fn a_lane_does_not_see_what_the_next_epoch_wrote() {
     assert_eq!(store.get(next, b"only-next").unwrap(), Some(int(3, 3)));
     let seen = store.scan(e, &KeyRange::default(), 10).unwrap();
     assert_eq!(seen, vec![(key("k"), int(1, 1))]);
-    // Nor does sealing the epoch take it.
+    // Sealing the older epoch doesn't take the newer write either.
     let sealed = store.seal(e, d4).unwrap();
     assert_eq!(
         sealed,
@@ -155,7 +155,7 @@ fn a_key_is_sealed_once_with_its_last_value_and_a_delete_is_a_tombstone() {
         .put(Epoch(0), &mut dirty, &key("c"), Some(timed))
         .unwrap();
     assert_eq!(store.get(Epoch(0), b"b").unwrap(), None);
-    dirty.keys.push(key("a").into()); // a lane that lists a key twice must not double it
+    dirty.keys.push(key("a").into()); // a key that a lane lists twice must be sealed once
     let sealed = store.seal(Epoch(0), dirty).unwrap();
     let expected =
         [("a", Some(5i64), 7), ("b", None, 40), ("c", None, 77)].map(|(k, v, ts)| Sealed {
@@ -269,7 +269,7 @@ fn the_cache_is_bounded_and_dirty_slots_stay() {
             None
         );
     }
-    // A slot per shard may be over: the one that was just read.
+    // A shard may be over its budget by one slot: the one that was just read.
     assert!(
         store.cached_entries() * 200 <= budget + SHARDS * 300,
         "{} entries",
@@ -399,7 +399,7 @@ fn what_an_epoch_makes_and_deletes_again_is_told_to_nobody() {
     let (store, backend) = store(1 << 20);
     let (e, next) = (Epoch(1), Epoch(2));
     let (mut d1, mut d2) = (Dirty::default(), Dirty::default());
-    // It was looked for before, so it is known that it was not there.
+    // `add_one` read the key first, so the store knows that it didn't exist.
     add_one(&store, e, &mut d1, "known");
     store.put(e, &mut d1, &key("known"), None).unwrap();
     store
@@ -410,7 +410,7 @@ fn what_an_epoch_makes_and_deletes_again_is_told_to_nobody() {
     add_one(&store, next, &mut d2, "other");
     store.put(next, &mut d2, &key("kept"), None).unwrap();
     store.put(next, &mut d2, &key("other"), None).unwrap();
-    // A lane that is late writes below what the next epoch has deleted.
+    // A late lane writes below the next epoch's deletion.
     store
         .put(e, &mut d1, &key("other"), Some(int(5, 5)))
         .unwrap();
@@ -421,7 +421,7 @@ fn what_an_epoch_makes_and_deletes_again_is_told_to_nobody() {
     assert_eq!(sealed_keys(&store, next, d2), ["other", "kept"].map(key));
 }
 
-/// A late write to a version that is there already, and committed before the next epoch is sealed.
+/// A late write to an existing version, committed before the next epoch is sealed.
 #[test]
 fn a_late_value_below_a_deletion_is_deleted() {
     let (store, backend) = store(1 << 20);
@@ -441,7 +441,7 @@ fn a_late_value_below_a_deletion_is_deleted() {
 
 #[test]
 fn keys_of_all_lengths_are_told_apart() {
-    // Up to 22 bytes lie in the slot.
+    // Up to 22 bytes are stored in the slot.
     let (store, backend) = store(1 << 20);
     let (e, mut dirty) = (Epoch(1), Dirty::default());
     let long = "abcdefghijklmnopqrstuvwxyz";
@@ -467,7 +467,7 @@ fn keys_of_all_lengths_are_told_apart() {
 
 #[test]
 fn many_keys_are_read_as_each_of_them_is() {
-    // Room for a part of them: the others come from the back end.
+    // The cache has room for some of them: the others come from the back end.
     let (store, backend) = store(16 << 10);
     let (e, mut dirty) = (Epoch(1), Dirty::default());
     let all: Vec<Bytes> = (0..500)

@@ -1,6 +1,6 @@
 //! Builds and splits internal keys.
 //!
-//! Splitting gives `None` for a key that is too short, which only damaged data is.
+//! Splitting returns `None` for a key that is too short, which happens only with damaged data.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -20,9 +20,9 @@ pub struct WindowParts<'k> {
 pub struct SessionParts<'k> {
     /// The record's key.
     pub key: &'k [u8],
-    /// Its first record.
+    /// Time of its first record.
     pub start: i64,
-    /// Its last record.
+    /// Time of its last record.
     pub end: i64,
 }
 
@@ -127,7 +127,7 @@ pub fn versioned_key(key: &[u8], ts: i64) -> Bytes {
     b.freeze()
 }
 
-/// The end of an internal version key.
+/// The suffix of an internal version key.
 pub(super) fn version(ts: i64) -> [u8; 8] {
     (ts.cast_unsigned() ^ SIGN).to_be_bytes()
 }
@@ -139,7 +139,7 @@ pub fn split_versioned(internal: &[u8]) -> Option<(&[u8], i64)> {
     Some((key, (u64::from_be_bytes(*ts) ^ SIGN).cast_signed()))
 }
 
-/// A key for a [`crate::Layout::TimeKey`] store: the time, then anything.
+/// A key for a [`crate::Layout::TimeKey`] store: the time, then arbitrary bytes.
 #[must_use]
 pub fn time_key(time: i64, rest: &[u8]) -> Bytes {
     let mut b = BytesMut::with_capacity(8 + rest.len());

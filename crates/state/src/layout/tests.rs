@@ -1,4 +1,4 @@
-//! Key formats, byte for byte, and there and back for anything.
+//! Key formats byte for byte, and round trips of arbitrary keys.
 
 use super::*;
 use crate::KeyValueStore;
@@ -161,7 +161,7 @@ fn whole_segments_expire() {
             "{start}"
         );
     }
-    // Reads at 349 still show 200, at 350 they don't, but 299 keeps the segment until 449.
+    // Reads at 349 still return 200, at 350 they don't, but 299 keeps the segment until 449.
     assert!(
         !layout
             .expired_at(448)

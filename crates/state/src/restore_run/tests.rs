@@ -1,4 +1,4 @@
-//! Order and repetition, against the plain way.
+//! Order and repeated keys, compared with a simple implementation.
 
 use super::*;
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn zeros_at_the_end_of_a_key_are_part_of_it() {
 }
 
 fn keys() -> impl Strategy<Value = Vec<u8>> {
-    // Long shared beginnings, few letters, all lengths around the 16 bytes that are looked at first.
+    // Long shared prefixes, few letters, all lengths around the 16 bytes that are compared first.
     (0usize..24, proptest::collection::vec(0u8..3, 0..6))
         .prop_map(|(shared, rest)| [vec![7; shared], rest].concat())
 }

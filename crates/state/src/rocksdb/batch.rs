@@ -1,8 +1,8 @@
 //! Writes: epochs, restored records, and wiping.
 //!
-//! Writes and the changelog offsets they reach become durable together. Large restores are written
-//! as sorted files that RocksDB takes over whole, without log and write buffers; their offset
-//! follows, so a crash in between repeats the restore (later wins, so nothing changes).
+//! Writes and the changelog offsets they reach become durable together. Large restores are written as
+//! sorted files that RocksDB ingests whole, without log and write buffers. Their offset is written
+//! afterwards: a crash in between repeats the restore, which changes nothing because later records win.
 
 use super::open::{current_key, position_prefix, source_topic_key};
 use super::{META, RocksBackend};
@@ -11,13 +11,13 @@ use ::rocksdb::{IngestExternalFileOptions, IteratorMode, SstFileWriter, WriteBat
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 
-/// From this many records on a sorted file is cheaper than a batch.
+/// From this many records on, a sorted file is cheaper than a batch.
 const INGEST_FROM: usize = 4_096;
-/// From this file of one restore on, compaction is postponed until the store has caught up.
-/// (Changing the option writes a file, so small restores don't.)
+/// From this file of a restore on, compaction is postponed until the store has caught up. (Changing the
+/// option writes a file, so small restores don't.)
 const COMPACT_LATER_FROM: u32 = 3;
-/// This many files may wait for compaction; for a very large store the rest is compacted while
-/// restoring. RocksDB slows writes from 20 files on, and stops them at 36.
+/// From this file on, compaction runs during the restore again, because too many files would wait for
+/// it. RocksDB slows writes from 20 files on, and stops them at 36.
 const COMPACT_AGAIN_FROM: u32 = 16;
 
 /// Files loaded into a store that hasn't caught up yet.
@@ -31,9 +31,9 @@ impl Loaded {
     }
 }
 
-/// The writes by key (each occurs once): each row then has its place in the write buffer beside the
-/// one before, where RocksDB starts to look (see `memtable_insert_with_hint_prefix_extractor` in
-/// `options`).
+/// The writes in key order (each key occurs once). Each row's place in the write buffer is then next to
+/// that of the row before, where RocksDB starts its search (see
+/// `memtable_insert_with_hint_prefix_extractor` in `options`).
 pub(super) fn in_order(writes: &[Write]) -> impl Iterator<Item = &Write> {
     let head = |write: &Write| {
         let mut head = [0; 8];
@@ -88,8 +88,8 @@ impl RocksBackend {
         self.write(batch)
     }
 
-    /// While files are loaded one after the other, compacting them again and again would take CPU
-    /// from the restore; once is enough, when the store has caught up.
+    /// Postpones compaction. Compacting again and again while files are loaded one after the other would
+    /// take CPU from the restore; once is enough, when the store has caught up.
     fn hold_compaction(&self, store: StoreId) -> Result<()> {
         let loaded = self.loaded.lock().entry(store).or_default().add_one();
         match loaded {
@@ -117,7 +117,7 @@ impl RocksBackend {
             .map_err(|e| self.place.error(&e))
     }
 
-    /// Data and offsets go in one batch; the space is freed afterwards.
+    /// Data and offsets are deleted in one batch; the space is freed afterwards.
     pub(super) fn wipe_store(&self, store: StoreId) -> Result<()> {
         let family = self.store(store)?;
         let mut batch = WriteBatch::default();
@@ -141,7 +141,7 @@ impl RocksBackend {
         Ok(())
     }
 
-    /// The smallest key behind all keys of the store; `None` if it is empty.
+    /// The smallest key after all keys of the store; `None` if it is empty.
     fn past_last(&self, store: StoreId) -> Result<Option<Vec<u8>>> {
         let family = self.store(store)?;
         let last = self
@@ -241,7 +241,7 @@ impl RocksBackend {
             .iterator_cf(&family, IteratorMode::Start)
             .next()
             .is_none();
-        // Deleting a missing key isn't worth an entry.
+        // In an empty store, deleting a missing key isn't worth an entry.
         let mut rows = run.sorted().filter(|(_, value)| !cold || value.is_some());
         let Some(first) = rows.next() else {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Damaged databases: how they are detected, remembered, and discarded.
+//! Damaged databases: how damage is detected, recorded, and discarded.
 //!
-//! Tells whether an earlier process found damage, or whether the file that makes a database of the
-//! others is gone. Damage found while reading is remembered for the next start. The engine decides
-//! whether the data is discarded.
+//! Detects damage that an earlier process recorded, and a missing file `CURRENT`, without which the
+//! other files are no database. Damage found while reading is recorded for the next start. The engine
+//! decides whether the data is discarded.
 
 use super::RocksBackend;
 use super::errors::Place;
@@ -10,10 +10,11 @@ use ::rocksdb::{DB, Options};
 use std::path::Path;
 use stoatflow_core::{Error, Result};
 
-/// Contains what an earlier process found, since opening again might not show it.
+/// File with the damage that an earlier process found, since opening the database might not detect it
+/// again.
 const MARK: &str = "DAMAGED";
 
-/// The state of a directory.
+/// The result of opening a directory.
 #[derive(Debug)]
 pub enum Opened {
     /// No damage was found.
@@ -41,7 +42,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// What can be seen without opening.
+/// Checks for damage that is visible without opening the database.
 pub(super) fn look(place: &Place) -> Result<()> {
     match std::fs::read_to_string(place.dir.join(MARK)) {
         Ok(text) => {
@@ -53,8 +54,9 @@ pub(super) fn look(place: &Place) -> Result<()> {
     if place.dir.join("CURRENT").exists() {
         return Ok(());
     }
-    // RocksDB would create an empty database and delete these. (A manifest alone is one that was
-    // about to be created: tables and logs come after CURRENT.)
+    // Without `CURRENT`, RocksDB would create an empty database and delete these files. (A manifest
+    // alone is no damage: the database was about to be created, and tables and logs come after
+    // `CURRENT`.)
     let orphaned = std::fs::read_dir(&place.dir)
         .map_err(|e| place.io(&e))?
         .flatten()
@@ -69,9 +71,9 @@ fn has_ending(name: &str, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == ending)
 }
 
-/// Remembers damage found while the state was in use, so that the next start doesn't use it.
+/// Records damage found while the state was in use, so that the next start doesn't use it.
 pub(super) fn remember(dir: &Path, what: &str) {
-    // Best effort: if the disk can't be written, the next start meets the damage again.
+    // Best effort: if the file can't be written, the next start has to find the damage again.
     let _ = std::fs::write(dir.join(MARK), what);
 }
 
@@ -82,7 +84,7 @@ impl RocksBackend {
     /// `StateLocked` if a process has it open; `Config` if files can't be removed.
     pub fn discard(dir: &Path) -> Result<()> {
         let place = Place::new(dir.to_path_buf());
-        // It takes the lock first, and leaves files that aren't RocksDB's.
+        // `destroy` takes the lock first, and leaves files that aren't RocksDB's.
         DB::destroy(&Options::default(), dir).map_err(|e| place.error(&e))?;
         let gone = |outcome: std::io::Result<()>| match outcome {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(place.io(&e)),

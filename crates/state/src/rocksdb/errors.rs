@@ -1,16 +1,16 @@
 //! Turns RocksDB's errors into ours, with the path and the next step.
 //!
-//! RocksDB tells a full disk and a held lock from other I/O errors only in the text.
+//! RocksDB distinguishes a full disk and a held lock from other I/O errors only by the text.
 
 use ::rocksdb::ErrorKind as Kind;
 use std::path::PathBuf;
 use stoatflow_core::{Error, ErrorKind};
 
-/// Which directory an error is about.
+/// The directory that an error is about.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub dir: PathBuf,
-    /// Is it open, so that damage must be remembered?
+    /// Whether the database is open, so that damage must be recorded for the next start.
     pub open: bool,
 }
 
@@ -91,7 +91,7 @@ fn classify(kind: &Kind, text: &str) -> ErrorKind {
         {
             ErrorKind::Config
         }
-        // A file in the manifest is missing, or the manifest is cut off.
+        // A file of the manifest is missing, or the manifest is cut off.
         Kind::IOError | Kind::NotFound if says(&["no such file"]) => ErrorKind::StateCorrupt,
         Kind::InvalidArgument if says(&["does not match", "unknown", "comparator"]) => {
             ErrorKind::Incompatible

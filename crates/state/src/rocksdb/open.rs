@@ -1,7 +1,7 @@
 //! Opens the state: lock, format, stores.
 //!
-//! Owns the layout of the meta column family. What another version or topology wrote is refused
-//! before anything changes.
+//! Owns the layout of the meta column family. State with another version's layout or another topology's
+//! formats is refused before anything is changed.
 
 use super::damage::{self, Refusal};
 use super::errors::Place;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use stoatflow_core::{Error, Result};
 
-/// The layout of this directory; others are refused.
+/// The layout of this directory; any other is refused.
 const VERSION: &str = "stoatflow-state-1";
 const VERSION_KEY: &[u8] = b"version";
 
-/// More new stores than this are created by opening the database again.
+/// If there are more new stores than this, opening the database again creates them.
 const FEW: usize = 4;
 
 pub(super) fn format_key(store: &str) -> Vec<u8> {
@@ -28,7 +28,7 @@ pub(super) fn format_key(store: &str) -> Vec<u8> {
 }
 
 pub(super) fn position_prefix(store: &str) -> Vec<u8> {
-    // The zero ends the name: so "orders" isn't a prefix of "orders-by-day".
+    // The zero byte ends the name, so that "orders" isn't a prefix of "orders-by-day".
     [b"position:", store.as_bytes(), b"\0"].concat()
 }
 
@@ -74,7 +74,7 @@ pub(super) fn open(
     }
     let wanted = layouts.iter().map(|layout| layout.name.clone());
     if !exists {
-        // The meta family first: without it the others would be taken for foreign ones.
+        // The meta family is created first: without it, the database would look like a foreign one.
         families.push(META.to_owned());
         families.extend(wanted.clone());
     }
@@ -105,7 +105,7 @@ pub(super) fn open(
         })
         .collect();
     backend.drop_indexes()?;
-    // Files that an earlier process wrote and didn't load.
+    // Files that an earlier process wrote but didn't ingest.
     match std::fs::remove_dir_all(&backend.ingest) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             return Err(backend.place.io(&e).into());
@@ -129,10 +129,10 @@ fn assemble(db: DB, place: Place, budget: Budget, names: Vec<Option<String>>) ->
     }
 }
 
-/// Opens the database; families that are missing are created, in this order.
+/// Opens the database; missing families are created, in this order.
 ///
-/// RocksDB writes its options, of all families, whenever it is told to create one: each new store would cost
-/// more than the one before. Here it writes them once.
+/// Each time RocksDB creates a single family, it rewrites its options of all families, so each new store
+/// would cost more than the one before. Opening the database writes the options once.
 pub(super) fn open_families<'n>(
     budget: &Budget,
     place: &Place,
@@ -145,13 +145,14 @@ pub(super) fn open_families<'n>(
     DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))
 }
 
-/// Is it the store of an index? No other store has a slash in its name.
+/// True for the store of an index: no other store has a slash in its name.
 pub(super) fn is_index(name: &str) -> bool {
     name.contains('/')
 }
 
-/// What a format says of the rows in the changelog: their kind, and the serdes of key and value.
-/// The length of segments and of a history is only a matter of the disk.
+/// The parts of a format that the rows in the changelog depend on: their kind (a versioned store's rows
+/// are those of a table), and the serdes of key and value. The lengths of segments and of the history
+/// only affect the disk.
 fn rows(format: &str) -> Option<(&str, &str)> {
     let (layout, serdes) = format.split_once(':')?;
     let kind = layout.split('(').next()?;
@@ -251,7 +252,7 @@ impl RocksBackend {
                             (state.damaged = rebuild does that by itself)"
                     )))
                 } else {
-                    // The changelog has such rows too, so restoring would not help.
+                    // The changelog has such rows too, so a restore would not help.
                     Refusal::Other(error.hint(format!(
                         "go back to the kind of store and the serdes that wrote it, or give the store another name; if its \
                             changelog topic holds the new format, delete {dir} and start again"
@@ -275,8 +276,8 @@ impl RocksBackend {
         Ok(())
     }
 
-    /// An index that is no longer declared is not written any more, so it goes: should it be
-    /// declared again, it is built again.
+    /// Drops indexes that are no longer declared, because nothing updates them any more. An index that
+    /// is declared again is rebuilt.
     fn drop_indexes(&mut self) -> Result<()> {
         let orphans = std::mem::take(&mut self.orphans);
         let (indexes, orphans) = orphans.into_iter().partition(|name| is_index(name));

@@ -1,10 +1,10 @@
-//! RocksDB's options: one memory budget for everything, tuned for point lookups; what a store asks
-//! for itself.
+//! RocksDB's options: one memory budget for all stores, tuned for point lookups, and the options that a
+//! store sets for itself.
 //!
-//! A store's own block cache is taken out of the budget. The shared block cache is a hyper clock cache: the
-//! default LRU cache has 64 shards, and if a shard is smaller than one filter block, every lookup reads the
-//! filter from disk (140 µs instead of 3). Write buffers are charged to the cache, so that both together stay
-//! within the budget.
+//! A store's own block cache is taken out of the budget. The shared block cache is a hyper clock cache:
+//! the default LRU cache has 64 shards, and if a shard is smaller than one filter block, every lookup
+//! reads the filter from disk (140 µs instead of 3). Write buffers are charged to the cache, so that
+//! both together stay within the budget.
 
 use crate::{DatabaseFigures, StoreLayout};
 use ::rocksdb::statistics::{StatsLevel, Ticker};
@@ -17,11 +17,12 @@ use stoatflow_core::{BlockCompression, CompactionStyle, RocksDbOptions};
 
 const MIB: usize = 1 << 20;
 
-/// An epoch's rows come in key order and find their place in the write buffer from the one before:
-/// one hint for all keys, whose first zero bytes are the same. The crate has no function for it.
+/// An epoch's rows are written in key order, so the search for a row's place in the write buffer can
+/// start at the row before. A prefix of zero bytes makes one hint for all keys. The crate has no
+/// function for it.
 pub(super) const HINTS: &str = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0";
 
-/// What one store asked for.
+/// The options of one store, and its own block cache if it has one.
 struct Asked {
     options: RocksDbOptions,
     cache: Option<Cache>,
@@ -30,11 +31,11 @@ struct Asked {
 /// The memory that all stores share.
 pub(super) struct Budget {
     cache: Cache,
-    /// Options by store name; a store that is missing here has the default ones.
+    /// Options by store name; a missing store has the defaults.
     stores: BTreeMap<String, Asked>,
     buffers: WriteBufferManager,
     buffer_bytes: usize,
-    /// What all options of the database are copies of: they share its counters.
+    /// All options of the database are copies of these and share their counters.
     counted: Options,
 }
 
@@ -70,7 +71,7 @@ impl Budget {
         }
     }
 
-    /// Bytes in use, write buffers included.
+    /// Bytes in use, including write buffers.
     pub fn used(&self) -> u64 {
         let own = self
             .stores
@@ -80,7 +81,7 @@ impl Budget {
         all.map(|cache| cache.get_usage() as u64).sum()
     }
 
-    /// What RocksDB has counted since the database was opened.
+    /// RocksDB's counters since the database was opened.
     pub fn counters(&self) -> DatabaseFigures {
         let count = |ticker| self.counted.get_ticker_count(ticker);
         DatabaseFigures {
@@ -128,7 +129,7 @@ impl Budget {
         table.set_cache_index_and_filter_blocks(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         table.set_optimize_filters_for_memory(true);
-        // An unknown option means the default: search from the start.
+        // If RocksDB doesn't know the option, the default applies: search from the start.
         let mut o = Options::default()
             .get_options_from_string(HINTS)
             .unwrap_or_default();
@@ -139,7 +140,7 @@ impl Budget {
         o.set_compression_per_level(&packing);
         let buffer = (self.buffer_bytes / 2).clamp(MIB, 64 * MIB);
         o.set_write_buffer_size(buffer);
-        // As large as what is merged at once: four files of fresh writes.
+        // Equal to what is compacted at once: four files of fresh writes.
         o.set_max_bytes_for_level_base(4 * buffer as u64);
         match options.compaction {
             CompactionStyle::Level => o.set_level_compaction_dynamic_level_bytes(true),

@@ -1,4 +1,4 @@
-//! Stores that no topology has any more: which there are, and their removal.
+//! Stores that no topology has any more: lists them and removes them.
 
 use super::errors::Place;
 use super::open::{
@@ -26,18 +26,18 @@ impl RocksBackend {
         Ok(names)
     }
 
-    /// Removes stores of the state in `dir`, with what is noted about them. Their indexes go at the
-    /// next start.
+    /// Removes stores of the state in `dir`, with their entries in the meta family. Their indexes are
+    /// removed at the next start.
     ///
     /// # Errors
-    /// `StateLocked` if another process has it, `StateCorrupt`, `DiskFull`.
+    /// `StateLocked` if another process has it open, `StateCorrupt`, `DiskFull`.
     pub fn drop_stores(dir: &Path, stores: &[String], memory_max_bytes: usize) -> Result<()> {
         let place = Place::new(dir.to_owned());
         let budget = Budget::new(memory_max_bytes, &[]);
         let present = families(&place)?;
         let db = open_families(&budget, &place, present.iter().map(String::as_str))?;
         for store in stores.iter().filter(|store| present.contains(store)) {
-            // Its positions first: should it return, it must not be taken for restored.
+            // Positions first: if the store is declared again, it must not count as restored.
             forget(&db, store)
                 .and_then(|()| db.drop_cf(store))
                 .map_err(|e| place.error(&e))?;
@@ -50,7 +50,7 @@ fn families(place: &Place) -> Result<Vec<String>> {
     DB::list_cf(&Options::default(), &place.dir).map_err(|e| place.error(&e))
 }
 
-/// Removes what the meta family says of a store.
+/// Removes a store's entries from the meta family.
 fn forget(db: &DB, store: &str) -> Result<(), ::rocksdb::Error> {
     let Some(meta) = db.cf_handle(META) else {
         return Ok(());

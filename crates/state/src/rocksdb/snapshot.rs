@@ -14,7 +14,7 @@ use stoatflow_core::{Error, Result, StoreId};
 type Taken<'db> = ::rocksdb::Snapshot<'db>;
 
 self_cell!(
-    /// The snapshot, dropped before its database.
+    /// The snapshot, which must be dropped before its database.
     struct Held {
         owner: Arc<DB>,
         #[covariant]
@@ -80,7 +80,7 @@ impl Snapshot for RocksSnapshot {
         } else {
             IteratorMode::Start
         };
-        // A full read must not evict what lanes read again and again.
+        // A full read must not evict blocks that lanes read again and again.
         options.fill_cache(false);
         let taken = self.held.borrow_dependent();
         let family = self.family(store)?;

@@ -1,4 +1,4 @@
-//! RocksDB against the contract, and what only a disk can do.
+//! RocksDB against the contract, and what only a back end on disk can do.
 
 mod figures;
 mod many_stores;
@@ -204,7 +204,7 @@ fn two_backends_of_one_process_exclude_each_other() {
     open(dir.path()).unwrap();
 }
 
-/// Starts itself a second time; that one holds the state until its input ends.
+/// Starts this test a second time as a child process, which holds the state until its input ends.
 #[test]
 #[allow(clippy::disallowed_methods)] // the variable tells the two processes apart
 fn another_process_excludes_us() {
@@ -227,7 +227,7 @@ fn another_process_excludes_us() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Kept until the other one has ended: it could not write its last lines otherwise.
+    // Kept until the child has ended: it could not write its last lines otherwise.
     let mut lines = std::io::BufReader::new(other.stdout.take().unwrap())
         .lines()
         .map_while(std::result::Result::ok);
@@ -277,7 +277,7 @@ fn memory_stays_within_the_budget() {
     );
 }
 
-/// Files of a database that has something in its tables and in its log.
+/// Creates a database with data in its tables and in its log.
 fn filled(dir: &Path) {
     let b = open(dir).unwrap();
     contract::large_restores(&b);
@@ -362,7 +362,7 @@ fn a_database_that_was_about_to_be_made_is_no_damage() {
 fn damage_that_shows_only_while_it_is_read_is_remembered() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
-    // The first block of the store's tables: nothing looks at it before somebody reads.
+    // Damages the first block of the store's tables, which nothing checks until it is read.
     let tables = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap());
     tables
         .filter(|t| t.file_name().to_string_lossy().ends_with(".sst"))
@@ -398,7 +398,7 @@ fn only_a_format_that_the_changelog_does_not_share_can_be_rebuilt() {
         .split_once(':')
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
         .unwrap();
-    // The length of its segments is only a matter of the disk.
+    // The length of segments only affects the disk.
     match asked(&format!("{layout}(60000):{serdes}")).unwrap() {
         Opened::Damaged(error) => assert_eq!(error.kind(), ErrorKind::Incompatible),
         Opened::Whole(_) => panic!("it was used"),

@@ -176,7 +176,7 @@ fn a_deletion_stays_while_it_hides_a_version() {
     assert_eq!(show(view.get(b"k").unwrap()), "new@95");
 }
 
-/// A lane that is late can't see the version that the next epoch has put behind the deletion.
+/// A late lane can't see the version that the next epoch has put after the deletion.
 #[test]
 fn a_deletion_stays_while_it_hides_a_version_of_the_next_epoch() {
     let (store, backend) = store(10);
@@ -196,7 +196,7 @@ fn a_deletion_stays_while_it_hides_a_version_of_the_next_epoch() {
     assert_eq!(show(next.get_as_of(b"k", 28).unwrap()), "old@28");
 }
 
-/// The oldest time that may still be written is one at which a lane of the epoch before may put a value.
+/// A lane of the previous epoch may still write a value at the oldest time that writes may refer to.
 #[test]
 fn a_deletion_stays_while_a_late_lane_may_replace_it() {
     let (store, _) = store(10);

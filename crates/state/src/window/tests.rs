@@ -69,7 +69,7 @@ fn a_window_store_gives_the_recorded_sums() {
     assert_eq!(left, [(b"a".as_slice(), 101, 64), (b"b", 200, 1)]);
 }
 
-/// window/tumbling_retention: what the store shows at the end.
+/// window/tumbling_retention: what the store returns at the end.
 #[test]
 fn a_window_is_shown_while_its_start_is_within_the_retention() {
     let store = store(Layout::window(50));

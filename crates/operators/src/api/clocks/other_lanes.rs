@@ -1,8 +1,8 @@
 //! How records of other lanes move this lane's time within a tick.
 //!
-//! Takes what all lanes know of the tick ([`Steps`]), moves a clock past the records before the one at
-//! hand, and says at which record something was due. Without steps the lane's own records are all there
-//! is.
+//! Takes what all lanes know of the tick ([`Steps`]), moves a clock past the records before the current
+//! one, and finds the record at which something became due. Without steps only the lane's own records
+//! count.
 
 use super::LaneClocks;
 use super::steps::{Name, Step, Steps};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use stoatflow_core::{ClockId, Order, Record, Task};
 
 impl LaneClocks {
-    /// The time of a clock just before a record, however far this lane has come: for what comes out later
-    /// than its place in the order.
+    /// The time of a clock just before a record, however far this lane has got: for results that are
+    /// emitted later than their place in the order.
     #[must_use]
     pub fn as_of(&self, clock: ClockId, record: &Record) -> i64 {
         let (order, index) = (record.origin.order, usize::from(clock.0));
@@ -26,7 +26,8 @@ impl LaneClocks {
         moved.max(at_begin.map_or(-1, |time| time.stream))
     }
 
-    /// Takes what moved time in other lanes up to a place in the order.
+    /// Moves a clock by the records of other lanes up to a place in the order; `with`: the place
+    /// included.
     pub(super) fn pass(&mut self, clock: ClockId, order: Order, with: bool) {
         let index = usize::from(clock.0);
         if self.rules[index].dispatched && !self.by_watermark {
@@ -54,8 +55,8 @@ impl LaneClocks {
         }
     }
 
-    /// The record of this tick whose time was the first at or after `time` in a task, if that is known:
-    /// what is due since then was due at it.
+    /// The record of this tick that was the first to reach `time` in a task, if known: what is due since
+    /// then became due at that record.
     #[must_use]
     pub fn first_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Step> {
         let group = self.rules[usize::from(clock.0)].group?;
@@ -63,7 +64,7 @@ impl LaneClocks {
         steps.get(steps.partition_point(|step| step.time < time))
     }
 
-    /// In the name of which record something comes out that was due since `time` in a task: that of
+    /// The origin and headers for a result that is due since `time` in a task: those of the record of
     /// [`Self::first_at`].
     #[must_use]
     pub fn name_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Name> {
@@ -72,7 +73,7 @@ impl LaneClocks {
         self.steps.as_ref()?.name(group, step)
     }
 
-    /// A tick begins, of which all lanes know this.
+    /// Begins a tick; `steps` is what all lanes know of it.
     pub fn begin_tick(&mut self, steps: Option<Arc<Steps>>) {
         if steps.is_some() {
             self.at_begin.clone_from(&self.times);
@@ -81,7 +82,7 @@ impl LaneClocks {
         self.passed.iter_mut().for_each(Vec::clear);
     }
 
-    /// All records of the tick are through: time is the same in all lanes.
+    /// Call when all records of the tick are processed: time becomes the same in all lanes.
     pub fn end_tick(&mut self) {
         let Some(steps) = &self.steps else { return };
         let rules = self.rules.iter().enumerate();
@@ -99,7 +100,7 @@ impl LaneClocks {
     }
 }
 
-/// How many at the front are so: as `partition_point`, for an answer that is mostly near.
+/// The number of steps at the front that are `within`: as `partition_point`, but faster if they are few.
 fn leading(steps: &[Step], within: impl Fn(&Step) -> bool) -> usize {
     // Usually none, or only the record's own step.
     for near in 0..2 {
@@ -111,7 +112,7 @@ fn leading(steps: &[Step], within: impl Fn(&Step) -> bool) -> usize {
     while width < steps.len() && within(&steps[width - 1]) {
         width *= 2;
     }
-    // Those before the half of it are so: that was seen.
+    // The first half was checked by the loop.
     let low = if width > 4 { width / 2 } else { 0 };
     low + steps[low..width.min(steps.len())].partition_point(within)
 }

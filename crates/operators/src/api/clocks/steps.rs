@@ -1,8 +1,8 @@
 //! How stream time moves within a tick, in all lanes together.
 //!
-//! Takes the records that each lane sends into a stage, gives by group of entries and task the records at
-//! which time moved, in the order of the input. A step function over the order: made once per tick, read by
-//! all lanes. Never looks at a record's key or value.
+//! Takes the records that each lane sends into a stage; returns, by group of entries and task, the
+//! records at which time moved, in the order of the input. A step function over the order, built once
+//! per tick and read by all lanes. Never looks at a record's key or value.
 
 use stoatflow_core::{Headers, Order, Origin, Record, Task};
 
@@ -13,24 +13,24 @@ pub struct Step {
     pub order: Order,
     /// Its timestamp.
     pub time: i64,
-    /// Where its name is; beyond all of them if it has none.
+    /// Index of its name; out of range if it has none.
     name: u32,
 }
 
-/// In whose name something comes out that became due at a record: where it came from, and its headers.
+/// The origin and the headers of a record at which results became due: the results carry them.
 pub type Name = (Origin, Headers);
 
 /// The steps of one group of entries.
 #[derive(Clone, Debug, Default)]
 pub struct GroupSteps {
-    /// By task.
+    /// The steps by task.
     tasks: Vec<Vec<Step>>,
     names: Vec<Name>,
 }
 
 impl GroupSteps {
-    /// A record went into the stage. It counts unless this lane has sent a newer one before. `named`: will
-    /// something come out in its name?
+    /// Adds a record that was sent into the stage. Ignored if this lane has sent a newer record before
+    /// it. `named`: whether results may carry its origin and headers.
     #[inline]
     pub fn add(&mut self, record: &Record, named: bool) {
         let (order, time) = (record.origin.order, record.timestamp.0);
@@ -39,7 +39,7 @@ impl GroupSteps {
             self.tasks.resize_with(task + 1, Vec::new);
         }
         let steps = &mut self.tasks[task];
-        // What waited comes later than what it stands before.
+        // A record that waited is sent after records that follow it in the order.
         let counts = |last: &Step| last.time < time || order < last.order;
         if steps.last().is_none_or(counts) {
             let name = if named {
@@ -52,7 +52,7 @@ impl GroupSteps {
         }
     }
 
-    /// Adds what another lane has.
+    /// Adds the steps of another lane.
     fn append(&mut self, other: &mut Self) {
         if self.tasks.len() < other.tasks.len() {
             self.tasks.resize_with(other.tasks.len(), Vec::new);
@@ -68,10 +68,10 @@ impl GroupSteps {
         }
     }
 
-    /// Brings them into order, and leaves out what moves no time.
+    /// Sorts the steps, and removes those that move no time.
     fn settle(&mut self) {
         for steps in &mut self.tasks {
-            // Runs, one of each lane.
+            // One sorted run per lane.
             steps.sort_by_key(|step| step.order.key());
             let mut highest = i64::MIN;
             steps.retain(|step| {
@@ -83,44 +83,44 @@ impl GroupSteps {
     }
 }
 
-/// All groups of a stage.
+/// The steps of all groups of a stage.
 #[derive(Clone, Debug, Default)]
 pub struct Steps(Vec<GroupSteps>);
 
 impl Steps {
-    /// Of so many groups.
+    /// Steps of this many groups, all empty.
     #[must_use]
     pub fn new(groups: usize) -> Self {
         Self(vec![GroupSteps::default(); groups])
     }
 
-    /// A group.
+    /// The steps of a group.
     pub fn group(&mut self, group: u16) -> &mut GroupSteps {
         &mut self.0[usize::from(group)]
     }
 
-    /// Has nothing moved?
+    /// True if no time has moved.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let mut tasks = self.0.iter().flat_map(|group| &group.tasks);
         tasks.all(Vec::is_empty)
     }
 
-    /// Adds what another lane has.
+    /// Adds the steps of another lane.
     pub fn append(&mut self, mut other: Self) {
         for (own, other) in self.0.iter_mut().zip(&mut other.0) {
             own.append(other);
         }
     }
 
-    /// All lanes have added theirs: what moves the time of all of them.
+    /// Call when all lanes have added their steps: returns those that move the time of all lanes.
     #[must_use]
     pub fn settled(mut self) -> Self {
         self.0.iter_mut().for_each(GroupSteps::settle);
         self
     }
 
-    /// In order, with rising times.
+    /// The steps of a group in a task, in order, with rising times.
     #[must_use]
     pub fn of(&self, group: u16, task: Task) -> &[Step] {
         let tasks = self.0.get(usize::from(group)).map(|group| &group.tasks);
@@ -128,14 +128,14 @@ impl Steps {
         steps.map_or(&[], Vec::as_slice)
     }
 
-    /// In whose name something comes out that became due at a step.
+    /// The origin and headers that results due at a step carry.
     #[must_use]
     pub fn name(&self, group: u16, step: &Step) -> Option<&Name> {
         let group = self.0.get(usize::from(group))?;
         group.names.get(step.name as usize)
     }
 
-    /// What time has come to, by task.
+    /// The time that the tick has reached, by task.
     pub fn last(&self, group: u16) -> impl Iterator<Item = (Task, i64)> + '_ {
         let tasks = self.0.get(usize::from(group)).map(|group| &group.tasks);
         let tasks = tasks.into_iter().flatten().zip(0..);

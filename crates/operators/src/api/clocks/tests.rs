@@ -76,7 +76,7 @@ fn what_is_due_was_due_at_the_first_record_that_came_to_its_time() {
 
 #[test]
 fn what_waited_does_not_hide_what_it_stands_before() {
-    // A lane sends number 5 first: what waited, or another way to the same stage.
+    // A lane sends number 5 first: it waited, or took another way to the same stage.
     let own = [at(5, 0, 50), at(3, 0, 30)];
     let steps = steps(&[&own]);
     let numbers: Vec<u64> = (steps.of(0, Task(0)).iter())

@@ -1,16 +1,16 @@
-//! A time by clock and task, and how the times of two lanes are put together.
+//! A time by clock and task, and how the times of two lanes are merged.
 //!
-//! Plain numbers, which are written down with a commit. Never goes back: of two the later one counts.
+//! Plain numbers, written with a commit. Time never goes back: the later of two values counts.
 
-/// One clock in one task.
+/// The times of one clock in one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// The highest timestamp seen; -1: none yet.
     pub stream: i64,
-    /// Up to where the operator has done what is done once (windows given on closing).
+    /// The time up to which the operator has done one-time work, such as emitting closed windows.
     pub mark: i64,
-    /// Where records don't move the time: the highest timestamp among them. Of the application's clock: what
-    /// the watermark was asked to be raised to. -1: none.
+    /// Where records don't move the time: the highest timestamp among them. For the application's clock:
+    /// the requested watermark. -1: none.
     pub newest: i64,
 }
 
@@ -22,7 +22,7 @@ impl Time {
         newest: -1,
     };
 
-    /// The later of both, each.
+    /// The later value of each field.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         Self {
@@ -47,7 +47,7 @@ pub struct TimesAt {
 /// Times by clock, then by task.
 pub type Times = Vec<Vec<Time>>;
 
-/// Takes the later of both, each.
+/// Merges `other` into `into`: the later value of each field.
 pub fn merge_times(into: &mut Times, other: &Times) {
     if into.len() < other.len() {
         into.resize(other.len(), Vec::new());

@@ -33,7 +33,7 @@ fn now(wall: i64, punctuated: i64) -> Now {
     }
 }
 
-/// How often a pass at each of these times fires.
+/// How often schedules fire in a pass at each of these times.
 fn fired(run: &RunCoordinator, kind: Punctuation, times: &[i64]) -> Vec<usize> {
     let pass = |time: &i64| std::iter::from_fn(|| run.due(NODE, kind, (None, *time))).count();
     times.iter().map(pass).collect()
@@ -88,7 +88,7 @@ fn after_a_restart_what_fired_does_not_fire_again() {
     run.add(asked(StreamTime, 100, None, Some(0)), now(0, 350))
         .unwrap();
     assert_eq!(fired(&run, StreamTime, &[350, 399, 400]), [0, 0, 1]);
-    // One that is made while records flow is new.
+    // A schedule that is made while records flow is new.
     run.add(asked(StreamTime, 100, None, None), now(0, 400))
         .unwrap();
     assert_eq!(fired(&run, StreamTime, &[400]), [1]);
@@ -113,7 +113,7 @@ fn each_task_fires_by_its_own_time_and_goes_on_where_it_was() {
         [1, 0, 0]
     );
     assert_eq!([fires(second, 1_000), fires(first, 100)], [1, 1]);
-    // Run for all of them: as soon as the first one is due, once.
+    // For all tasks together: fires once, as soon as the first one is due.
     assert_eq!(
         [fires(None, 199), fires(None, 250), fires(None, 250)],
         [0, 1, 0]

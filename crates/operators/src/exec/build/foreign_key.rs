@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use stoatflow_plan::{JoinKind, Node, Op};
 
 impl Builder<'_> {
-    /// Left rows in order, where updates are not held back.
+    /// The left rows in order; `None` if updates are held back.
     fn left_rows(&self, join: u32) -> Option<SharedEpochRows> {
         (!self.options.cached).then(|| self.options.left_rows.of(join))
     }

@@ -1,4 +1,4 @@
-//! Joins of two streams, and what the two sides of a join (or of an offload) share.
+//! Joins of two streams, and state that the two sides of a join (or of an offload) share.
 
 use super::{Builder, Built};
 use crate::ops::joins::epoch_updates;
@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex};
 use stoatflow_core::{ClockId, Error, NodeId, Result, StoreId};
 use stoatflow_plan::{JoinKind, JoinWindow, Node, Op, SerdeSpec};
 
-/// What two nodes of one operator share.
+/// State that two nodes of one operator share.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// Of a left or outer join of streams, by the store of it.
+    /// Of a left or outer join of streams, by its store of unmatched records.
     waiting: RefCell<HashMap<StoreId, Arc<Mutex<Waiting>>>>,
-    /// Of a join of tables, by the node where they meet.
+    /// Of a join of tables, by the node that merges the two sides.
     updates: RefCell<HashMap<NodeId, epoch_updates::Shared>>,
-    /// Of a join by foreign key, by the store of its subscriptions.
+    /// Of a foreign-key join, by its store of subscriptions.
     rights: RefCell<HashMap<StoreId, SharedEpochRows>>,
-    /// Of an offload, by the node of its records.
+    /// Of an offload, by the node that takes its records.
     pub(super) processors: RefCell<HashMap<NodeId, crate::ops::offload::Shared>>,
 }
 
@@ -99,7 +99,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The first side to be built makes it, the second one finds it.
+    /// Built by the first side of a join, found by the second one.
     fn waiting(
         &self,
         store: StoreId,

@@ -83,7 +83,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// Do updates reach a join of tables after what they say was written?
+    /// `Some` if updates reach a join of tables later than their rows are written.
     fn late(&self, node: &Node, key: &SerdeSpec, apart: bool) -> Result<Option<Late>> {
         if !apart && !self.options.cached {
             return Ok(None);
@@ -122,7 +122,8 @@ impl Builder<'_> {
         })
     }
 
-    /// How a table is read by key. Functions on the way decide nothing about records: who reads does.
+    /// How a table is read by key. Functions of views have no error policy: the reading node's policy
+    /// decides.
     pub(super) fn view(&self, node: &Node, view: &View) -> Result<ViewRead> {
         let strict = Builder {
             plan: self.plan,
@@ -193,7 +194,7 @@ impl Builder<'_> {
     }
 }
 
-/// The clock of what a store has taken.
+/// The clock of the records that a store has accepted.
 pub(super) fn clock(kept: &Store) -> Result<ClockId> {
     kept.clock.ok_or_else(|| {
         Error::internal(format!("the plan gives the store '{}' no clock", kept.name))

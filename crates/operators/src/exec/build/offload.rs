@@ -31,7 +31,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The topic of its requests.
+    /// The topic of an offload's requests.
     fn asked_topic(&self, node: &Node) -> Option<&str> {
         let children = node.children.iter();
         let ops = children.filter_map(|child| self.plan.nodes.get(child.0 as usize));
@@ -66,8 +66,8 @@ impl Builder<'_> {
             let made = spec.as_ref().map(|spec| self.joiner(spec, false));
             made.transpose()
         };
-        // Not the node's own: that is of records that fail, and of answers that are errors. A worker that
-        // is away must not empty the parking lot because records without a key are left out.
+        // Not the node's own handler, which is for records that fail and for answers that are errors. If
+        // that handler drops records without a key, a worker outage must not empty the parking lot.
         let handler = timeout_handler.as_ref();
         let handler = handler.or(self.plan.handlers.processing.as_ref());
         let place = (node.id, node.name.as_str());

@@ -69,7 +69,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// A transformer's seat at a node: that of the table, or one that reads the table.
+    /// A transformer at a node: the node of its table, or one that reads the table.
     pub(super) fn transformer(
         &self,
         node: &Node,

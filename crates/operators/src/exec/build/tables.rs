@@ -143,8 +143,8 @@ impl Builder<'_> {
         }
     }
 
-    /// May an exchange send one record for many? If there is nothing but counts where it sends them to,
-    /// which get records from nowhere else, and no node below sees each step.
+    /// Whether an exchange may send one record for many: if it sends only to counts that get records
+    /// from nowhere else, and no node below sees each step.
     pub(super) fn counts_ahead(&self, exchange: &Node) -> bool {
         let Op::Exchange { to, keep_null, .. } = &exchange.op else {
             return false;
@@ -168,7 +168,7 @@ impl Builder<'_> {
         self.above(count).any(|above| self.counts_ahead(above))
     }
 
-    /// Who sends to a node.
+    /// The nodes that send to a node.
     fn above(&self, node: &Node) -> impl Iterator<Item = &Node> {
         let id = node.id;
         self.plan.nodes.iter().filter(move |parent| {
@@ -180,7 +180,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Does a node's table come from a versioned store, with nothing but views between?
+    /// Whether a node's table comes from a versioned store, with nothing but views in between.
     fn over_versioned(&self, node: &Node) -> bool {
         self.above(node).any(|parent| match parent.op.store() {
             Some(store) => self

@@ -1,4 +1,4 @@
-//! Windowed aggregations, and what waits for a time.
+//! Windowed aggregations, and operators that wait for a time.
 
 use super::{Builder, Built, FoldSpec, below};
 use crate::Args::KeyValue;
@@ -172,7 +172,7 @@ impl Builder<'_> {
         let clock = retention_clock(spec)?;
         let sending = Sending {
             old,
-            // Final results are not held back any longer.
+            // Final results are not held back any further.
             cache: self.cache(spec, emit == Emit::OnWindowUpdate),
             versions: None,
         };

@@ -1,10 +1,10 @@
 //! Bytes as text in JSON: base64 with the standard alphabet and padding (RFC 4648).
 //!
-//! Takes bytes, gives text, and back. Never takes anything but what it would write.
+//! Encodes bytes as text and decodes it. Accepts only what it would write.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Appends the text of these bytes.
+/// Appends these bytes as text.
 pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for group in bytes.chunks(3) {
         let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
@@ -20,7 +20,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes of a text, if it is one.
+/// The bytes of a text; `None` if it is not base64.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     if !text.len().is_multiple_of(4) {

@@ -1,8 +1,7 @@
-//! What one measure holds, and how a record changes it.
+//! The state of one measure, and how a record changes it.
 //!
-//! Takes datums that are not null, changes itself. Numbers are added as in Python, on 64 bits: a sum that
-//! goes beyond is an error. What is kept is cut loose from the record that it came with. Never reads
-//! records.
+//! Takes datums that are not null. Numbers are added as in Python, on 64 bits: an overflow is an error.
+//! Kept values are copied, so that they don't keep their record's buffer alive. Never reads records.
 
 use super::items::Items;
 use super::sketch::Sketch;
@@ -16,16 +15,16 @@ use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result};
 use stoatflow_plan::AggregationKind as Kind;
 
-/// What a record gives to a measure.
+/// A record's input for a measure.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// What is measured; null: nothing.
+    /// The measured value; null: none.
     pub of: Datum,
-    /// Its rank, if that is something else.
+    /// Its rank, if that is another value.
     pub by: Datum,
 }
 
-/// One of the best.
+/// An element of a top-k list.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
     pub by: Datum,
@@ -33,7 +32,7 @@ pub(super) struct Ranked {
     pub of: Datum,
 }
 
-/// See the module. A clone costs little: what may be large is shared until one of them changes.
+/// See the module. A clone is cheap: large parts are shared until one of the clones changes.
 #[derive(Clone, Debug)]
 pub(super) enum Cell {
     /// Count, sum, least, greatest, first, last: the datum itself.
@@ -42,12 +41,12 @@ pub(super) enum Cell {
         sum: Datum,
         count: i64,
     },
-    /// Collected, all or each once.
+    /// Collected values, all or distinct.
     Items(Arc<Items>),
-    /// The best first.
+    /// The best elements, best first.
     Top {
         best: Arc<Vec<Ranked>>,
-        /// By something else than themselves?
+        /// True if they are ranked by another value.
         ranked: bool,
     },
     Sketch(Arc<Sketch>),
@@ -67,7 +66,7 @@ impl Cell {
                 *count = more(*count, 1)?;
             }
             Self::Items(items) => Items::add(items, &given.of, how)?,
-            // What has no rank is left out.
+            // A value without a rank is left out.
             Self::Top { ranked: true, .. } if given.by.is_null() => {}
             Self::Top { best, ranked } => {
                 let (by, of) = if *ranked {
@@ -100,7 +99,7 @@ impl Cell {
         Ok(())
     }
 
-    /// Takes in what came later.
+    /// Merges a cell of later records.
     pub fn merge(&mut self, later: Self, how: &Measuring) -> Result<()> {
         match (&mut *self, later) {
             (Self::Plain(_), Self::Plain(Datum::Null)) => {}
@@ -128,7 +127,7 @@ impl Cell {
         Ok(())
     }
 
-    /// As a datum: what JSON has a scalar for comes as such.
+    /// As a datum; JSON scalars become plain datums.
     pub fn datum(self) -> Result<Datum> {
         match self {
             Self::Plain(datum) => Ok(datum),
@@ -140,7 +139,7 @@ impl Cell {
         }
     }
 
-    /// A member of it, without writing the whole; `None`: ask the whole.
+    /// A member of it, without writing the whole; `None`: the caller must write the whole.
     pub fn member(&self, name: &str) -> Option<Result<Datum>> {
         match (self, name) {
             (Self::Avg { sum, count }, "avg") => Some(mean(sum, *count)),
@@ -199,7 +198,7 @@ impl Cell {
     }
 }
 
-/// The new value of a plain measure, if it is another one. `held` may be null: nothing yet.
+/// The new value of a plain measure; `None` if it doesn't change. `held` may be null: nothing yet.
 pub(super) fn plain(kind: Kind, held: &Datum, given: &Datum) -> Result<Option<Datum>> {
     Ok(match kind {
         Kind::Count => match held {
@@ -219,7 +218,7 @@ fn before(a: &Datum, b: &Datum) -> Result<bool> {
     Ok(compare(Comparison::Lt, a, b)?.unwrap_or(false))
 }
 
-/// Where something ranks among the best: behind what is as good and came earlier.
+/// Inserts an element by its rank, after equal ones that came earlier.
 fn rank(best: &mut Arc<Vec<Ranked>>, one: Ranked, how: &Measuring) -> Result<()> {
     let mut at = best.len();
     while at > 0 && before(&best[at - 1].by, &one.by)? {
@@ -258,7 +257,7 @@ fn added(how: Arithmetic, sum: &Datum, given: &Datum) -> Result<Datum> {
     }
 }
 
-/// Null of nothing.
+/// The mean; null if there are no values.
 fn mean(sum: &Datum, count: i64) -> Result<Datum> {
     if count == 0 {
         return Ok(Datum::Null);

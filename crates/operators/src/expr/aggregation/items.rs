@@ -1,8 +1,8 @@
-//! Collected values, as the JSON text that they become.
+//! Collected values, as the JSON text that they will become.
 //!
-//! Takes datums, keeps their text in one piece: a copy costs a copy of bytes, writing costs nothing.
-//! For sets, values are told apart as expressions do it (1 equals 1.0, objects by content). Never
-//! holds more than its measure allows.
+//! Takes datums, keeps their text in one buffer: a copy copies bytes, writing costs nothing. For sets,
+//! values are compared as expressions do it (1 equals 1.0, objects by content). Never holds more than
+//! its measure allows.
 
 use super::state::Measuring;
 use crate::expr::{canonical, compare, json};
@@ -14,21 +14,21 @@ use stoatflow_plan::AggregationKind as Kind;
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Items {
-    /// The elements one after another, each with a comma behind it.
+    /// The elements one after another, each followed by a comma.
     text: Vec<u8>,
-    /// Where each begins.
+    /// Where each element begins.
     starts: Vec<usize>,
-    /// Of sets: what can tell that one is new without looking at it.
+    /// For sets: hashes that rule out equal elements without reading them.
     prints: Vec<u64>,
 }
 
 impl Items {
-    /// Out of a JSON array.
+    /// Reads a JSON array.
     pub fn read(array: &Bytes, how: &Measuring) -> Result<Self> {
         let mut items = Self::default();
         let mut found = Vec::new();
         json::items(array, &mut |item| found.push(item))?;
-        // A limit that was lowered holds at once.
+        // A lowered limit applies at once.
         let beyond = found.len().saturating_sub(how.size);
         let kept = match how.kind {
             Kind::CollectSet => &found[..found.len() - beyond],
@@ -40,7 +40,7 @@ impl Items {
         Ok(items)
     }
 
-    /// Copies what is there only if something is added.
+    /// Copies the existing items only if one is added.
     pub fn add(this: &mut Arc<Self>, given: &Datum, how: &Measuring) -> Result<()> {
         if how.kind == Kind::CollectSet {
             if this.starts.len() >= how.size || this.has(given)? {
@@ -103,13 +103,13 @@ impl Items {
 
     fn element(&self, at: usize) -> Result<Datum> {
         let end = self.starts.get(at + 1).copied().unwrap_or(self.text.len());
-        // Without the comma behind it.
+        // Without the comma that follows.
         let text = &self.text[self.starts[at]..end - 1];
         json::settle(Bytes::copy_from_slice(text))
     }
 }
 
-/// The same for equal values, however they are spelled; hardly ever for others.
+/// A hash that is the same for equal values, however they are written, and hardly ever for others.
 fn print(given: &Datum) -> Result<u64> {
     Ok(xxhash_rust::xxh3::xxh3_64(&canonical::form(given)?))
 }

@@ -1,17 +1,17 @@
-//! About how many different values there were (HyperLogLog).
+//! The approximate number of distinct values (HyperLogLog).
 //!
-//! Takes values, keeps for each of 2^bits registers the longest run of zeros that a hash of its values
+//! Takes values; keeps for each of 2^bits registers the longest run of zeros that a hash of its values
 //! began with. The estimate is Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches",
 //! 2017, section 2), which needs no tables and is as good for few values as for many; its standard error
-//! is 1.04 / sqrt(2^bits). Few registers are kept as a list. The hash is a part of what stores hold: it
-//! must never change. Never forgets a value.
+//! is 1.04 / sqrt(2^bits). Few registers are kept as a list. The hash is part of the format of stores:
+//! it must never change. Values can't be taken away.
 
 use super::base64;
 use crate::expr::number::Number;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Result};
 
-/// Bits of precision where nothing is said: 4096 registers, an error of 1.6 %.
+/// The default precision in bits: 4096 registers, an error of 1.6 %.
 pub(super) const BITS: u8 = 12;
 
 /// See the module.
@@ -19,13 +19,14 @@ pub(super) const BITS: u8 = 12;
 pub(super) struct Sketch {
     bits: u8,
     registers: Registers,
-    /// How many registers have each value.
+    /// The number of registers by their value.
     counts: [u32; 66],
 }
 
 #[derive(Clone, Debug)]
 enum Registers {
-    /// Those that are not 0, by number: the number in the upper 24 bits, the value in the lower 8.
+    /// The registers that are not 0, by number: the number in the upper 24 bits, the value in the lower
+    /// 8.
     Few(Vec<u32>),
     All(Vec<u8>),
 }
@@ -41,7 +42,7 @@ impl Sketch {
         }
     }
 
-    /// Copies what is there only if it changes.
+    /// Copies the existing sketch only if it changes.
     pub fn add(this: &mut Arc<Self>, given: &Datum) -> Result<()> {
         let text = match given {
             Datum::Str(text) => text.as_bytes().clone(),
@@ -87,7 +88,7 @@ impl Sketch {
         }
     }
 
-    /// A register holds the highest value that it was given.
+    /// Raises a register; it never falls.
     fn raise(&mut self, register: u32, value: u8) {
         if value == 0 {
             return;
@@ -130,8 +131,8 @@ impl Sketch {
         }
     }
 
-    /// How many, about.
-    #[allow(clippy::cast_possible_truncation)] // beyond 2^63 nobody has counted
+    /// The estimated number of distinct values.
+    #[allow(clippy::cast_possible_truncation)] // no count goes beyond 2^63
     pub fn estimate(&self) -> i64 {
         let registers = f64::from(1_u32 << self.bits);
         let longest = usize::from(64 - self.bits);
@@ -147,7 +148,7 @@ impl Sketch {
     /// Appends its JSON text.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (name, bytes) = match &self.registers {
-            // Number and value, three bytes each.
+            // Number and value of each register, in three bytes.
             Registers::Few(few) => {
                 let three = |entry: &u32| entry.to_be_bytes().into_iter().skip(1);
                 ("few", few.iter().flat_map(three).collect())
@@ -161,7 +162,7 @@ impl Sketch {
         out.extend_from_slice(b"\"}");
     }
 
-    /// Out of what `write` wrote; `None` if it is something else.
+    /// Reads what `write` wrote; `None` for anything else.
     pub fn read(bits: u8, name: &str, text: &str) -> Option<Self> {
         let bytes = base64::decode(text)?;
         let mut sketch = Self::new(bits);
@@ -231,7 +232,7 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// A hash of a value that is no list or object; equal values have the same. `text`: its bytes.
+/// A hash of a value that is no list or object; equal values have equal hashes. `text`: its bytes.
 fn fingerprint(value: &Datum, text: &[u8]) -> u64 {
     match (Number::of(value), value) {
         (Some(Number::Int(i)), _) => hash(b'i', &i.to_be_bytes()),
@@ -244,7 +245,7 @@ fn fingerprint(value: &Datum, text: &[u8]) -> u64 {
     }
 }
 
-/// A double that equals a whole number.
+/// The whole number that a double equals, if there is one.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)] // compared after
 fn whole(x: f64) -> Option<i64> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0; // 2^63
@@ -252,7 +253,7 @@ fn whole(x: f64) -> Option<i64> {
     (in_range && x.trunc() == x).then_some(x as i64)
 }
 
-/// FNV-1a, then the finish of Murmur3, so that all bits depend on all bytes.
+/// FNV-1a, then the finalizer of Murmur3, so that all bits depend on all bytes.
 fn hash(kind: u8, bytes: &[u8]) -> u64 {
     let mut h: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in std::iter::once(&kind).chain(bytes) {

@@ -1,7 +1,7 @@
-//! The aggregate of several measures, or of one that is more than a datum.
+//! The aggregate of several measures, or of one that is not a plain datum.
 //!
-//! Takes cells, gives a datum that is shared and never changes, its JSON, and cells out of JSON again.
-//! The JSON is what stores, changelogs and queries see: it is documented (docs/guide/aggregations.md),
+//! Takes cells, returns a shared datum that never changes, its JSON, and cells read back from JSON. The
+//! JSON is the format of stores, changelogs and queries: it is documented (docs/guide/aggregations.md),
 //! and old stores must stay readable. Never guesses: what another aggregation wrote is refused.
 
 use super::cell::{Cell, Ranked};
@@ -16,20 +16,21 @@ use stoatflow_core::serde::check_json;
 use stoatflow_core::{Bytes, Datum, Error, Opaque, Result};
 use stoatflow_plan::{Aggregation as Spec, AggregationKind as Kind};
 
-/// One for each measure.
+/// One cell per measure.
 pub(super) type Cells = SmallVec<[Cell; 2]>;
 
-/// How a measure works.
+/// How a measure is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Measuring {
     pub kind: Kind,
-    /// No more elements than this.
+    /// The maximum number of elements.
     pub size: usize,
     /// Bits of precision.
     bits: u8,
-    /// Is there a rank?
+    /// True if there is a rank.
     pub ranked: bool,
-    /// Is it a part of what is written as JSON, whatever the serde of a plain aggregate?
+    /// True if it is written as part of a JSON state; false for a plain aggregate, which any serde may
+    /// write.
     json: bool,
 }
 
@@ -51,7 +52,8 @@ impl Measuring {
         }
     }
 
-    /// Can this be kept? Asked of each datum once, when it comes: what is kept is then always written.
+    /// Returns an error if a datum can't be kept. Checked once for each new datum, so that writing never
+    /// fails.
     pub fn check(&self, kept: &Datum) -> Result<()> {
         if self.json {
             check_json(kept)?;
@@ -63,7 +65,7 @@ impl Measuring {
 /// What all aggregates of an aggregation have in common.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// Of the members, and the same as JSON text; none: there is one measure without a name.
+    /// Names of the members, and the same as JSON text; `None`: one measure without a name.
     names: Option<Vec<(String, String)>>,
     pub measures: Vec<Measuring>,
     pub text: String,
@@ -104,12 +106,12 @@ impl Shape {
         }
     }
 
-    /// Is the aggregate a datum as it is?
+    /// True if the aggregate is a plain datum.
     pub fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// A datum that a plain measure can hold.
+    /// Checks that a plain measure can hold a datum.
     pub fn plain(&self, at: usize, found: Datum) -> Result<Datum> {
         let fits = match self.measures[at].kind {
             Kind::Count => matches!(found, Datum::Int(_)),
@@ -123,7 +125,7 @@ impl Shape {
         }
     }
 
-    /// An aggregate out of a store.
+    /// Reads an aggregate from a store.
     pub fn read(&self, bytes: &Bytes) -> Result<Cells> {
         let Some(names) = &self.names else {
             return Ok(SmallVec::from_elem(
@@ -179,7 +181,8 @@ impl Shape {
         })
     }
 
-    /// `None` too where the rank came or went: what is held could not be compared with what comes.
+    /// `None` also if the rank was added or removed: stored elements could not be compared with new
+    /// ones.
     fn top(&self, how: &Measuring, bytes: &Bytes) -> Result<Option<Cell>> {
         let (mut top, mut by) = (Vec::new(), Vec::new());
         if json::is_array(bytes) {
@@ -225,7 +228,7 @@ impl Shape {
     }
 
     fn sketch(&self, how: &Measuring, bytes: &Bytes) -> Result<Option<Cell>> {
-        // What earlier versions wrote does not say its precision.
+        // Earlier versions did not write the precision.
         let (mut sketch, mut bits) = (None, i64::from(how.bits));
         self.members(bytes, &mut |name, value| match (name, value) {
             ("few" | "registers", Datum::Str(text)) => {
@@ -250,7 +253,7 @@ impl Shape {
         Ok(())
     }
 
-    /// The store holds something else.
+    /// The error for a store that holds something else.
     pub fn foreign(&self, found: &str) -> Error {
         Error::incompatible(format!(
             "the store of {} holds what it can't go on from ({found})",
@@ -297,7 +300,7 @@ impl State {
         datum.opaque()
     }
 
-    /// Follows a path without writing the whole; `None`: its JSON must be asked.
+    /// Follows a path without writing the whole; `None`: the caller must use its JSON.
     pub fn walk(&self, path: &[PointerNode]) -> Option<Result<Datum>> {
         let (cell, rest) = match &self.shape.names {
             None => (self.cells.first()?, path),

@@ -51,7 +51,7 @@ fn shown(datum: &Datum) -> Value {
     }
 }
 
-/// What an aggregation makes of values, each time as it is in memory, or as it comes out of a store.
+/// Aggregates values; the aggregate stays in memory, or goes through a store after each value.
 fn folded(aggregation: &Aggregation, values: &[Value], stored: bool) -> Result<Datum> {
     let mut so_far = Datum::Null;
     for value in values {
@@ -74,7 +74,7 @@ fn gives(spec: &Value, values: &Value, expected: &Value) {
             "{spec} of {values:?}, stored: {stored}"
         );
     }
-    // However the records are split, putting the parts together gives the same.
+    // However the records are split, merging the parts gives the same.
     for at in 0..=values.len() {
         let (a, b) = values.split_at(at);
         let (a, b) = (
@@ -296,7 +296,7 @@ fn ranked(size: u64) -> Value {
     json!({"one": {"kind": "top_k", "of": member("name"), "by": member("x"), "size": size}})
 }
 
-/// What a sketch of this precision holds of so many values.
+/// The stored form of a sketch of this precision with this many values.
 fn held_sketch(bits: u64, values: i64) -> Value {
     let values: Vec<Value> = (0..values).map(Value::from).collect();
     shown(&folded(&compiled(&sized("approx_distinct", bits)), &values, true).unwrap())
@@ -328,7 +328,7 @@ fn what_another_aggregation_left_in_the_store_is_refused() {
         (one("avg"), json!({"count": 3})),
         (one("collect"), json!({"a": 1})),
         (sized("top_k", 2), json!(7)),
-        // The rank came, or went; with nothing in it too.
+        // The rank was added or removed, also without elements.
         (sized("top_k", 2), json!({"top": ["a"], "by": [1]})),
         (sized("top_k", 2), json!({"top": [], "by": []})),
         (ranked(2), json!([3, 2])),
@@ -342,7 +342,7 @@ fn what_another_aggregation_left_in_the_store_is_refused() {
             sized("approx_distinct", 4),
             json!({"estimate": 1, "few": "////"}),
         ),
-        // Another precision, of few registers and of all.
+        // Another precision, with few registers and with all.
         (sized("approx_distinct", 14), held_sketch(12, 3)),
         (sized("approx_distinct", 10), held_sketch(12, 3)),
         (sized("approx_distinct", 5), held_sketch(4, 100)),
@@ -429,7 +429,7 @@ fn a_record_that_changes_nothing_copies_nothing() {
     }
 }
 
-/// Is what two aggregates hold one piece of memory?
+/// Whether two aggregates share their memory.
 fn shares(a: &Datum, b: &Datum) -> bool {
     let cells = |datum: &Datum| State::of(datum).expect("a state").cells().clone();
     match (&cells(a)[0], &cells(b)[0]) {
@@ -461,7 +461,7 @@ fn what_json_has_no_form_for_is_refused_when_it_comes() {
         assert_eq!(error.kind(), ErrorKind::Serde, "{measure}");
         assert!(error.message().contains("NaN"), "{measure}: {error}");
     }
-    // A plain aggregate may be written otherwise: its serde decides.
+    // A plain aggregate may be written differently: its serde decides.
     let last = compiled(&one("last")).step(&Datum::Null, &nan).unwrap();
     assert!(matches!(last, Datum::Float(_)));
 }
@@ -534,7 +534,7 @@ fn what_a_sketch_wrote_stays_readable() {
         text, "{\"estimate\":4,\"bits\":12,\"few\":\"ByYCCAMBDJICDz4B\"}",
         "stores hold this: it must never change"
     );
-    // As it was written before the precision was.
+    // The format before the precision was written.
     let held = Datum::Json("{\"estimate\":4,\"few\":\"ByYCCAMBDJICDz4B\"}".into());
     let merged = compiled(&sized("approx_distinct", 12)).step(&held, &record(&json!("a")));
     let merged = Serde::Json.encode(&merged.unwrap()).unwrap().unwrap();

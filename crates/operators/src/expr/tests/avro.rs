@@ -1,4 +1,4 @@
-//! Expressions over values with a schema: read where they lie, the same as of JSON.
+//! Expressions over values with a schema: read in place, with the same results as from JSON.
 
 use super::*;
 use stoatflow_core::{Bytes, CustomSerde, Fields};
@@ -174,7 +174,7 @@ fn an_object_may_hold_bytes_for_a_schema() {
         found(&format!(r#"{{"op":"len","args":[{inner}]}}"#)),
         Datum::Int(2)
     );
-    // JSON has no form for them still.
+    // JSON still can't represent them.
     let error = stoatflow_core::Serde::Json.encode(&made).unwrap_err();
     assert!(
         error

@@ -1,5 +1,5 @@
-//! Functions of the table. The random test in `tests/semantics` holds them to Python; here is what it can't
-//! see: bytes that are shared, errors that name their part, values that no JSON has.
+//! Scalar functions. The random test in `tests/semantics` compares them with Python; these tests cover
+//! what it can't see: shared bytes, errors that name their part, values that JSON can't represent.
 
 use super::{compile, eval, raw, text, user_error, with, word};
 use crate::expr::Compiled;
@@ -18,7 +18,7 @@ fn lit(constant: impl Into<Value>) -> Value {
     json!({"op": "lit", "value": constant.into()})
 }
 
-/// Does the result lie in the bytes of the record?
+/// Whether the result shares the bytes of the record.
 fn shares(result: &Datum, record: &Datum) -> bool {
     let range = |datum: &Datum| match datum {
         Datum::Str(text) => text.as_bytes().as_ptr_range(),
@@ -131,7 +131,7 @@ fn two_objects_become_one() {
         }
     };
     for (first, second, expected) in [
-        // Places of the first, values of the second, and what nobody changes as it is written.
+        // Places of the first object, values of the second; unchanged members as they were written.
         (
             r#"{"a":1.50,"b":[1e2,  3]}"#,
             r#"{"b" : 7.0,"c":"x"}"#,
@@ -149,10 +149,10 @@ fn two_objects_become_one() {
         (r#"{"n\u0061me":1}"#, r#"{"name":2}"#, r#"{"n\u0061me":2}"#),
         (r#"{"name":1}"#, r#"{"n\u0061me":2}"#, r#"{"name":2}"#),
         (r#"{"":1}"#, r#"{"":2,"\"":3}"#, r#"{"":2,"\"":3}"#),
-        // Of a name that occurs twice, the first counts.
+        // If a name occurs twice, the first counts.
         (r#"{"a":1}"#, r#"{"a":2,"a":3}"#, r#"{"a":2}"#),
         (r#"{"a":1,"a":2,"b":1}"#, r#"{"a":3}"#, r#"{"a":3,"b":1}"#),
-        // Who has no partner stays as it is.
+        // An object beside null stays as it is.
         ("null", r#"{"a":1}"#, r#"{"a":1}"#),
         (r#"{"a":1}"#, "null", r#"{"a":1}"#),
         ("null", "null", "null"),
@@ -229,7 +229,7 @@ fn an_error_names_the_part_that_failed_and_its_line() {
         named(r#"{"k":0,"n":"x"}"#)
     );
     assert!(named(r#"{"k":"x","n":1}"#).starts_with(r#"app.py:9 sf.value["k"] > 0, a part of"#));
-    // An expression without parts that fail is named once.
+    // An expression whose parts don't fail is named once.
     let error = compile(&part.to_string())
         .test(&with(raw(r#"{"n":1}"#)))
         .unwrap_err();
@@ -343,7 +343,7 @@ fn every_function_of_the_table_has_an_evaluation() {
     ];
     for &function in stoatflow_plan::Scalar::ALL {
         let row = function.signature();
-        // Some choice of constants makes the call; then it must not answer with a bug.
+        // If a choice of constants makes a call, the call must not return an internal error.
         let mut made = false;
         for a in &constants {
             for b in &constants {

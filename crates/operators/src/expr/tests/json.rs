@@ -230,7 +230,7 @@ fn objects_are_built_in_order() {
     );
 }
 
-/// Nothing is decoded to be encoded again: a number keeps its digits, a text its escapes.
+/// Nothing is decoded and encoded again: a number keeps its digits, a text its escapes.
 #[test]
 fn an_object_copies_members_as_they_were_written() {
     let value = raw(r#"{"n": 1.10, "t": "\u00e9", "o": {"deep": [ 1 ]}, "big": 1e400, "s": "x"}"#);
@@ -239,7 +239,7 @@ fn an_object_copies_members_as_they_were_written() {
         word(&eval(&object, value.clone()).unwrap()),
         r#"{"n":1.10,"t":"\u00e9","o":{"deep": [ 1 ]},"big":1e400,"none":null}"#
     );
-    // What is wrong where it is looked for is said, as for any member.
+    // Errors in the requested member are reported, as for any member.
     assert!(eval(&obj(&["n"]), raw(r#"{"n": 01}"#)).is_err());
     assert!(eval(&obj(&["n"]), text("no object")).is_err());
     let no_text = Datum::Json(Bytes::from_static(b"{\"t\": \"\xff\"}"));
@@ -254,7 +254,7 @@ fn obj(names: &[&str]) -> String {
         .to_string()
 }
 
-/// Wherever in a text the byte stands that has to be escaped: it is seen.
+/// A byte that must be escaped is found anywhere in a text.
 #[test]
 fn texts_are_written_as_json_has_them() {
     for length in [0, 1, 31, 32, 33, 100] {

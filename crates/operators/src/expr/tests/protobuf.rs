@@ -1,4 +1,4 @@
-//! Expressions over Protobuf messages: read where they lie, the same as of JSON.
+//! Expressions over Protobuf messages: read in place, with the same results as from JSON.
 
 use super::*;
 use stoatflow_core::{Bytes, CustomSerde, Fields};

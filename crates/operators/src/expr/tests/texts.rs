@@ -68,7 +68,7 @@ fn each_needs_a_list_and_null_is_none() {
     let mut none = |_| panic!("nothing to give");
     assert!(!value.each(&with(Datum::Null), &mut none).unwrap());
     assert!(!compile(SPLIT).each(&with(Datum::Null), &mut none).unwrap());
-    // Text would fall apart into characters.
+    // Text would be split into characters.
     let error = value.each(&with(text("abc")), &mut none).unwrap_err();
     assert!(
         error.message().contains("a list was expected") && error.message().contains("str"),

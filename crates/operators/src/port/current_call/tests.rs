@@ -12,7 +12,7 @@ fn origin(offset: i64) -> Origin {
     }
 }
 
-/// A thread that is looked at.
+/// A watched thread.
 fn watched<T: Send>(at: &Arc<CurrentCall>, body: impl FnOnce() -> T + Send) -> T {
     at.begin();
     std::thread::scope(|scope| {

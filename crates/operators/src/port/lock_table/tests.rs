@@ -1,4 +1,4 @@
-//! Locks between threads: none is held twice, waiting ends, and no order of keys makes a circle.
+//! Locks between threads: none is held twice, waiting ends, and no order of keys deadlocks.
 
 use super::{HeldLocks, LockHolder, LockKey, LockRefused, LockTable};
 use crate::NO_ORIGIN;
@@ -37,7 +37,7 @@ fn a_key_is_held_once_and_the_holder_is_named() {
         panic!("it is held");
     };
     assert_eq!((key, &*by.node, by.lane), (row("b"), "transfer", 1));
-    // What was taken before the one that isn't free is given back.
+    // Keys taken before the one that isn't free are released.
     wait(&table, &["c"], 0).expect("it was given back");
     drop(held);
     wait(&table, &["c", "b", "a"], 0).expect("all are free again");

@@ -1,4 +1,4 @@
-//! Records that fail, at every kind of operator: what came before stays, what comes behind continues.
+//! Records that fail, at every kind of operator: earlier results stay, later records continue.
 
 use crate::testing::*;
 use crate::{NO_ORIGIN, Raised, Runtime};
@@ -14,7 +14,7 @@ use stoatflow_plan::{Fork, Function, Op, PhysicalPlan};
 
 const UDF: Function = Function::Udf(0);
 
-/// Raises for `bad`, wherever it stands.
+/// Raises for `bad`, in any argument.
 fn picky(args: &[&Datum]) -> Result<()> {
     match args.iter().any(|arg| word(arg) == "bad") {
         true => Err(raised()),
@@ -153,7 +153,7 @@ fn the_nearest_handler_wins() {
 
 #[test]
 fn a_retry_calls_again_and_then_gives_up() {
-    // The n-th call of each record fails, for n up to what its value says.
+    // The n-th call of each record fails, for n up to the record's value.
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
     let udf = closure(move |args: &[&Datum]| {
@@ -204,7 +204,7 @@ fn a_failed_step_leaves_its_key_as_it_was() {
         rig.push(vec![record("k", "bad", 4)]).unwrap();
         assert_eq!(rig.stored(0, "k"), "ab@3");
         assert_eq!(rig.handled(), ["processing_error"; 2]);
-        // A key of which nothing but a failure is known has nothing, not even a deletion.
+        // A key whose only record failed has no row, not even a deletion.
         assert_eq!(rig.stores[0].dirty.len(), 1);
     }
 }
@@ -275,7 +275,7 @@ fn both_values_of_an_update_belong_together() {
     ])
     .unwrap();
     assert_eq!(rig.outputs(), ["0:a=y@1", "0:e=z@5"]);
-    // One letter each, however many of its values are bad.
+    // One dead letter each, however many of its values are bad.
     let letters = [2, 3, 4].map(|at| format!("processing_dead_letter letters@{at}"));
     assert_eq!(rig.handled(), letters);
 }
@@ -388,7 +388,7 @@ impl Runtime for Patient {
     }
 }
 
-/// Is asked to end while it waits.
+/// A runtime that is asked to end while it waits.
 #[derive(Debug)]
 struct Ending;
 

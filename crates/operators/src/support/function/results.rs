@@ -1,15 +1,15 @@
-//! Where a function puts its results: as many as there are records, or any number for each.
+//! Where a function puts its results: one per record, or any number per record.
 //!
-//! Takes what calls give, says for how many records there are results, and forgets those behind a
-//! record that failed. Never knows what a result means.
+//! Counts the records that have results, and removes the results after a failed record. Never knows what
+//! a result means.
 
 use stoatflow_core::{Error, Result};
 
 /// Results, parallel to the records of a batch.
 pub(super) trait Results {
-    /// For how many records; `None`: unknown.
+    /// How many records have results; `None`: unknown.
     fn count(&self) -> Option<usize>;
-    /// Forgets what is there for later ones than so many.
+    /// Keeps the results of the first `records` records only.
     fn cut(&mut self, records: usize);
 }
 
@@ -37,7 +37,7 @@ impl<T> Results for Vec<T> {
 #[derive(Debug)]
 pub(crate) struct Many<T> {
     pub items: Vec<T>,
-    /// Where each record's end.
+    /// Where each record's results end.
     pub ends: Vec<usize>,
 }
 

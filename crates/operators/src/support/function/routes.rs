@@ -1,8 +1,8 @@
-//! Functions that say where a record goes: its topic, and partitions of that topic.
+//! Functions that choose where a record is sent: its topic, and partitions of that topic.
 //!
-//! Takes whole batches, gives a topic or partitions for each record, and refuses what no record can go
-//! to. Who calls a function of the user checks each answer at once, so that later records aren't called
-//! for.
+//! Takes whole batches, returns a topic or partitions for each record, and refuses impossible ones. An
+//! implementation that calls a user function checks each result at once, so that later records aren't
+//! called for.
 
 use super::{Callee, Function, each};
 use crate::{Context, Partitions};
@@ -45,12 +45,12 @@ impl Function {
                 }),
             },
         )?;
-        // A port that doesn't check by itself has called for the later records already.
+        // An implementation without such a check has called for the later records already.
         self.checked(batch, out.iter().map(|topic| check_topic(topic)))
     }
 
-    /// The partitions of each record's topic that it goes to. `to`: topics, and how many partitions they
-    /// have. `gone` is told of each record that is left out.
+    /// The partitions of its topic that each record is sent to. `to`: topics, with their partition
+    /// counts. `gone` is called for each record that is left out.
     pub fn partitions(
         &self,
         batch: &mut Vec<Record>,
@@ -60,7 +60,7 @@ impl Function {
         mut gone: impl FnMut(usize),
     ) -> Result<()> {
         out.clear();
-        // Shared by the call and by what follows a failure; never at the same time.
+        // Borrowed by the call and by the handling of a failure, never at the same time.
         let to = RefCell::new(to);
         let told = |at: usize| {
             to.borrow_mut().remove(at);
@@ -95,7 +95,7 @@ impl Function {
     }
 }
 
-/// A partition that an expression gave.
+/// The partition that an expression chose.
 fn chosen(given: Datum) -> Result<Partitions> {
     match given {
         Datum::Null => Ok(None),
@@ -108,7 +108,7 @@ fn chosen(given: Datum) -> Result<Partitions> {
     }
 }
 
-/// May this be a topic's name?
+/// Checks the name of a topic.
 ///
 /// # Errors
 /// `User` for an empty text.
@@ -122,7 +122,7 @@ pub fn check_topic(topic: &str) -> Result<()> {
     Ok(())
 }
 
-/// Does the topic have all the partitions that a partitioner chose?
+/// Checks that the topic has all the partitions that a partitioner chose.
 ///
 /// # Errors
 /// `User` for one that it doesn't have.

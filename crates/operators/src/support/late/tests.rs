@@ -1,11 +1,11 @@
-//! Policies for late records: what they say, whom they ask, what a dead letter tells.
+//! Policies for late records: verdicts, callables, dead letters.
 
 use super::*;
 use crate::testing::{Closure, closure, record, text, word};
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Calling, Epoch, Lane, Offset, Partition, SourceId};
 
-/// Says what the record's value says.
+/// Returns what the record's value says.
 fn by_value() -> Arc<Closure> {
     closure(|args| match word(args[0]).as_str() {
         "raise" => Err(Error::user("it raised")),
@@ -14,7 +14,7 @@ fn by_value() -> Arc<Closure> {
     })
 }
 
-/// There is one topic only.
+/// Only one topic exists.
 #[derive(Debug)]
 struct Only(&'static str);
 

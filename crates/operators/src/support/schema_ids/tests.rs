@@ -1,4 +1,4 @@
-//! What stays of the headers, by serdes and sources.
+//! Which headers are kept, by serdes and sources.
 
 use super::*;
 use crate::testing::{plan, serde};
@@ -22,8 +22,7 @@ fn spec(serde: Value) -> SerdeSpec {
     serde_json::from_value(serde).unwrap()
 }
 
-/// A record whose value was read by `read`, in a sink that writes `written`: does the header of its value
-/// stay?
+/// Whether the header of a value stays, if the value was read by `read` and a sink writes `written`.
 fn stays(read: Value, written: Value, as_read: bool) -> bool {
     let mut plan = plan(vec![]);
     plan.sources[0].value = spec(read);
@@ -121,7 +120,7 @@ fn keys_and_values_are_looked_at_apart_and_other_headers_stay() {
         left(&int, &long, 0),
         ["trace", VALUE, VALUE, "trace", "value_schema_id"]
     );
-    // What a record of no source was read by is unknown.
+    // The serde that read a record without a source is unknown.
     assert_eq!(left(&long, &long, 1), ["trace", "trace", "value_schema_id"]);
     assert_eq!(left(&int, &int, 0), ["trace", "trace", "value_schema_id"]);
 }

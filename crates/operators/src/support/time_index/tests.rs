@@ -1,4 +1,4 @@
-//! The order in which things are due.
+//! The order in which keys are due.
 
 use super::TimeIndex;
 use bytes::Bytes;

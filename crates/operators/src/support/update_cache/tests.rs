@@ -1,4 +1,4 @@
-//! What is held until the barrier, and what of it is kept afterwards.
+//! What is held until the barrier, and what is kept afterwards.
 
 use super::*;
 use crate::testing::record;
@@ -18,7 +18,7 @@ fn one_update_per_key_in_the_order_of_the_newest() {
     hold(&mut held, "a", false, "1");
     hold(&mut held, "b", false, "2");
     hold(&mut held, "a", false, "3");
-    // Born and deleted within the epoch.
+    // Created and deleted within the epoch.
     hold(&mut held, "c", false, "4");
     hold(&mut held, "c", false, "~");
     hold(&mut held, "d", true, "~");
@@ -41,7 +41,7 @@ fn what_is_born_and_deleted_again_is_not_held_on_to() {
         hold(&mut held, &key, false, "2");
         hold(&mut held, &format!("after {key}"), true, "3");
         hold(&mut held, &key, false, "~");
-        // The one that took its place is found there.
+        // The entry that took its place is found there.
         hold(&mut held, &format!("after {key}"), true, "~");
     }
     hold(&mut held, "first", false, "~");
@@ -84,7 +84,7 @@ fn a_large_epoch_leaves_no_room_behind() {
 
 #[test]
 fn keys_with_the_same_hash_are_held_apart() {
-    // Behind eight bytes that are its constant, the hash forgets the next eight.
+    // After eight bytes that are its constant, the hash forgets the next eight.
     let colliding = |len: usize, differs: u8| {
         let mut key = 0xe703_7ed1_a0b4_28db_u64.to_le_bytes().to_vec();
         key.resize(len, b'x');

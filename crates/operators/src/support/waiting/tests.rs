@@ -7,7 +7,7 @@ use stoatflow_state::{Dirty, KeyValueStore};
 const CLOCK: ClockId = ClockId(1);
 const KEY: &[u8] = b"some key";
 
-/// A lane with the store of stream times, and no other.
+/// A lane with the store of stream times only.
 struct Rig {
     stores: Vec<LaneStore>,
     clocks: LaneClocks,
@@ -61,7 +61,7 @@ impl Rig {
             .len()
     }
 
-    /// Where a lane that starts finds what waits.
+    /// The task in which a starting lane finds what waits.
     fn found(&mut self, clock: ClockId) -> Task {
         let tasks = Tasks::read(clock, &mut self.context()).unwrap();
         tasks.of(&mut self.context(), (7, KEY), KEY).unwrap()

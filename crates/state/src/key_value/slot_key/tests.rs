@@ -1,4 +1,4 @@
-//! A key comes back as it was, wherever it lies.
+//! Keys are read back unchanged, whether short or long.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Values that the function which gets them can change in place.
+//! Values that a function can change in place.
 
 use super::*;
 use parking_lot::Mutex;
@@ -138,7 +138,7 @@ fn a_frozen_value_is_sealed_with_the_bytes_made_before_the_change() {
     assert_eq!(list.encoded.load(Relaxed), 1);
 }
 
-/// Encoding that runs when another thread waits for the same shard: as the interpreter would.
+/// A serde that needs a lock of the store while it runs, as a lane that holds the interpreter may.
 #[derive(Debug)]
 struct Nosy(std::sync::Weak<KeyValueStore>);
 

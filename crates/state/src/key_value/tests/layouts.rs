@@ -72,7 +72,7 @@ enum Step {
     Restart,
 }
 
-/// Keys of which some look like another's windows.
+/// Keys, some of which look like another key's windows.
 const KEYS: [&[u8]; 5] = [
     b"",
     b"k",
@@ -107,7 +107,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Key, end (start of a window, time of a version), start of a session.
 type Id = (Bytes, i64, i64);
-/// The outer `None` was never written; versions keep deletions.
+/// A missing entry was never written; `None` is a deletion, kept for versions.
 type Data = BTreeMap<Id, Option<i64>>;
 
 struct World {
@@ -227,7 +227,7 @@ impl World {
             && let Some((ts, latest, _)) = self.versions(epoch, key).pop()
             && ts > end
         {
-            // The latest version is written again behind one that came late.
+            // The latest version is written again after one that came late.
             let id = (Bytes::from_static(key), ts, 0);
             self.model.entry(epoch).or_default().insert(id, latest);
         }
@@ -431,7 +431,7 @@ impl World {
                 .as_ref()
                 .is_some_and(|b| matches!(b.get(id), Some(Some(_))))
         };
-        // What is made and deleted within an epoch leaves nothing, or a deletion too many.
+        // A key created and deleted within an epoch leaves nothing, or an unneeded deletion.
         let least = match self.kind {
             Kind::Versioned => wrote.len(),
             _ => wrote
@@ -488,7 +488,7 @@ impl World {
         self.store = open(self.kind, &self.backend, self.cache);
     }
 
-    /// Reads everything there is.
+    /// Reads everything.
     fn check(&self) {
         for key in 0..KEYS.len() {
             self.row(true, key, 0, i64::MAX, false, usize::MAX);
@@ -504,7 +504,7 @@ impl World {
         self.check();
         self.restart();
         self.check();
-        // A store restored from the changelog alone shows the same.
+        // A store restored from the changelog alone returns the same.
         let layout = self.kind.layout();
         let restored: Arc<dyn Backend> = Arc::new(MemoryBackend::new(false));
         let writes = std::mem::take(&mut self.changelog)
@@ -560,7 +560,7 @@ proptest! {
 }
 
 proptest! {
-    // Opening a database takes longer than a history.
+    // Opening a database takes longer than running a history.
     #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
 
     #[test]

@@ -54,14 +54,14 @@ type Data = BTreeMap<Bytes, Option<i64>>;
 struct World {
     store: KeyValueStore,
     backend: Arc<dyn Backend>,
-    /// Per epoch what it wrote; never removed.
+    /// What each epoch wrote; never removed.
     model: BTreeMap<u64, Data>,
     /// The older open epoch; the newer one is the next.
     open: u64,
     dirty: [Dirty; 2],
     sealed: Vec<(u64, Vec<Sealed>)>,
     applied: Option<u64>,
-    /// Slots that a test double of the cache budget allows.
+    /// Counts updates, so that each one writes another value.
     n: i64,
 }
 
@@ -210,7 +210,7 @@ impl World {
         let before = self.open.checked_sub(1).map(|e| self.seen(e));
         for (key, value) in &wrote {
             let was = before.as_ref().is_some_and(|b| b.contains_key(key));
-            // What is made and deleted within an epoch leaves nothing, or a deletion too many.
+            // A key created and deleted within an epoch leaves nothing, or an unneeded deletion.
             if got.contains_key(key) || value.is_some() || was {
                 assert_eq!(got.get(key), Some(value));
             }
@@ -292,7 +292,7 @@ proptest! {
 }
 
 proptest! {
-    // Opening a database takes longer than a history.
+    // Opening a database takes longer than running a history.
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::{WindowView, window_key};
 use std::sync::atomic::AtomicUsize;
 
-/// Counts what the back end is asked.
+/// Counts reads of the back end.
 #[derive(Debug)]
 struct Counting {
     inner: MemoryBackend,
@@ -113,13 +113,13 @@ fn a_row_that_was_read_needs_the_back_end_no_more() {
         assert_eq!(count(&store, Epoch(2), "a"), 50);
     }
     assert_eq!(backend.scans.load(Relaxed), before);
-    // Nor does a lookup of what isn't there.
+    // A lookup of an absent key in the row doesn't read it either.
     let absent = window_key(60_000, b"a", 77, 0);
     assert_eq!(store.get(Epoch(2), &absent).unwrap(), None);
     assert_eq!(backend.gets.load(Relaxed), 0);
 }
 
-/// Sessions are deleted with each record that they grow by: slots of those would fill the memory.
+/// A session is deleted by each record that extends it: slots of deleted ones would fill the memory.
 #[test]
 fn what_is_deleted_in_a_whole_row_takes_no_memory() {
     let (store, backend) = windows(1 << 20);
@@ -163,7 +163,7 @@ fn a_large_row_is_right_without_being_kept() {
     assert_eq!(store.cached_entries(), 0);
     assert_eq!(count(&store, Epoch(2), "a"), 9_000);
     assert_eq!(store.cached_entries(), 0, "it would fill the cache");
-    // A slot in the row's shard: the shard is looked into as well.
+    // Now the row's shard has a slot, so the scan searches the shard as well.
     let one = window_key(60_000, b"a", 5, 0);
     assert_eq!(store.get(Epoch(2), &one).unwrap(), Some(int(5, 5)));
     assert_eq!(count(&store, Epoch(2), "a"), 9_000);

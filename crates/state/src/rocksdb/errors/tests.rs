@@ -1,4 +1,4 @@
-//! Texts that RocksDB 11 really writes, and what they ask for.
+//! Texts that RocksDB 11 really writes, and the error kinds they map to.
 
 use super::*;
 

@@ -16,8 +16,7 @@ fn a_store_says_what_it_takes_up_and_reads_are_counted() {
     assert_eq!(b.size(StoreId(1)).keys, 0);
     drop(b);
 
-    // What was in memory is written to files when the database is opened, which RocksDB counts as a
-    // compaction.
+    // Opening the database writes what was in memory to files, which RocksDB counts as a compaction.
     let b = open(dir.path()).unwrap();
     let found = b.size(StoreId(0));
     assert_eq!(found.keys, 200);
@@ -28,7 +27,7 @@ fn a_store_says_what_it_takes_up_and_reads_are_counted() {
     let read = b.database().unwrap();
     let blocks = |f: DatabaseFigures| f.cache_hits + f.cache_misses;
     assert!(blocks(read) > blocks(before), "{read:?}");
-    // Inside the keys of the file, so only its filter knows.
+    // Within the key range of the file, so only its filter can rule the key out.
     assert!(b.get(StoreId(0), b"k0071").unwrap().is_none());
     assert!(b.database().unwrap().bloom_filter_useful > read.bloom_filter_useful);
 }

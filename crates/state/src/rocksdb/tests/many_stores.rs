@@ -1,9 +1,9 @@
-//! Hundreds of stores: each costs the same, however many there are.
+//! Hundreds of stores: the cost of each doesn't depend on their number.
 
 use super::*;
 use std::collections::BTreeSet;
 
-/// Many more than are created one by one.
+/// Many more stores than are created one by one.
 const MANY: u16 = 120;
 
 fn layouts(names: &[String]) -> Vec<StoreLayout> {
@@ -20,8 +20,8 @@ fn names(of: std::ops::Range<u16>) -> Vec<String> {
     of.map(|n| format!("store-{n}")).collect()
 }
 
-/// How many files RocksDB has begun so far: each time it writes its options, which name all stores, it
-/// begins one.
+/// The number of the newest options file. RocksDB starts a new file each time it writes its options,
+/// which name all stores.
 fn files_begun(dir: &Path) -> u64 {
     let found = std::fs::read_dir(dir).unwrap().flatten();
     let names = found.map(|entry| entry.file_name().into_string().unwrap());
@@ -39,7 +39,7 @@ fn options_are_written_once_for_all_new_stores() {
     let begun = files_begun(dir.path());
     assert!(begun < 50, "{begun} files were begun for {MANY} stores");
 
-    // Another release has as many more, and lacks the first one.
+    // Another release has as many more stores, and lacks the first one.
     let more = names(1..2 * MANY);
     let b = RocksBackend::open(dir.path(), &layouts(&more), MEMORY).unwrap();
     assert_eq!(b.orphans(), ["store-0"]);

@@ -1,4 +1,4 @@
-//! What a store asks of RocksDB: it holds, and it may change between two runs.
+//! RocksDB options of single stores: they are applied, and may change between two runs.
 
 use super::*;
 use stoatflow_core::{BlockCompression, CompactionStyle, RocksDbOptions};
@@ -6,7 +6,7 @@ use stoatflow_core::{BlockCompression, CompactionStyle, RocksDbOptions};
 const A: StoreId = StoreId(0);
 const B: StoreId = StoreId(1);
 
-/// Nothing as by default.
+/// Every option differs from its default.
 const OTHER: RocksDbOptions = RocksDbOptions {
     compression: BlockCompression::Zstd,
     block_size: 64 << 10,
@@ -15,7 +15,7 @@ const OTHER: RocksDbOptions = RocksDbOptions {
     cache_size: Some(2 << 20),
 };
 
-/// The first store is kept so, the second one as by default.
+/// The first store has these options, the second one the defaults.
 fn kept(options: RocksDbOptions) -> Vec<StoreLayout> {
     let mut all = layouts();
     all[0].rocksdb = options;
@@ -26,7 +26,7 @@ fn open_as(dir: &Path, options: RocksDbOptions) -> RocksBackend {
     RocksBackend::open(dir, &kept(options), MEMORY).unwrap()
 }
 
-/// What RocksDB has written down of a store's options, as `name=value`.
+/// A store's options as RocksDB has written them to its options file, as `name=value`.
 fn written(dir: &Path, store: &str) -> Vec<String> {
     let text = std::fs::read_to_string(file(dir, "OPTIONS-")).unwrap();
     let sections = text.split("\n[");
@@ -39,7 +39,7 @@ fn written(dir: &Path, store: &str) -> Vec<String> {
         .collect()
 }
 
-/// Writes rows of text, some of which earlier rounds have written; a third of a megabyte.
+/// Writes rows of text, some of which overwrite those of earlier rounds; a third of a megabyte.
 fn fill(b: &RocksBackend, store: StoreId, round: u32) -> Vec<(Bytes, Bytes)> {
     let row = |n: u32| {
         let value = format!(
@@ -124,7 +124,7 @@ fn a_store_kept_otherwise_keeps_the_contract() {
     contract::reopen(&mut || Box::new(open_as(&again, OTHER)));
 }
 
-/// Each in turn on the same rows: some lie in files of every earlier run.
+/// Alternates the options over the same rows, some of which lie in files of earlier runs.
 #[test]
 fn options_may_change_from_run_to_run() {
     let (level, universal) = (RocksDbOptions::default(), OTHER);
@@ -146,7 +146,7 @@ fn options_may_change_from_run_to_run() {
             wanted.extend(fill(&b, A, run * 6 + part));
             to_disk(&b, A);
         }
-        // What every second run leaves lies in many files, that of the others in one.
+        // Even runs leave one merged file, odd runs many files.
         if run % 2 == 0 {
             merge(&b, A);
         }
@@ -208,7 +208,7 @@ fn a_filter_has_its_bits_and_without_one_nothing_is_spared() {
             asked * 4 / 5 <= has && has <= asked * 5 / 4,
             "{has} bytes for {bloom_bits} bits"
         );
-        // Between keys that are there.
+        // Between existing keys.
         for n in 0..100u32 {
             assert_eq!(b.get(A, &(n * 7 + 1).to_be_bytes()).unwrap(), None);
         }
@@ -217,7 +217,7 @@ fn a_filter_has_its_bits_and_without_one_nothing_is_spared() {
     }
 }
 
-/// Others may read as much as they like: what lies in a cache of a store's own stays there.
+/// However much other stores are read, what lies in a store's own cache stays there.
 #[test]
 fn a_cache_of_its_own_is_not_pushed_out_by_others() {
     let missed = |cache_size| {
@@ -229,7 +229,7 @@ fn a_cache_of_its_own_is_not_pushed_out_by_others() {
         let budget = 6 << 20;
         let b = RocksBackend::open(dir.path(), &layouts, budget).unwrap();
         fill(&b, A, 0);
-        // Far more than the memory.
+        // Far more data than the memory budget.
         for part in 0..20 {
             let key = |n: u32| [&[part][..], &n.to_be_bytes()[..]].concat();
             let noise = |n: u32| n.wrapping_mul(2_654_435_761).to_le_bytes().repeat(50);
