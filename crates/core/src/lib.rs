@@ -3,7 +3,7 @@
 //! No threads, files or sockets, and nothing that waits. A record, an epoch or an error looks the
 //! same from the broker port to the Python border.
 
-/// Counts allocations for the fuzz tests.
+/// Records the largest allocation, for the fuzz tests.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;
