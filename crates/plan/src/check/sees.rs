@@ -1,7 +1,7 @@
-//! Do expressions read only what is there where they stand?
+//! Checks that expressions read only what exists in their place.
 //!
-//! Takes a call, gives findings: a joiner sees two sides, a reducer what was and what comes, everything
-//! else one record. Never looks at types.
+//! Takes a call, returns findings: a joiner reads two sides, a reducer the aggregate and the new value,
+//! everything else one record. Never looks at types.
 
 use crate::function::Function;
 use crate::logical::Call;
@@ -45,7 +45,7 @@ impl Sees {
     }
 }
 
-/// The functions of a call with what they see.
+/// The functions of a call, with what each can read.
 fn places(call: &Call) -> Vec<(&Function, Sees)> {
     match call {
         Call::Reduce {
@@ -93,7 +93,7 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
     }
 }
 
-/// What its expressions read that isn't there.
+/// Problems: what its expressions read that doesn't exist there.
 pub(super) fn problems(call: &Call) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(TimestampExtractor::Expr(e)) = call.timestamp() {
