@@ -171,7 +171,7 @@ impl Handlers {
         }
     }
 
-    /// See [`Handler::behind`].
+    /// The same handlers with their indexes of callables shifted, see [`Handler::behind`].
     #[must_use]
     pub fn behind(self, callables: u32) -> Self {
         let moved = |handler: Option<Handler>| handler.map(|h| h.behind(callables));

@@ -1,4 +1,4 @@
-//! Checks JSON from outside: is it well-formed, and does each member occur once?
+//! Checks that JSON from outside is well-formed, and that each member occurs once.
 //!
 //! For a repeated member the last value counts, as in Jackson and Python's `json.loads`: such a text is
 //! rewritten with that value in the place of the first. So all code after a source may look for the

@@ -80,7 +80,7 @@ pub fn end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // the distance says how much was lost
+#[allow(clippy::cast_precision_loss)] // the difference is encoded too
 fn write_int(out: &mut Vec<u8>, number: i64) {
     let nearest = number as f64;
     // 2^63 itself is a double but not an i64.

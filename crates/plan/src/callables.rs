@@ -1,7 +1,7 @@
 //! Finds the callables that a part of a plan uses.
 //!
 //! Takes any part of a plan; returns the numbers under `udf`, wherever they occur in it. So an operator
-//! that gets another function needs no line here. Never runs per record: it walks through the plan's
+//! with another function argument needs no line here. Never runs per record: it walks through the plan's
 //! JSON form.
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub enum TimeUnit {
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // as Arrow calls them
+#[allow(missing_docs)] // named as in Arrow
 pub enum ColumnType {
     Null,
     Bool,

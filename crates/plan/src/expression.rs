@@ -363,7 +363,7 @@ const fn yes() -> bool {
     true
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks so
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
 const fn is_yes(strict: &bool) -> bool {
     *strict
 }

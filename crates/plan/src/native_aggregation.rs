@@ -81,7 +81,7 @@ pub struct Measure {
     pub elsewhere: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
 const fn is_false(b: &bool) -> bool {
     !*b
 }

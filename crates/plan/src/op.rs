@@ -21,7 +21,7 @@ use stoatflow_core::{ClockId, Handler, NodeId, ProcessorId, SinkId, SourceId, St
 /// How the records of a key are folded into one value.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "fold", rename_all = "snake_case")]
-#[allow(missing_docs)] // as the DSL methods
+#[allow(missing_docs)] // named as the DSL methods
 pub enum Fold {
     Count,
     Reduce {

@@ -52,7 +52,7 @@ pub struct Source {
     pub answers: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
 const fn is_false(flag: &bool) -> bool {
     !*flag
 }

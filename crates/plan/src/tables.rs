@@ -2,9 +2,9 @@
 //!
 //! Takes the plan and the kinds of its nodes, returns for each table whether it sends the previous value
 //! (`old`), and whether Kafka Streams keeps a store for it (`kept`). Kafka Streams decides this while
-//! the topology is built: a call below asks its parents for old values, and the answer depends on who
-//! asked before. The calls are replayed here in order, because the output of a filter (a tombstone or
-//! nothing) depends on the answer. Never looks at stages.
+//! the topology is built: a call below asks its parents for old values, and the answer depends on
+//! earlier requests. The calls are replayed here in order, because the output of a filter (a tombstone
+//! or nothing) depends on the answer. Never looks at stages.
 
 use crate::check::{Kind, Shape};
 use crate::logical::{Call, LogicalPlan};

@@ -62,7 +62,7 @@ fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-#[allow(clippy::disallowed_methods)] // where it is, is no setting
+#[allow(clippy::disallowed_methods)] // the directory is not a setting
 fn main() -> ExitCode {
     let chore = std::env::args().nth(1);
     // The clone that runs it: clones may share a target directory, and with it this binary.

@@ -1,4 +1,4 @@
-//! One pass over JSON text: is it well-formed, and which members do its objects have?
+//! One pass over JSON text: checks that it is well-formed, and collects the member names of its objects.
 //!
 //! Takes UTF-8. Builds nothing and doesn't recurse, however deep a text is. Its verdict equals that of
 //! serde_json for every text (tested). We know no library that does this without parsing numbers and

@@ -42,7 +42,7 @@ fn choose(machine: &Machine<'_>) -> PathBuf {
         })
 }
 
-/// The user of this process, from /proc; 0 where there is none.
+/// The user of this process, from /proc; 0 if that doesn't exist.
 fn user() -> u32 {
     std::fs::metadata("/proc/self").map_or(0, |own| own.uid())
 }

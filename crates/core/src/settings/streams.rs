@@ -269,7 +269,7 @@ pub const STREAMS_CONFIG: &[(&str, Effect)] = &[
     ),
 ];
 
-/// Prefixes of `StreamsConfig`, and what happens to the names behind them.
+/// Prefixes of `StreamsConfig`, and what happens to the names that start with them.
 pub const STREAMS_PREFIXES: &[(&str, &str)] = &[
     ("admin.", "goes to the admin client"),
     ("client.tag.", "accepted: there is nothing to assign"),

@@ -197,7 +197,7 @@ impl Encoder<'_> {
                 self.long(*number);
             }
             (Node::Long, Datum::Int(number)) => self.long(*number),
-            #[allow(clippy::cast_precision_loss)] // as where whole numbers meet doubles
+            #[allow(clippy::cast_precision_loss)] // as wherever integers become doubles
             (Node::Double, Datum::Int(number)) => {
                 self.out.extend_from_slice(&(*number as f64).to_le_bytes());
             }
@@ -208,7 +208,7 @@ impl Encoder<'_> {
             (Node::Float, Datum::Int(number)) => {
                 self.out.extend_from_slice(&(*number as f32).to_le_bytes());
             }
-            #[allow(clippy::cast_possible_truncation)] // what a float is for
+            #[allow(clippy::cast_possible_truncation)] // the schema says float
             (Node::Float, Datum::Float(number)) => {
                 let short = *number as f32;
                 if short.is_infinite() && number.is_finite() {

@@ -125,7 +125,7 @@ impl Encoder<'_> {
         Ok(number == 0)
     }
 
-    #[allow(clippy::cast_possible_truncation)] // what a float is for
+    #[allow(clippy::cast_possible_truncation)] // the schema says float
     fn float(&mut self, number: f64) -> Put<bool> {
         let short = number as f32;
         if short.is_infinite() && number.is_finite() {
