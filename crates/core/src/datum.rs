@@ -85,7 +85,7 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     /// that can hold more than JSON; `None` if the JSON text holds everything.
     ///
     /// # Errors
-    /// Returns `Serde` if a part has no form.
+    /// `Serde` if a part has no form.
     fn parts(&self) -> Result<Option<Datum>> {
         Ok(None)
     }

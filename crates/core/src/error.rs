@@ -33,7 +33,7 @@ pub enum ErrorKind {
     MissingTopic,
     /// The broker refuses this user: grant the permission.
     Unauthorized,
-    /// The local state is damaged. It is never used; with the right `state.damaged` it is rebuilt from
+    /// The local state is damaged. It is never used; with `state.damaged=rebuild` it is restored from
     /// the changelog.
     StateCorrupt,
     /// The local state was written by another format or topology: follow the message.

@@ -1,8 +1,9 @@
 //! A record's place in the order of the input, and the Kafka Streams task that would process it.
 //!
 //! Dispatch numbers the records that it admits. A record that is derived from another inherits its
-//! number and adds, at each exchange, a step to its path: its index among its siblings. So records from
-//! several lanes can be merged into the order in which a single lane would have created them.
+//! number and adds, at each exchange, two steps to its path: the rank of the exchange, and its index
+//! among its siblings. So records from several lanes can be merged into the order in which a single lane
+//! would have created them.
 
 #[cfg(test)]
 mod tests;

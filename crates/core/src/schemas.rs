@@ -48,13 +48,12 @@ pub trait SchemaRegistry: Send + Sync + fmt::Debug {
     /// The text of the schema with this id; it refers to no other schema.
     ///
     /// # Errors
-    /// Returns `Serde` for an id that the registry doesn't know, another kind if the registry can't be
-    /// reached.
+    /// `Serde` for an id that the registry doesn't know, another kind if the registry can't be reached.
     fn schema(&self, id: u32) -> Result<String>;
 
     /// The id of the serde's own schema at this place.
     ///
     /// # Errors
-    /// Returns `Unavailable` if the registry can't be reached, `Topology` if it rejects the schema.
+    /// `Unavailable` if the registry can't be reached, `Topology` if it rejects the schema.
     fn id(&self, place: &SchemaPlace) -> Result<u32>;
 }

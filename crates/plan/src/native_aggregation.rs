@@ -87,7 +87,7 @@ const fn is_false(b: &bool) -> bool {
 }
 
 impl Measure {
-    /// Measures with equal shapes can share their state.
+    /// Two measures must agree in this to share their state.
     fn shape(&self) -> (AggregationKind, Option<u64>, bool) {
         (self.kind, self.size, self.by.is_some())
     }

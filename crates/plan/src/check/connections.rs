@@ -295,7 +295,7 @@ fn history(plan: &LogicalPlan, i: usize) -> Option<i64> {
     }
 }
 
-/// The `suppress` behind a table that is read by key, if there is one.
+/// The `suppress` that serves the reads by key of this table, if there is one.
 fn suppressed(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<usize> {
     let call = &plan.nodes[i].call;
     if shape.kind(i) != Kind::Table || named_store(call).is_some() {

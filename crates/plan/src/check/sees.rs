@@ -1,4 +1,4 @@
-//! Checks that expressions read only what exists in their place.
+//! Checks that expressions read only what is available in their position.
 //!
 //! Takes a call, returns findings: a joiner reads two sides, a reducer the aggregate and the new value,
 //! everything else one record. Never looks at types.
@@ -7,7 +7,7 @@ use crate::function::Function;
 use crate::logical::Call;
 use crate::{Expression, TimestampExtractor};
 
-/// What an expression can read at one place.
+/// What an expression can read in its position.
 #[derive(Clone, Copy)]
 enum Sees {
     /// Key, value and timestamp.
@@ -93,7 +93,7 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
     }
 }
 
-/// Problems: what its expressions read that doesn't exist there.
+/// Problems: what its expressions read that is not available.
 pub(super) fn problems(call: &Call) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(TimestampExtractor::Expr(e)) = call.timestamp() {

@@ -1,8 +1,8 @@
 //! Checks that each timer store belongs to one processor.
 //!
 //! Takes the plan, adds findings. The reason: a timer calls `on_timer` of the processor that registered
-//! it, and the store doesn't record which one that was. The `serdes` pass checks that its keys are those
-//! of the records.
+//! it, and the store doesn't record which one that was. The `serdes` pass decides whether its keys are
+//! those of the records.
 
 use crate::logical::{Call, LogicalPlan};
 use crate::problems::{Problems, place};

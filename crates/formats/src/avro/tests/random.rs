@@ -83,7 +83,8 @@ impl Shape {
         }
     }
 
-    /// Whether a union accepts both bytes and text, which look the same in JSON text.
+    /// Whether a union in it accepts both bytes and text, or two types of bytes: they look the same in
+    /// JSON text.
     fn is_vague(&self) -> bool {
         match self {
             Self::Union(of) => {
