@@ -1,8 +1,8 @@
 //! A key or value while the engine processes it.
 //!
-//! Decoded and foreign values have one type, which native operators and user functions both accept.
-//! Cloning is cheap (reference counts); a `Str` cut out of a line shares the line's bytes. Encoding
-//! is [`crate::Serde`]'s.
+//! Decoded and foreign values share one type, which native operators and user functions both accept.
+//! Cloning is cheap (reference counts); a `Str` that was cut out of a line shares the line's bytes.
+//! [`crate::Serde`] does the encoding.
 
 use crate::{Error, Open, Result};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Text(Bytes);
 
 impl Text {
-    /// Takes bytes if they are UTF-8.
+    /// Wraps bytes, if they are UTF-8.
     ///
     /// # Errors
     /// `Serde` with the position of the first bad byte.
@@ -81,27 +81,28 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Serde` if the value has no JSON form.
     fn to_json(&self) -> Result<Bytes>;
-    /// The value as lists, [`crate::Fields`], scalars and what has parts itself, for formats that
-    /// can hold more than JSON; `None`: its JSON text says all of it.
+    /// The value as lists, [`crate::Fields`], scalars and values with parts of their own, for formats
+    /// that can hold more than JSON; `None` if the JSON text holds everything.
     ///
     /// # Errors
-    /// `Serde` if a part of it has no form.
+    /// `Serde` if a part has no form.
     fn parts(&self) -> Result<Option<Datum>> {
         Ok(None)
     }
-    /// Its parts, if they are read where they lie.
+    /// The value as an [`Open`], if its parts can be read in place.
     fn open(&self) -> Option<&dyn Open> {
         None
     }
-    /// A copy in buffers of its own, if it lies in one that something else lies in too.
+    /// A copy with buffers of its own, if it shares a buffer with other values.
     fn unshared(&self) -> Option<Datum> {
         None
     }
-    /// Names the type for error messages (`dict`, `Order`).
+    /// The name of the type, for error messages (`dict`, `Order`).
     fn type_name(&self) -> String;
-    /// For the crate that made it.
+    /// The concrete object, for the crate that created it.
     fn as_any(&self) -> &dyn Any;
-    /// Can its holder change it in place? A value that can't change is shared, never copied.
+    /// Whether a user function that holds it can change it in place. A value that can't change is
+    /// shared, never copied.
     fn changes(&self) -> bool {
         true
     }
@@ -110,18 +111,18 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     fn weight(&self) -> usize {
         256
     }
-    /// Runs `body` with its runtime entered, so that many of its calls in there don't each enter it.
+    /// Enters the runtime of the value and runs `body`, so that calls inside don't enter it one by one.
     fn scope(&self, body: &mut dyn FnMut()) {
         body();
     }
 }
 
-/// JSON text that functions get as objects of their own, new ones at each call, which they may change.
+/// JSON text that every function call gets as a new object of its own, which it may change.
 #[derive(Debug)]
 pub struct PlainJson(pub Bytes);
 
 impl PlainJson {
-    /// The datum of JSON text: only an object or an array is something to change.
+    /// The datum of a JSON text: only objects and arrays can be changed, other text becomes `Json`.
     #[must_use]
     pub fn datum(text: Bytes) -> Datum {
         match text.trim_ascii_start().first() {
@@ -157,8 +158,8 @@ pub struct Change {
     pub old: Datum,
     /// The value now, `Null` if the key was deleted.
     pub new: Datum,
-    /// Is it the newest of its key? False for an out-of-order update of a versioned table: it is
-    /// forwarded, but joins and aggregations ignore it.
+    /// True if this is the newest update of its key. False for an out-of-order update of a versioned
+    /// table: it is forwarded, but joins and aggregations ignore it.
     pub latest: bool,
 }
 
@@ -218,7 +219,7 @@ impl Datum {
         Self::Str(s.into())
     }
 
-    /// An update of a table with what was before.
+    /// An update of a table with the value before it.
     #[must_use]
     pub fn change(old: Self, new: Self, latest: bool) -> Self {
         Self::Change(Box::new(Change { old, new, latest }))
@@ -230,13 +231,13 @@ impl Datum {
         Self::Windowed(Arc::new(Windowed { key, start, end }))
     }
 
-    /// Is this Kafka's null?
+    /// Whether this is Kafka's null.
     #[must_use]
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Names the type for error messages.
+    /// The name of the type, for error messages.
     #[must_use]
     pub fn type_name(&self) -> String {
         match self {
@@ -254,13 +255,13 @@ impl Datum {
         }
     }
 
-    /// Does a part of it lie in a buffer that something else lies in too?
+    /// True if any part of it lies in a buffer that other values share.
     fn is_shared(&self) -> bool {
         match self {
             Self::Bytes(b) | Self::Json(b) => !b.is_unique(),
             Self::Str(t) => !t.0.is_unique(),
             Self::List(items) => items.iter().any(Self::is_shared),
-            // It alone knows.
+            // Only the object itself knows.
             Self::Opaque(_) => true,
             _ => false,
         }
@@ -285,7 +286,7 @@ impl Datum {
         }
     }
 
-    /// The same in buffers of its own.
+    /// A copy in buffers of its own.
     #[must_use]
     pub fn unshared(&self) -> Self {
         let mut own = self.clone();

@@ -1,7 +1,7 @@
 //! One error type for the whole engine: what happened, where, and what to do next.
 //!
-//! Wraps the causes of all crates in one public struct with a small kind. A new kind is only needed
-//! for a different *action* by the reader; otherwise it is a new message. Policies are decided
+//! One public struct with a small kind wraps the causes of all crates. A new kind is only needed for a
+//! different *action* by the reader; otherwise it is a new message. Error policies are decided
 //! elsewhere.
 
 use crate::{Epoch, Lane, Offset, Partition};
@@ -33,8 +33,8 @@ pub enum ErrorKind {
     MissingTopic,
     /// The broker refuses this user: grant the permission.
     Unauthorized,
-    /// The local state is damaged: it is never used, and rebuilt from the changelog if
-    /// `state.damaged` says so.
+    /// The local state is damaged. It is never used; with `state.damaged=rebuild` it is restored from
+    /// the changelog.
     StateCorrupt,
     /// The local state was written by another format or topology: follow the message.
     Incompatible,
@@ -42,18 +42,18 @@ pub enum ErrorKind {
     StateLocked,
     /// The disk is full: free space and restart.
     DiskFull,
-    /// The outcome of a commit is unknown: restart, recovery finds it out.
+    /// The outcome of a commit is unknown: restart, recovery finds out.
     UnknownOutcome,
-    /// A function doesn't come back: fix it, or give it a timeout.
+    /// A function doesn't return: fix it, or give it a timeout.
     Stalled,
-    /// Changes of a store no longer reach who follows it: follow it again, from a snapshot.
+    /// A follower of a store no longer gets its changes: follow it again, from a snapshot.
     ChangesLost,
     /// A bug of the engine: report it.
     Internal,
 }
 
-/// Every kind with its stable name and the action it asks for. Docs and Python classes are made
-/// from this table, so a kind without an action can't exist.
+/// Every kind with its stable name and the action it asks for. Docs and Python classes are made from
+/// this table, so a kind without an action can't exist.
 pub const ERROR_KINDS: &[(ErrorKind, &str, &str)] = &[
     (
         ErrorKind::Config,
@@ -138,19 +138,19 @@ pub const ERROR_KINDS: &[(ErrorKind, &str, &str)] = &[
 ];
 
 impl ErrorKind {
-    /// The stable name (`"missing_topic"`), equal in Python, docs and metrics.
+    /// The stable name (`"missing_topic"`), the same in Python, docs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// What the reader should do.
+    /// What the reader of the error should do.
     #[must_use]
     pub fn action(self) -> &'static str {
         self.row().2
     }
 
-    /// The class of its exceptions in Python.
+    /// The Python exception class.
     #[must_use]
     pub const fn class(self) -> &'static str {
         match self {
@@ -180,7 +180,7 @@ impl ErrorKind {
             .expect("every kind is in ERROR_KINDS (tested)")
     }
 
-    /// May the same work succeed when tried again in place?
+    /// Whether the same work may succeed if it is retried in place.
     #[must_use]
     pub const fn is_retriable(self) -> bool {
         matches!(self, Self::Unavailable)
@@ -258,9 +258,9 @@ constructors! {
     disk_full => DiskFull,
     /// A commit that may or may not have happened.
     unknown_outcome => UnknownOutcome,
-    /// Nothing goes on.
+    /// The application makes no progress.
     stalled => Stalled,
-    /// Changes that don't reach their reader.
+    /// Changes of a store that no longer reach a follower.
     changes_lost => ChangesLost,
     /// A bug in the engine.
     internal => Internal,
@@ -280,46 +280,46 @@ impl Error {
         }))
     }
 
-    /// Work that was given up because the application is asked to end: nothing has failed.
+    /// Work was given up because the application is shutting down: nothing has failed.
     pub fn interruption() -> Self {
         let mut error = Self::internal("the application is asked to end").beyond_handlers();
         error.0.interruption = true;
         error
     }
 
-    /// Was work given up because the application is asked to end?
+    /// Whether work was given up because the application is shutting down.
     #[must_use]
     pub const fn is_interruption(&self) -> bool {
         self.0.interruption
     }
 
-    /// Bypasses error handlers: the application is to end, and no record is to blame.
+    /// Bypasses error handlers: the application must stop, and no record is to blame.
     #[must_use]
     pub fn beyond_handlers(mut self) -> Self {
         self.0.beyond_handlers = true;
         self
     }
 
-    /// May no handler decide about it?
+    /// Whether error handlers are bypassed.
     #[must_use]
     pub const fn is_beyond_handlers(&self) -> bool {
         self.0.beyond_handlers
     }
 
-    /// A more precise next step than the kind's.
+    /// Sets a more precise next step than the kind's.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// The next step that was given with [`Self::hint`], if any.
+    /// The next step that was set with [`Self::hint`], if any.
     #[must_use]
     pub fn given_hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// Keeps the cause.
+    /// Keeps another error as the cause.
     #[must_use]
     pub fn caused_by(
         mut self,
@@ -329,7 +329,7 @@ impl Error {
         self
     }
 
-    /// Adds coordinates; those already known stay.
+    /// Adds coordinates; those that are already set stay.
     #[must_use]
     pub fn at(mut self, fill: impl FnOnce(&mut Where)) -> Self {
         let mut fresh = Where::default();
@@ -340,7 +340,7 @@ impl Error {
         self
     }
 
-    /// The same about a part of a whole: `the key: ...`.
+    /// Prefixes the message with a part of a whole: `the key: ...`.
     #[must_use]
     pub fn of_the(mut self, part: &str) -> Self {
         self.0.message = format!("the {part}: {}", self.0.message);
@@ -374,7 +374,7 @@ impl Error {
         &self.0.at
     }
 
-    /// The cause, to be taken over by the border (a Python exception becomes `__cause__`).
+    /// The cause, which the Python binding takes over (an exception becomes `__cause__`).
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.source.as_deref()
@@ -382,7 +382,8 @@ impl Error {
 }
 
 impl Error {
-    /// Message, coordinates and causes, without the next step: a cause's next step is not the reader's.
+    /// Message, coordinates and causes, without the next step: when an error is the cause of another
+    /// one, its next step is not the reader's.
     pub fn brief(&self) -> impl fmt::Display + '_ {
         Brief(self)
     }
@@ -427,7 +428,7 @@ impl Error {
                 }
                 None => {
                     let cause = source.to_string();
-                    // "the function raised ValueError: x" has said it.
+                    // "the function raised ValueError: x" already contains the cause.
                     if self.0.message.contains(&cause) {
                         return Ok(());
                     }

@@ -1,10 +1,10 @@
 //! Objects that JSON can't express (with bytes in them, for example), and values whose parts are
 //! read in place.
 //!
-//! `Fields` is built from names and datums, and written by a format with a schema member by member.
-//! As JSON text it is an object, if all its members can be written. It never changes, but counts as
-//! changeable: a store that writes it must give back what it wrote. `Open` is what formats with a
-//! schema tell about their values, so that they can be displayed without knowing the format.
+//! `Fields` is a list of names and datums; a format with a schema writes it member by member. As JSON
+//! text it is an object, if all its members have a JSON form. It never changes, but [`Opaque::changes`]
+//! returns true: a store must return the value as decoded from its bytes, not this object. `Open` is how
+//! formats with a schema expose their values, so that they can be displayed without knowing the format.
 
 use crate::serde::write_json;
 use crate::{Datum, Error, Opaque, Result, Text};
@@ -12,17 +12,17 @@ use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
-/// An object or list whose parts are decoded one by one, when they are read. Never changes.
+/// An object or list whose parts are decoded one by one, when they are read. It never changes.
 pub trait Open: Send + Sync {
-    /// Is it a list (else an object)?
+    /// True for a list, false for an object.
     fn is_list(&self) -> bool;
-    /// All of its parts, each as it would be read: a list, or [`Fields`].
+    /// All parts, each as if it were read: a list, or [`Fields`].
     ///
     /// # Errors
     /// `Serde` for bytes that are damaged.
     fn parts(&self) -> Result<Datum>;
-    /// A member of an object, and its place in [`Self::parts`]; of equal names the last one.
-    /// `None`: there is none.
+    /// A member of an object, and its index in [`Self::parts`]; the last one if several have this name.
+    /// `None` if there is no such member.
     ///
     /// # Errors
     /// `Serde` for bytes that are damaged.
@@ -30,7 +30,7 @@ pub trait Open: Send + Sync {
         let parts = self.parts()?;
         Ok(Fields::of(&parts).and_then(|fields| fields.last(name)))
     }
-    /// An element of a list. `None`: it is shorter.
+    /// An element of a list; `None` if the list is shorter.
     ///
     /// # Errors
     /// `Serde` for bytes that are damaged.
@@ -40,7 +40,7 @@ pub trait Open: Send + Sync {
             _ => None,
         })
     }
-    /// The members of an object, for a writer: there may be one more than in its value, such as the
+    /// The members of an object, for a writer. May contain one that the value doesn't have, such as the
     /// branch of a union. Includes what JSON can't express (bytes).
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub trait Open: Send + Sync {
         members.set(&changes);
         Ok(members.datum())
     }
-    /// Do functions get a dict or a list of their own, which they may change?
+    /// Whether user functions get a dict or list of their own, which they may change.
     fn is_for_change(&self) -> bool {
         false
     }
@@ -72,7 +72,7 @@ fn within(name: &Text, error: &Error) -> Error {
     Error::new(error.kind(), said).hint(error.next_step())
 }
 
-/// Names and values, in their order.
+/// Names and values, in order.
 #[derive(Clone, Debug)]
 pub struct Fields(pub Vec<(Text, Datum)>);
 
@@ -83,7 +83,7 @@ impl Fields {
         datum.opaque()
     }
 
-    /// The last member of this name, and its place.
+    /// The last member with this name, and its index.
     #[must_use]
     pub fn last(&self, name: &str) -> Option<(usize, Datum)> {
         let mut members = self.0.iter().enumerate().rev();
@@ -94,7 +94,7 @@ impl Fields {
     /// Replaces members and adds new ones, like `dict.update`.
     pub fn set(&mut self, changes: &Self) {
         for (name, value) in &changes.0 {
-            // An entry of a map may be there twice.
+            // A map may contain the same key twice.
             let mut known = self.0.iter_mut().filter(|(known, _)| known == name);
             match known.next() {
                 Some((_, first)) => {
@@ -106,7 +106,7 @@ impl Fields {
         }
     }
 
-    /// As a datum.
+    /// Wraps the fields in a datum.
     #[must_use]
     pub fn datum(self) -> Datum {
         Datum::Opaque(Arc::new(self))
@@ -142,7 +142,7 @@ impl Opaque for Fields {
                 .map_err(|e| Error::serde("a name has no JSON form").caused_by(e))?;
             out.push(b':');
             write_json(value, &mut out).map_err(|e| match value {
-                // The error already has its place.
+                // The error already names the member.
                 Datum::Opaque(_) => e,
                 _ => within(name, &e),
             })?;

@@ -14,9 +14,9 @@ mod tests;
 pub enum Handler {
     /// The application stops; nothing of the epoch is committed.
     Fail,
-    /// The record is left out, logged and counted.
+    /// The record is dropped, logged and counted.
     Continue,
-    /// The record is left out, and goes to this topic in the same transaction.
+    /// The record is dropped, and written to this topic in the same transaction.
     Dlq(String),
     /// The function is called again for this record.
     Retry(Box<Retrying>),
@@ -24,27 +24,27 @@ pub enum Handler {
     Call(Calling),
 }
 
-/// A callable that decides.
+/// A callable that decides about a failed record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calling {
     /// Index into the table of callables.
     pub udf: u32,
-    /// Dead-letter topics that it may name: looked for at the start. Another one is looked for when it is
-    /// named.
+    /// Dead-letter topics that the callable may name; the engine looks them up at the start. Any other
+    /// topic is looked up when the callable names it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<String>,
 }
 
-/// How often, how soon, and what if that doesn't help.
+/// How often and how soon to retry, and what to do if that doesn't help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retrying {
-    /// The most further calls.
+    /// The number of retries.
     pub times: u32,
-    /// The lane waits so long before each.
+    /// How long the lane waits before each retry.
     pub backoff_ms: u64,
-    /// And then.
+    /// What to do when all retries have failed.
     pub then: Handler,
 }
 
@@ -59,8 +59,8 @@ const CONTINUES: &[&str] = &[
 ];
 
 impl Handler {
-    /// As a setting writes it: `log_and_fail`, `log_and_continue` or `dlq:TOPIC`; the classes of Kafka
-    /// Streams are understood too.
+    /// Parses the value of a setting: `log_and_fail`, `log_and_continue` or `dlq:TOPIC`. Class names of
+    /// Kafka Streams are accepted too.
     #[must_use]
     pub fn of_setting(text: &str) -> Option<Self> {
         let class = text.trim().rsplit('.').next().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Handler {
         }
     }
 
-    /// The dead-letter topics that it names.
+    /// The dead-letter topics that this handler names.
     #[must_use]
     pub fn topics(&self) -> Vec<&str> {
         match self {
@@ -87,7 +87,7 @@ impl Handler {
         }
     }
 
-    /// The same, with the numbers of callables moved on: they stand behind others in one table.
+    /// The same handler with its indexes of callables shifted: its callables follow others in one table.
     #[must_use]
     pub fn behind(self, callables: u32) -> Self {
         match self {
@@ -103,7 +103,7 @@ impl Handler {
         }
     }
 
-    /// May it leave a record out, so that the rest goes on without it?
+    /// Whether it may drop a record, so that processing continues without it.
     #[must_use]
     pub fn may_leave_out(&self) -> bool {
         match self {
@@ -113,7 +113,7 @@ impl Handler {
         }
     }
 
-    /// May it take its time: because it waits, or because it is a callable?
+    /// Whether it may block the lane: it has a backoff, or is a callable.
     #[must_use]
     pub fn waits(&self) -> bool {
         match self {
@@ -124,7 +124,7 @@ impl Handler {
     }
 }
 
-/// The application's, for sources and operators without their own.
+/// The application's handlers, for sources and operators without their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Handlers {
@@ -134,33 +134,33 @@ pub struct Handlers {
     /// An input record can't be decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deserialization: Option<Handler>,
-    /// An output record can't be encoded, or the broker would not take it.
+    /// An output record can't be encoded, or the broker would not accept it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub production: Option<Handler>,
 }
 
 impl Handlers {
-    /// Is there none?
+    /// True if no handler is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.processing.is_none() && self.deserialization.is_none() && self.production.is_none()
     }
 
-    /// May an input record that can't be decoded be left out?
+    /// Whether an input record that can't be decoded may be dropped.
     #[must_use]
     pub fn may_leave_out_input(&self) -> bool {
         let handler = self.deserialization.as_ref();
         handler.is_some_and(Handler::may_leave_out)
     }
 
-    /// All of them.
+    /// All handlers that are set.
     pub fn each(&self) -> impl Iterator<Item = &Handler> {
         [&self.processing, &self.deserialization, &self.production]
             .into_iter()
             .flatten()
     }
 
-    /// These, and where there is none those.
+    /// These handlers, and those of `other` where none is set here.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let either = |a: &Option<Handler>, b: &Option<Handler>| a.as_ref().or(b.as_ref()).cloned();
@@ -171,7 +171,7 @@ impl Handlers {
         }
     }
 
-    /// As [`Handler::behind`].
+    /// The same handlers with their indexes of callables shifted, see [`Handler::behind`].
     #[must_use]
     pub fn behind(self, callables: u32) -> Self {
         let moved = |handler: Option<Handler>| handler.map(|h| h.behind(callables));
@@ -195,7 +195,7 @@ pub enum Failing {
 }
 
 impl Failing {
-    /// As in headers, docs and Python.
+    /// The name in headers, docs and Python.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -205,7 +205,7 @@ impl Failing {
         }
     }
 
-    /// The reason under which a record that was left out is counted.
+    /// The reason under which a dropped record is counted.
     #[must_use]
     pub const fn reason(self, dead_letter: bool) -> &'static str {
         match (self, dead_letter) {

@@ -48,11 +48,11 @@ number!(
     SinkId(u16)
 );
 number!(
-    /// A user function (index into the table of callables that crossed the border with the plan).
+    /// A user function (index into the table of callables that Python passes with the plan).
     UdfId(u32)
 );
 number!(
-    /// A processor of the user (index into the table of processors that crossed the border with the plan).
+    /// A processor of the user (index into the table of processors that Python passes with the plan).
     ProcessorId(u32)
 );
 number!(

@@ -1,8 +1,8 @@
-//! Checks JSON from outside: is it well-formed, and does each member occur once?
+//! Checks that JSON from outside is well-formed, and that each member occurs once.
 //!
-//! A repeated member's last value counts, as in Jackson and Python's `json.loads`: such a text is
-//! rewritten with that value in the place of the first. So everything behind a source may look for
-//! the first occurrence. Other text is not changed.
+//! For a repeated member the last value counts, as in Jackson and Python's `json.loads`: such a text is
+//! rewritten with that value in the place of the first. So all code after a source may look for the
+//! first occurrence only. Other text is not changed.
 
 use crate::{Error, Result};
 use ::serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -21,17 +21,17 @@ mod tests;
 
 pub use find::{MemberPlace, find};
 
-/// The deepest nesting of a text with a repeated member: it is rewritten by a recursive function.
+/// The deepest nesting allowed in a text with a repeated member: a recursive function rewrites it.
 const DEEPEST: usize = 1_000;
 
-/// The text, in which no member occurs twice.
+/// The text, rewritten if a member occurs twice.
 ///
 /// # Errors
 /// `Serde` with the place where it is not well-formed.
 pub fn read(bytes: Bytes) -> Result<Bytes> {
     let mut names = Names::new();
     if !is_utf8(&bytes) || !scan::is_well_formed(&bytes, &mut names) {
-        // Says where it is not.
+        // Finds the position for the error.
         return check_bytes(&bytes).map(|()| bytes);
     }
     if !names.perhaps_twice {
@@ -58,7 +58,7 @@ fn unique(bytes: Bytes) -> Result<Bytes> {
     })
 }
 
-/// Is it UTF-8? For short texts the check for ASCII is much cheaper, so it comes first.
+/// Whether it is UTF-8. For short texts the check for ASCII is much cheaper, so it comes first.
 #[must_use]
 pub fn is_utf8(text: &[u8]) -> bool {
     const SHORT: usize = 64;
@@ -79,7 +79,7 @@ fn depth(text: &str) -> usize {
     most
 }
 
-/// Is it JSON, from the beginning to the end? Builds nothing, and however deep it is, it doesn't call itself.
+/// Checks that the whole text is JSON. Allocates no tree, and doesn't recurse however deep the text is.
 ///
 /// # Errors
 /// `Serde` with the place where it is not.
@@ -102,17 +102,17 @@ fn malformed(text: &str, why: &dyn fmt::Display) -> Error {
     .hint("fix the producer, give the source a handler (on_error=), or read the topic with Serdes.bytes() or Serdes.string()")
 }
 
-/// Places for the fingerprints of a text with few members; half of them are used.
+/// Slots for the fingerprints of a text with few members; at most half of them are used.
 const FEW: usize = 32;
 
 /// Fingerprints of the members of all objects of a text.
 struct Names {
     few: [u64; FEW],
-    /// In place of `few`, once there are more.
+    /// Replaces `few` once there are more.
     many: Vec<u64>,
     count: usize,
     objects: u64,
-    /// Two fingerprints are equal: a member occurs twice, or very seldom none does.
+    /// Two fingerprints are equal: a member occurs twice (or, very rarely, there was a collision).
     perhaps_twice: bool,
 }
 
@@ -127,7 +127,7 @@ impl Names {
         }
     }
 
-    /// The number of another object.
+    /// The number of the next object.
     const fn object(&mut self) -> u64 {
         self.objects += 1;
         self.objects
@@ -156,10 +156,10 @@ impl Names {
     }
 }
 
-/// Notes a fingerprint; false if it is there. The number of places is a power of two.
+/// Inserts a fingerprint; false if it is already there. The number of slots is a power of two.
 fn put(places: &mut [u64], print: u64) -> bool {
     let last = places.len() - 1;
-    // The highest bits are the best mixed.
+    // The highest bits are mixed best.
     let mut at = usize::try_from(print >> 32).unwrap_or(0) & last;
     loop {
         match places[at] {
@@ -173,7 +173,7 @@ fn put(places: &mut [u64], print: u64) -> bool {
     }
 }
 
-/// Never 0.
+/// A hash of an object's number and a member's name. Never 0.
 fn fingerprint(object: u64, name: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, part: u64| (hash ^ part).wrapping_mul(ODD).rotate_left(29);
@@ -181,18 +181,18 @@ fn fingerprint(object: u64, name: &[u8]) -> u64 {
     for part in name.chunks_exact(8) {
         hash = mix(hash, as_number(part));
     }
-    // The last eight bytes, some of them again; of a shorter name all. Nothing is copied.
+    // The last eight bytes, which may overlap those before; of a shorter name all. Nothing is copied.
     let last = &name[name.len().saturating_sub(8)..];
     mix(mix(hash, as_number(last)), ODD) | 1
 }
 
-/// Up to eight bytes as a number; those of one length differ where their numbers do.
+/// Up to eight bytes as a number; different bytes of the same length give different numbers.
 fn as_number(bytes: &[u8]) -> u64 {
     let (first4, last4) = (bytes.first_chunk(), bytes.last_chunk());
     if let Some(eight) = bytes.first_chunk() {
         u64::from_le_bytes(*eight)
     } else if let (Some(first), Some(last)) = (first4, last4) {
-        // Of four to seven bytes the middle ones are in both.
+        // The two halves of four to seven bytes overlap in the middle.
         u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
     } else if let [first, .., last] = bytes {
         u64::from(*first) << 16 | u64::from(bytes[bytes.len() / 2]) << 8 | u64::from(*last)
@@ -236,7 +236,8 @@ impl<'de> ::serde::Deserialize<'de> for Unique<'de> {
     }
 }
 
-/// Values keep their spelling. Recursive, so only for text that isn't nested deeply.
+/// Writes each member once; values keep their spelling. Recursive, so only for text with limited
+/// nesting.
 fn write_unique(text: &str, out: &mut String) -> serde_json::Result<()> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     let separate = |out: &mut String, at: usize| out.push_str(if at == 0 { "" } else { "," });

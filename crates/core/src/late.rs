@@ -1,4 +1,4 @@
-//! What happens to a record that comes late.
+//! What happens to a late record.
 //!
 //! The choices that users have per source, as plain data that the plan carries. `operators::late`
 //! applies them.
@@ -10,25 +10,25 @@ use ::serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
-    /// It goes in like any other; each window decides by its grace.
+    /// It is processed like any other; each window decides by its grace.
     #[default]
     Grace,
-    /// It is left out, and counted.
+    /// It is dropped and counted.
     Drop,
-    /// It is left out, counted, and goes to this topic in the same transaction.
+    /// It is dropped, counted, and written to this topic in the same transaction.
     Dlq(String),
     /// A user function decides for each record.
     Call(Calling),
 }
 
 impl Late {
-    /// Does every record go in?
+    /// True if every record is processed.
     #[must_use]
     pub fn is_grace(&self) -> bool {
         *self == Self::Grace
     }
 
-    /// The dead-letter topics that it names.
+    /// The dead-letter topics that this policy names.
     #[must_use]
     pub fn topics(&self) -> Vec<&str> {
         match self {

@@ -1,9 +1,9 @@
 //! A mutable borrow that is lent to code which can't hold one: an object of another language, while
 //! it is called.
 //!
-//! [`Lent::open`] takes a pointer for the length of a call. During the call, [`Lent::with`] gives
-//! its host to one caller at a time, on the thread of the call; other callers get [`Refused`].
-//! Knows nothing of what it lends.
+//! [`Lent::open`] takes a pointer for the duration of a call. During the call, [`Lent::with`] hands its
+//! host to one caller at a time, on the thread of the call; other callers get [`Refused`]. The type of
+//! the host doesn't matter.
 
 #[cfg(test)]
 mod tests;
@@ -11,18 +11,18 @@ mod tests;
 use parking_lot::Mutex;
 use std::thread::{self, ThreadId};
 
-/// Why nothing is lent.
+/// Why the host can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no call.
+    /// No call is running.
     Shut,
-    /// Another caller uses the host at the moment.
+    /// Another caller is using the host.
     Busy,
     /// The call runs on another thread.
     OtherThread,
 }
 
-/// What is lent during a call, with what the call is about.
+/// What is lent during a call, with the context of the call.
 #[derive(Debug)]
 struct Open<H: ?Sized, M> {
     host: *mut H,
@@ -55,7 +55,7 @@ pub struct LentCall<'l, H: ?Sized, M> {
 impl<H: ?Sized, M> Drop for LentCall<'_, H, M> {
     fn drop(&mut self) {
         let open = std::mem::replace(&mut *self.lent.state.lock(), State::Shut);
-        // What the call was about is dropped without the lock.
+        // The context of the call is dropped outside the lock.
         drop(open);
     }
 }
@@ -94,7 +94,7 @@ impl<H: ?Sized, M> Lent<H, M> {
         });
     }
 
-    /// What the call is about from now on.
+    /// Sets the context of the call from now on.
     pub fn set(&self, moment: M) {
         let before = match &mut *self.state.lock() {
             State::Open(open) => std::mem::replace(&mut open.moment, moment),
@@ -106,7 +106,7 @@ impl<H: ?Sized, M> Lent<H, M> {
     /// Uses the host.
     ///
     /// # Errors
-    /// If it isn't lent, or not here.
+    /// If the host isn't lent, or not to this thread.
     pub fn with<T>(&self, act: impl FnOnce(&mut H, &M) -> T) -> Result<T, Refused> {
         let Open { host, moment, .. } = self.take()?;
         // SAFETY: the call still runs (its guard shuts this), on this thread, and the pointer was
@@ -116,10 +116,10 @@ impl<H: ?Sized, M> Lent<H, M> {
         Ok(result)
     }
 
-    /// Uses the host, and calls code meanwhile that may use it too: through [`LentCalls`].
+    /// Uses the host, and meanwhile calls code that may use it too, through [`LentCalls`].
     ///
     /// # Errors
-    /// If it isn't lent, or not here.
+    /// If the host isn't lent, or not to this thread.
     pub fn with_calls<T>(
         &self,
         act: impl FnOnce(&mut H, &mut LentCalls<'_, H, M>) -> T,
@@ -153,7 +153,7 @@ impl<H: ?Sized, M> Lent<H, M> {
     }
 }
 
-/// What [`Lent::with_calls`] gives: calls code that may use the host.
+/// Passed to the closure of [`Lent::with_calls`]: calls code that may use the host.
 #[derive(Debug)]
 pub struct LentCalls<'l, H: ?Sized, M> {
     lent: &'l Lent<H, M>,
@@ -161,7 +161,7 @@ pub struct LentCalls<'l, H: ?Sized, M> {
 }
 
 impl<H: ?Sized, M: Default> LentCalls<'_, H, M> {
-    /// What the call is about.
+    /// The context of the call.
     pub const fn moment(&self) -> &M {
         &self.moment
     }
@@ -178,7 +178,7 @@ impl<H: ?Sized, M: Default> LentCalls<'_, H, M> {
         if let State::Open(open) = before {
             self.moment = open.moment;
         }
-        // It would shut the scope; if `body` unwinds, it does.
+        // Dropping it would close the scope; if `body` unwinds, that happens.
         std::mem::forget(open);
         done
     }

@@ -1,9 +1,9 @@
 //! The types that all crates share.
 //!
-//! No threads, files or sockets, and nothing that waits. A record, an epoch or an error looks the
-//! same from the broker port to the Python border.
+//! No threads, files or sockets, and nothing that waits. A record, an epoch or an error has the same
+//! type from the broker port to the Python binding.
 
-/// Fuzzing looks at what is asked of it.
+/// Records the largest allocation, for the fuzz tests.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;

@@ -1,7 +1,7 @@
 //! Kafka's hash of a key (murmur2), and the partition it selects.
 //!
-//! Gives the partition that Kafka's own producers would choose, so that our topics are
-//! co-partitioned with theirs. Null keys are partitioned elsewhere.
+//! Selects the partition that Kafka's own producers would choose, so that our topics are co-partitioned
+//! with theirs. Null keys are partitioned elsewhere.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ mod tests;
 pub fn murmur2(data: &[u8]) -> i32 {
     const M: u32 = 0x5bd1_e995;
     const R: u32 = 24;
-    // Java takes the length as an `int`; longer arrays do not exist there.
+    // Java takes the length as an `int`; it has no longer arrays.
     #[allow(clippy::cast_possible_truncation)]
     let mut h: u32 = 0x9747_b28c ^ data.len() as u32;
     let mut words = data.chunks_exact(4);

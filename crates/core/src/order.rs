@@ -1,16 +1,16 @@
-//! A record's place in the order of the input, and the task of Kafka Streams that would have it.
+//! A record's place in the order of the input, and the Kafka Streams task that would process it.
 //!
-//! Dispatch numbers the records that it admits. A record made from another inherits its number and
-//! adds, at each exchange, a step to its path: the exchange, and its index among its siblings. So
-//! records from several lanes can be merged into the order in which a single lane would have made
-//! them.
+//! Dispatch numbers the records that it admits. A record that is derived from another inherits its
+//! number and adds, at each exchange, two steps to its path: the rank of the exchange, and its index
+//! among its siblings. So records from several lanes can be merged into the order in which a single lane
+//! would have created them.
 
 #[cfg(test)]
 mod tests;
 
-/// The partition of a sub-topology that a record belongs to: that of the topic it was read from,
-/// behind an exchange that of the repartition topic that Kafka Streams would have. Stream time is
-/// kept by operator and task.
+/// The partition of a sub-topology that a record belongs to: that of the source topic, or after an
+/// exchange that of the repartition topic that Kafka Streams would use. Stream time is kept by operator
+/// and task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Task(pub u16);
 
@@ -18,34 +18,34 @@ impl Task {
     /// The task of a partition.
     #[must_use]
     pub fn of(partition: i32) -> Self {
-        // Topics have thousands of partitions at most; beyond that some would share a time.
+        // Topics have thousands of partitions at most; beyond 65536 some would share a stream time.
         Self(u16::try_from(partition & 0xffff).unwrap_or(0))
     }
 
-    /// As an index.
+    /// The task as an index.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// Bits of a path that hold its steps; the rest says how many of them are taken.
+/// Bits of a path that hold its steps; the other six hold how many bits are used.
 const STEPS: u32 = 58;
-/// Bits of the ordinal that [`Order::at_end`] puts in front (a bit says that one is there), and how
-/// many bits of the steps before it are kept.
+/// Bits of the ordinal that [`Order::at_end`] puts in front of a path (after one flag bit), and how many
+/// bits of the earlier steps are kept.
 const ORDINAL: u32 = 31;
 const KEPT: u32 = 12;
-/// Ordinals are distinct this far back: what waited longer comes first, in no particular order.
+/// Ordinals are distinct this far back: records held for longer come first, in no particular order.
 const BACK: u64 = 1 << 30;
-/// Bits that say in which part of the end of an epoch something came out.
+/// Bits for the part of an epoch's end in which a record was emitted.
 const PART: u32 = 8;
 
-/// The end of an epoch, in the order.
+/// The end of an epoch as a range of order numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// The number of its first record.
     pub first: u64,
-    /// The first number after its last one: those from here on are parts of the end.
+    /// The first number after its last one: numbers from here on are parts of the end.
     pub end: u64,
 }
 
@@ -54,15 +54,15 @@ pub struct End {
 pub struct Order {
     /// 48 bits of number, 16 of task.
     place: u64,
-    /// Steps from the highest bit down, then in the lowest six bits how many of them are taken.
+    /// Steps from the highest bit down; the lowest six bits hold how many bits are used.
     path: u64,
 }
 
 impl Order {
-    /// The place of what was not read in this run: before everything.
+    /// The place of anything that was not read in this run: before everything else.
     pub const START: Self = Self::new(0, Task(0));
 
-    /// Of a record that was read.
+    /// The order of a record that was read from a topic.
     #[must_use]
     pub const fn new(number: u64, task: Task) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Order {
         }
     }
 
-    /// The number that dispatch gave to the record that it stems from.
+    /// The number that dispatch gave to the input record it stems from.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.place >> 16
@@ -83,7 +83,7 @@ impl Order {
         Task((self.place & 0xffff) as u16)
     }
 
-    /// The same place in the order, in another task.
+    /// The same place in the order, with another task.
     #[must_use]
     pub const fn in_task(self, task: Task) -> Self {
         Self {
@@ -92,14 +92,14 @@ impl Order {
         }
     }
 
-    /// What orders are compared by.
+    /// The key that orders are compared by.
     #[must_use]
     pub const fn key(self) -> (u64, u64) {
         (self.number(), self.path)
     }
 
-    /// Of the `nth` record that was made of this one, behind those with a lower `nth`. A path that
-    /// is full stays as it is.
+    /// The order of the `nth` record that was derived from this one, after those with a lower `nth`. If
+    /// the path is full, it stays as it is.
     #[must_use]
     pub const fn child(self, nth: u64) -> Self {
         let taken = (self.path & 63) as u32;
@@ -112,8 +112,8 @@ impl Order {
             };
             return Self { path, ..self };
         }
-        // The length goes first, so that a longer step is a later one: n times 1, a 0, then as many
-        // bits as it has.
+        // The length goes first, so that a larger index sorts later: `lengths` ones, a 0, then the index
+        // in `bits` bits.
         let (lengths, bits, base) = match nth {
             0..=4 => (1, 2, 1),
             5..=20 => (2, 4, 5),
@@ -140,8 +140,8 @@ impl Order {
         }
     }
 
-    /// The place in the order of something that waited for the end of its epoch and comes out in
-    /// this part of it, among others that do so: those stand in the order of what they stem from.
+    /// The order of a record that was held until the end of its epoch and is emitted in this part of the
+    /// end. Among such records, the order of their input records is kept.
     #[must_use]
     pub const fn at_end(self, epoch: End, part: u64) -> Self {
         let taken = (self.path & 63) as u32;
@@ -151,7 +151,7 @@ impl Order {
             let taken = if taken > KEPT { KEPT } else { taken };
             (ordinal << (64 - 1 - ORDINAL) | steps, 1 + ORDINAL + taken)
         } else {
-            // It came out in an earlier part: behind all that did not.
+            // It was already emitted in an earlier part: it sorts after all that were not.
             let before = self.number() - epoch.end;
             let before = if before > 255 { 255 } else { before };
             let steps = (self.path & !63) >> (1 + PART) & !63;

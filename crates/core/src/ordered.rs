@@ -1,9 +1,9 @@
-//! Values as bytes whose order is that of the values, for the keys of indexes.
+//! An order-preserving encoding of values, for the keys of indexes.
 //!
-//! Null comes first, then numbers, texts and bytes, then what has no order. Numbers compare as expressions
-//! compare them: a whole number and a double by their exact value, true and false as 1 and 0; equal numbers
-//! have equal bytes. Each value says where it ends, so several can stand one behind the other, and no value
-//! is the beginning of another one.
+//! Null comes first, then numbers, texts and bytes, then values without an order. Numbers compare as in
+//! expressions: a whole number and a double by their exact value, true and false as 1 and 0; equal
+//! numbers have equal bytes. Each value marks its own end, so several can be concatenated, and no value
+//! is a prefix of another one.
 
 #[cfg(test)]
 mod tests;
@@ -12,20 +12,21 @@ use crate::Datum;
 
 /// Null.
 pub const NULL: u8 = 0x10;
-/// Numbers: eight bytes of the nearest double and two of the distance to it.
+/// Numbers: eight bytes of the nearest double and two of the difference to it.
 pub const NUMBER: u8 = 0x20;
 /// Texts.
 pub const TEXT: u8 = 0x30;
 /// Bytes.
 pub const BYTES: u8 = 0x40;
-/// What has no order: objects, lists, whole numbers beyond 64 bits, NaN, what could not be computed.
+/// Values without an order: objects, lists, whole numbers beyond 64 bits, NaN, and values that could not
+/// be computed.
 pub const OTHER: u8 = 0xf0;
 
-/// In a text: a zero byte of the text, and the end.
+/// Within a text: an escaped zero byte, and the end mark.
 const ZERO: [u8; 2] = [0, 0xff];
 const END: [u8; 2] = [0, 1];
 
-/// Appends a value; false: it has no order, which is what was written then.
+/// Appends a value. False if the value has no order; `OTHER` is appended then.
 pub fn write(out: &mut Vec<u8>, datum: &Datum) -> bool {
     match datum {
         Datum::Null => out.push(NULL),
@@ -50,7 +51,7 @@ pub fn bytes(datum: &Datum) -> Vec<u8> {
     out
 }
 
-/// The bytes that all texts with this beginning begin with.
+/// The prefix that the encodings of all texts with this beginning share.
 #[must_use]
 pub fn text_prefix(beginning: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(beginning.len() + 3);
@@ -59,7 +60,7 @@ pub fn text_prefix(beginning: &str) -> Vec<u8> {
     out
 }
 
-/// Where the value ends that these bytes begin with; `None`: they are none.
+/// The length of the value at the start of these bytes; `None` if there is no complete value.
 #[must_use]
 pub fn end(bytes: &[u8]) -> Option<usize> {
     match *bytes.first()? {
@@ -79,10 +80,10 @@ pub fn end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // the distance says how much was lost
+#[allow(clippy::cast_precision_loss)] // the difference is encoded too
 fn write_int(out: &mut Vec<u8>, number: i64) {
     let nearest = number as f64;
-    // 2^63 itself is a double but no i64.
+    // 2^63 itself is a double but not an i64.
     let back = if nearest >= 9_223_372_036_854_775_808.0 {
         i128::from(i64::MAX) + 1
     } else {

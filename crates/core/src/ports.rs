@@ -1,6 +1,6 @@
-//! Clock and randomness, which a deterministic engine must not take from the machine.
+//! Clock and randomness, which a deterministic engine must not read from the machine.
 //!
-//! The simulator and the test driver bring their own. `clippy.toml` bans the direct calls.
+//! The simulator and the test driver have their own. `clippy.toml` bans the direct calls.
 
 use crate::Timestamp;
 use std::fmt::Debug;
@@ -12,11 +12,12 @@ pub trait Clock: Send + Sync + Debug {
     fn now(&self) -> Timestamp;
     /// Time since some fixed moment; never goes back.
     fn monotonic(&self) -> Duration;
-    /// Waits this long. The machine's clock moves by itself; a manual one is moved.
+    /// Waits this long. Does nothing for the machine's clock, which moves by itself; a manual clock is
+    /// advanced.
     fn skip(&self, _by: Duration) {}
 }
 
-/// Chance.
+/// Source of randomness.
 pub trait Rng: Send + Debug {
     /// The next 64 random bits.
     fn next_u64(&mut self) -> u64;
@@ -59,7 +60,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that only moves when it is told to: for the test driver and the simulator.
+/// A clock that only moves when it is advanced: for the test driver and the simulator.
 #[derive(Debug)]
 pub struct ManualClock {
     now_ms: std::sync::atomic::AtomicI64,
@@ -76,7 +77,7 @@ impl ManualClock {
         }
     }
 
-    /// Moves it on.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.now_ms

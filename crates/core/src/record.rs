@@ -1,7 +1,7 @@
 //! A record, and where it came from.
 //!
-//! The same type from dispatch to outbox. Key and value are reference counted. It doesn't know
-//! which topic it goes to.
+//! The same type is used from dispatch to outbox. Key and value are reference counted. A record doesn't
+//! know the topic it will be written to.
 
 use crate::{Datum, Offset, Order, Partition, SourceId, Task, Timestamp};
 use bytes::Bytes;
@@ -19,8 +19,8 @@ pub struct Header {
 /// Headers in order; `None` costs nothing, which is the common case.
 pub type Headers = Option<Arc<[Header]>>;
 
-/// Which input record caused this one: the coordinates every error message carries. Equal if they
-/// are those of the same input record.
+/// Which input record caused this one: the coordinates that every error message carries. Two origins are
+/// equal if they have the same input record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin {
     /// The source node that read it.
@@ -29,9 +29,9 @@ pub struct Origin {
     pub topic: u16,
     /// Its partition.
     pub partition: Partition,
-    /// Its offset.
+    /// The offset of the input record.
     pub offset: Offset,
-    /// Where this record stands in the order of the input.
+    /// The place of this record in the order of the input.
     pub order: Order,
 }
 
@@ -44,7 +44,7 @@ impl PartialEq for Origin {
 
 impl Eq for Origin {}
 
-/// A record on its walk.
+/// A record on its way through the topology.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     /// The key.
@@ -60,7 +60,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The task of Kafka Streams that would have it.
+    /// The Kafka Streams task that would process it.
     #[must_use]
     pub const fn task(&self) -> Task {
         self.origin.order.task()

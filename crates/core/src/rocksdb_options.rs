@@ -1,16 +1,16 @@
-//! How RocksDB keeps a store: what users may choose.
+//! Options of RocksDB that users may choose for a store.
 //!
-//! [`RocksDbConfig`] is what a topology says of one store, [`RocksDbOptions`] what holds for it. What all
-//! stores together may take of the memory is the setting `state.memory.max.bytes`.
+//! [`RocksDbConfig`] is what a topology sets for one store, [`RocksDbOptions`] what is in force for it.
+//! The memory of all stores together is limited by the setting `state.memory.max.bytes`.
 
 use ::serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
-/// Bytes of a block.
+/// Allowed sizes of a block, in bytes.
 pub const BLOCK_SIZES: RangeInclusive<u64> = 1 << 10..=1 << 20;
-/// Bits of a Bloom filter for each key.
+/// Allowed bits per key of a Bloom filter.
 pub const BLOOM_BITS: RangeInclusive<u64> = 0..=32;
-/// Bytes of a store's own block cache.
+/// Allowed sizes of a store's own block cache, in bytes.
 pub const CACHE_SIZES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 
 /// How blocks of rows are compressed.
@@ -19,10 +19,10 @@ pub const CACHE_SIZES: RangeInclusive<u64> = 1 << 20..=1 << 40;
 pub enum BlockCompression {
     /// Not at all.
     None,
-    /// Quickly.
+    /// Fast.
     #[default]
     Lz4,
-    /// Into less space, with more work.
+    /// Smaller, but slower.
     Zstd,
 }
 
@@ -33,11 +33,11 @@ pub enum CompactionStyle {
     /// Often: a read looks into few files, and old rows soon free their space.
     #[default]
     Level,
-    /// Seldom: less is written, more is read and kept.
+    /// Rarely: fewer bytes are written, but reads and disk usage cost more.
     Universal,
 }
 
-/// What a topology says of a store. What is left out is as the settings `rocksdb.*` say.
+/// Options that a topology sets for a store. For those it doesn't set, the settings `rocksdb.*` apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RocksDbConfig {
@@ -58,18 +58,19 @@ pub struct RocksDbConfig {
     pub cache_size: Option<u64>,
 }
 
-/// How a store is kept. All of it may change between two runs: files are read by what they were written with.
+/// Options in force for a store. All of them may change between two runs: each file is read with the
+/// options it was written with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RocksDbOptions {
-    /// Of its blocks.
+    /// How its blocks are compressed.
     pub compression: BlockCompression,
     /// About how many bytes of rows are read, cached and compressed together.
     pub block_size: u64,
-    /// How many bits of a Bloom filter a key has; 0: no filter.
+    /// Bits per key of the Bloom filter; 0: no filter.
     pub bloom_bits: u32,
     /// When its files are merged.
     pub compaction: CompactionStyle,
-    /// Bytes of a block cache of its own; `None`: it shares that of all stores.
+    /// Bytes of its own block cache; `None`: it shares the cache of all stores.
     pub cache_size: Option<u64>,
 }
 
@@ -86,7 +87,7 @@ impl Default for RocksDbOptions {
 }
 
 impl BlockCompression {
-    /// By the word of a setting.
+    /// Parses the word of a setting.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         match word {
@@ -99,7 +100,7 @@ impl BlockCompression {
 }
 
 impl CompactionStyle {
-    /// By the word of a setting.
+    /// Parses the word of a setting.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         match word {
@@ -111,7 +112,8 @@ impl CompactionStyle {
 }
 
 impl RocksDbConfig {
-    /// What it says of a store that is kept beside this one: all but the cache, which is of one store.
+    /// The same options for a second store beside this one: without the cache, which belongs to one
+    /// store.
     #[must_use]
     pub const fn without_cache(self) -> Self {
         Self {
@@ -120,7 +122,7 @@ impl RocksDbConfig {
         }
     }
 
-    /// What is wrong with it, and what to write instead.
+    /// A wrong option, if there is one, and what to write instead.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let numbers = [
@@ -142,7 +144,7 @@ impl RocksDbConfig {
 }
 
 impl RocksDbOptions {
-    /// These options, and what is said of one store.
+    /// These options, overridden by those of one store.
     #[must_use]
     pub fn with(self, said: &RocksDbConfig) -> Self {
         Self {

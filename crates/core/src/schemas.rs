@@ -1,28 +1,28 @@
-//! What serdes ask a schema registry: whose id is this, and which id has my schema.
+//! Requests of serdes to a schema registry: the schema of an id, and the id of a schema.
 //!
-//! A port: who answers, and how, is decided elsewhere. Both calls may wait for the network, so answers are
-//! kept by those who ask.
+//! A port: implementations live elsewhere. Both calls may wait for the network, so callers cache the
+//! answers.
 
 use crate::Result;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a value is written, as far as the name of its schema's subject depends on it.
+/// Where a value is written, as far as the schema's subject name depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaPlace {
     /// In a topic that the user named.
     Topic {
         /// The topic.
         topic: Arc<str>,
-        /// As a key?
+        /// True for a key, false for a value.
         is_key: bool,
     },
-    /// In a topic that is known for each record only.
+    /// In topics that are only known per record.
     AnyTopic {
-        /// As a key?
+        /// True for a key, false for a value.
         is_key: bool,
     },
-    /// In a store or a topic of the application's own.
+    /// In a store or an internal topic of the application.
     Internal {
         /// The application, once it is known.
         application: Option<Arc<str>>,
@@ -30,7 +30,7 @@ pub enum SchemaPlace {
 }
 
 impl SchemaPlace {
-    /// For others to read: in a topic, or in those that a function chooses.
+    /// A place that others read: a topic, or topics that a function chooses.
     #[must_use]
     pub fn of(topic: Option<&str>, is_key: bool) -> Self {
         match topic {
@@ -43,17 +43,17 @@ impl SchemaPlace {
     }
 }
 
-/// A registry, as one serde sees it.
+/// A schema registry, as one serde sees it.
 pub trait SchemaRegistry: Send + Sync + fmt::Debug {
-    /// The text of the schema with an id, which needs no other text.
+    /// The text of the schema with this id; it refers to no other schema.
     ///
     /// # Errors
-    /// `Serde` for an id that the registry doesn't know, another kind if it can't be asked.
+    /// `Serde` for an id that the registry doesn't know, another kind if the registry can't be reached.
     fn schema(&self, id: u32) -> Result<String>;
 
-    /// The id of the serde's own schema where it is written.
+    /// The id of the serde's own schema at this place.
     ///
     /// # Errors
-    /// `Unavailable` if the registry can't be asked, `Topology` if it doesn't take the schema.
+    /// `Unavailable` if the registry can't be reached, `Topology` if it rejects the schema.
     fn id(&self, place: &SchemaPlace) -> Result<u32>;
 }

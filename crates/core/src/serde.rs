@@ -1,7 +1,7 @@
 //! Converts between bytes and datums, in Kafka's encodings.
 //!
-//! `Json` stays undecoded text: fields are parsed when they are read. JSON from a topic is
-//! validated once.
+//! `Json` stays undecoded text: fields are parsed when they are read. JSON from a topic is validated
+//! once.
 
 use crate::{Datum, Error, PlainJson, Result, SchemaRegistry, Text, json};
 use bytes::Bytes;
@@ -22,18 +22,19 @@ pub trait CustomSerde: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Serde` if the user's deserializer raises.
     fn decode(&self, bytes: &Bytes) -> Result<Datum>;
-    /// As [`Self::decode`], of bytes that come from outside: what must be checked once is checked here.
+    /// Like [`Self::decode`], for bytes from outside the engine: validation that is needed once happens
+    /// here.
     ///
     /// # Errors
     /// As [`Self::decode`].
     fn read(&self, bytes: &Bytes) -> Result<Datum> {
         self.decode(bytes)
     }
-    /// Does it work without the runtime of the user's functions?
+    /// Whether it works without the runtime of the user's functions.
     fn is_native(&self) -> bool {
         false
     }
-    /// Who knows the ids of schemas, if it asks a registry.
+    /// The schema registry it uses, if any.
     fn registry(&self) -> Option<Arc<dyn SchemaRegistry>> {
         None
     }
@@ -54,12 +55,12 @@ pub enum Serde {
     Double,
     /// Compact JSON text.
     Json,
-    /// The user's own.
+    /// A serde written by the user.
     Custom(Arc<dyn CustomSerde>),
     /// A key in a time window, as Kafka Streams' `TimeWindowedSerde`: the key's bytes, then the start.
     /// The end isn't written: it is the start plus the size.
     TimeWindowed {
-        /// The key within.
+        /// The serde of the key inside.
         inner: Arc<Serde>,
         /// Milliseconds.
         size_ms: i64,
@@ -125,7 +126,7 @@ impl Serde {
             Self::Custom(c) => c.decode(&bytes),
             Self::TimeWindowed { inner, size_ms } => {
                 let (key, [start]) = self.split(bytes)?;
-                // As Kafka Streams: an end beyond 64 bits is the largest there is.
+                // As in Kafka Streams: an end beyond 64 bits becomes the largest one.
                 let end = start.saturating_add(*size_ms);
                 Ok(Datum::windowed(
                     inner.datum(Some(key), from_outside)?,
@@ -144,8 +145,8 @@ impl Serde {
         }
     }
 
-    /// As [`Self::decode`], of bytes that come from outside: JSON, which stays text, is known to be
-    /// well-formed then.
+    /// Like [`Self::decode`], for bytes from outside the engine: JSON, which stays text, is checked to
+    /// be well-formed.
     ///
     /// # Errors
     /// `Serde` if the bytes are not of this form.
@@ -153,8 +154,8 @@ impl Serde {
         self.datum(bytes, true)
     }
 
-    /// The bytes that decide the lane (and, in a sink, the partition): a windowed key goes with the key
-    /// within, so that all windows of a key stay together.
+    /// The bytes that decide the lane (and, in a sink, the partition). For a windowed key those of the
+    /// key inside, so that all windows of a key stay together.
     #[must_use]
     pub fn affinity<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let suffix = match self {
@@ -165,7 +166,7 @@ impl Serde {
         &bytes[..bytes.len().saturating_sub(suffix)]
     }
 
-    /// Cuts a key's bytes from the N times behind it.
+    /// Splits a key into its bytes and the N times after it.
     fn split<const N: usize>(&self, mut bytes: Bytes) -> Result<(Bytes, [i64; N])> {
         let Some(at) = bytes.len().checked_sub(8 * N) else {
             return Err(Error::serde(format!(
@@ -234,7 +235,7 @@ impl Serde {
     }
 }
 
-/// Text that is still to be parsed: from here on it is well-formed, and no member occurs twice.
+/// Validates text that is parsed later: from here on it is well-formed, and no member occurs twice.
 fn checked(datum: Datum) -> Result<Datum> {
     match datum {
         Datum::Json(text) => json::read(text).map(Datum::Json),
@@ -242,7 +243,7 @@ fn checked(datum: Datum) -> Result<Datum> {
             let key = checked(windowed.key.clone())?;
             Ok(Datum::windowed(key, windowed.start, windowed.end))
         }
-        // `json.loads` will take the last of two members by itself.
+        // `json.loads` takes the last of two equal members anyway.
         Datum::Opaque(_) => {
             if let Some(plain) = datum.opaque::<PlainJson>() {
                 json::check_bytes(&plain.0)?;
@@ -253,7 +254,7 @@ fn checked(datum: Datum) -> Result<Datum> {
     }
 }
 
-/// A key's bytes, then times.
+/// A key's bytes, followed by the times.
 fn joined(key: Option<Bytes>, times: &[i64]) -> Bytes {
     let key = key.unwrap_or_default();
     let mut out = Vec::with_capacity(key.len() + 8 * times.len());
@@ -280,7 +281,7 @@ pub fn json_bytes(datum: &Datum) -> Result<Bytes> {
     }
 }
 
-/// Appends to existing bytes: a member of an object needs no buffer of its own.
+/// Appends JSON text to existing bytes: a member of an object needs no buffer of its own.
 ///
 /// # Errors
 /// As [`json_bytes`].
@@ -315,9 +316,9 @@ pub fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Is a text the same between the quotes of JSON? Looks at a block at a time, without a way out
-/// within it: so the compiler makes vector instructions of it, and a long text costs an eighth of
-/// what byte by byte does.
+/// Whether a text looks the same between the quotes of JSON. Checks block by block without an early exit
+/// within a block: so the compiler can vectorize it, and a long text costs an eighth of a byte-by-byte
+/// check.
 #[must_use]
 pub fn needs_no_escape(text: &[u8]) -> bool {
     let is_odd = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
@@ -326,7 +327,7 @@ pub fn needs_no_escape(text: &[u8]) -> bool {
     !blocks.any(odd_block) && !odd_block(blocks.remainder())
 }
 
-/// Could [`write_json`] write this? Gives the same error, and writes nothing (except foreign
+/// Whether [`write_json`] could write this. Returns the same error, and writes nothing (except foreign
 /// values).
 ///
 /// # Errors

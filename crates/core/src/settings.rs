@@ -1,8 +1,8 @@
 //! The settings, declared once.
 //!
-//! Takes raw key-value pairs (Kafka Streams' names); gives checked [`Settings`], or every problem
-//! at once with the nearest valid name. Docs, Python fields and the parity test are made from the
-//! same table. Files and the environment are read by Python, which passes the origin.
+//! Takes raw key-value pairs (Kafka Streams' names); returns checked [`Settings`], or every problem at
+//! once with the nearest valid name. Docs, Python fields and the parity test are made from the same
+//! table. Python reads files and the environment, and passes the origin.
 
 mod clients;
 mod kinds;
@@ -27,7 +27,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A shorter token for the admin port could be guessed.
+/// Minimum length of a token for the admin port: a shorter one could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
 /// What a commit promises.
@@ -35,20 +35,20 @@ const SHORTEST_TOKEN: usize = 16;
 pub enum Guarantee {
     /// Outputs, state and offsets commit together or not at all.
     ExactlyOnceV2,
-    /// Outputs go out at once; after a crash some may come again.
+    /// Outputs are sent at once; after a crash some may be sent again.
     AtLeastOnce,
 }
 
-/// Where records come from and go to.
+/// Where records are read from and written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BrokerAddress {
     /// Real Kafka: the bootstrap list.
     Kafka(String),
-    /// Topics in RocksDB at this path; `None` is a temporary place.
+    /// Topics in RocksDB at this path; `None`: a temporary directory.
     Embedded(Option<PathBuf>),
 }
 
-/// Which back end keeps the stores.
+/// The back end that keeps the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreBackend {
     /// On disk.
@@ -62,14 +62,14 @@ pub enum StoreBackend {
 pub struct WatermarkDefault {
     /// This many milliseconds behind the highest timestamp; `None`: no watermark.
     pub delay_ms: Option<i64>,
-    /// A partition without records for this long is idle and holds no other back.
+    /// A partition without records for this long is idle and no longer holds back the watermark.
     pub idle_after: Option<Duration>,
 }
 
 /// Who may use the admin port: `admin.token`, `admin.ssl.*`, `admin.open`, `admin.max.connections`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct AdminAccess {
-    /// `admin.token`; `file:PATH` is not read yet.
+    /// `admin.token`; a `file:PATH` is still the path here.
     pub token: Option<String>,
     /// `admin.ssl.certificate`.
     pub certificate: Option<PathBuf>,
@@ -79,7 +79,7 @@ pub struct AdminAccess {
     pub client_ca: Option<PathBuf>,
     /// `admin.open`.
     pub open: bool,
-    /// `admin.max.connections`; 0: the default.
+    /// `admin.max.connections`; 0 means the default.
     pub max_connections: usize,
 }
 
@@ -115,21 +115,21 @@ pub struct Settings {
     pub lanes: u32,
     /// `batch.max.records`: the most records a lane takes at a time.
     pub batch_max_records: usize,
-    /// `state.dir`, and in it the directory of this application.
+    /// `state.dir` plus the directory of this application.
     pub state_dir: PathBuf,
     /// `state.memory.max.bytes`: block cache and write buffers of all stores together.
     pub state_memory_max_bytes: usize,
-    /// `state.damaged`: throw away local state that can't be used, and restore it?
+    /// `state.damaged`: whether local state that can't be used is deleted and restored.
     pub rebuild_damaged_state: bool,
     /// `default.dsl.store`.
     pub store_backend: StoreBackend,
-    /// `rocksdb.*`: how stores are kept on disk that don't say it.
+    /// `rocksdb.*`: options of stores that don't set their own.
     pub rocksdb: crate::RocksDbOptions,
     /// `in.flight.max.bytes`: records admitted but not yet committed.
     pub in_flight_max_bytes: usize,
     /// `statestore.cache.max.bytes`: 0 forwards every update; more forwards one per key and commit.
     pub cache_max_bytes: usize,
-    /// `emit.mode`: do all tables give one result per key and commit, at the barrier?
+    /// `emit.mode`: whether all tables emit one result per key and commit, at the barrier.
     pub emit_at_barrier: bool,
     /// `emit.interval.ms.kstreams.windowed.aggregation`.
     pub window_emit_interval: Option<Duration>,
@@ -137,30 +137,31 @@ pub struct Settings {
     pub join_emit_interval: Option<Duration>,
     /// `windowstore.changelog.additional.retention.ms`.
     pub window_changelog_retention: Duration,
-    /// `max.task.idle.ms`: how long dispatch waits for more of a partition of which all has been
-    /// read, to keep timestamp order. `None` (-1): dispatch does not wait.
+    /// `max.task.idle.ms`: how long dispatch waits for new records of a partition that has been read to
+    /// its end, to keep timestamp order. `None` (-1): dispatch does not wait.
     pub max_task_idle: Option<Duration>,
-    /// `time.semantics`: is time the watermark, and not the highest timestamp that an operator has seen?
+    /// `time.semantics`: whether time is the watermark instead of the highest timestamp an operator has
+    /// seen.
     pub time_by_watermark: bool,
     /// `watermark.default` for sources without one of their own.
     pub watermark_default: WatermarkDefault,
-    /// `max.timestamp.ahead.ms`: a record that is further ahead of the wall clock moves no time.
+    /// `max.timestamp.ahead.ms`: a record further ahead of the wall clock doesn't advance time.
     pub max_timestamp_ahead: Option<Duration>,
-    /// `auto.offset.reset` for sources without one of their own: earliest?
+    /// `auto.offset.reset` of sources without one of their own: true for earliest.
     pub reset_to_earliest: bool,
-    /// `changelog.num.partitions`; 0 takes the widest source topic's.
+    /// `changelog.num.partitions`; 0: as many as the widest source topic has.
     pub changelog_partitions: i32,
-    /// `topology.optimization`: are tables restored from the topics that they are read from?
+    /// `topology.optimization`: whether tables are restored from their source topics.
     pub reuse_source_topics: bool,
     /// `replication.factor` of topics that the engine creates; -1 is the broker's default.
     pub replication_factor: i32,
     /// `broker.wait.timeout.ms`: how long to keep trying to reach the broker at start.
     pub broker_wait: Duration,
-    /// How often it restarts by itself after the broker was unreachable, within `restart_window`.
+    /// How often the application restarts by itself after a broker outage, within `restart_window`.
     pub restart_max: u32,
     /// See `restart_max`.
     pub restart_window: Duration,
-    /// `metadata.max.age.ms`: how often it looks for new partitions and topics to read.
+    /// `metadata.max.age.ms`: how often the engine looks for new partitions and topics to read.
     pub metadata_max_age: Duration,
     /// `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
@@ -168,27 +169,28 @@ pub struct Settings {
     pub shutdown_timeout: Duration,
     /// `stall.timeout.ms`; `None` is off.
     pub stall_timeout: Option<Duration>,
-    /// `admin.listen`: `host:port` of the admin port; `None` is off. Port 0 takes a free one.
+    /// `admin.listen`: `host:port` of the admin port; `None` is off. With port 0 a free one is chosen.
     pub admin_listen: Option<String>,
     /// Who may use the admin port.
     pub admin: AdminAccess,
     /// `processing.exception.handler`, `deserialization.exception.handler`, `production.exception.handler`.
     pub handlers: crate::Handlers,
-    /// `errors.dead.letter.queue.headers`: do dead letters have those of Kafka Streams, too?
+    /// `errors.dead.letter.queue.headers`: whether dead letters also carry the headers of Kafka Streams.
     pub streams_letter_headers: bool,
-    /// `ensure.explicit.naming`: refuse generated names on disk.
+    /// `ensure.explicit.naming`: generated names of topics and stores are refused.
     pub ensure_explicit_naming: bool,
-    /// `default.key.serde`, if it was given: the name of a serde, or `custom` for one of the user's code.
+    /// `default.key.serde`, if it is set: the name of a serde, or `custom` for a serde of the user.
     pub default_key_serde: Option<&'static str>,
-    /// `default.value.serde`, if it was given.
+    /// `default.value.serde`, if it is set.
     pub default_value_serde: Option<&'static str>,
-    /// `default.timestamp.extractor`, if it was given.
+    /// `default.timestamp.extractor`, if it is set.
     pub default_timestamp: Option<&'static str>,
-    /// `topic.*`: configuration of the changelog topics that are created, by name.
+    /// `topic.*`: configuration of the changelog topics that the engine creates, by name.
     pub changelog_config: BTreeMap<String, String>,
-    /// Sentences about what was given and has no effect.
+    /// Sentences about settings that have no effect.
     pub notes: Vec<String>,
-    /// Client properties with Kafka's prefixes (`consumer.`, `producer.`, `admin.`, none): passed through.
+    /// Client properties with Kafka's prefixes (`consumer.`, `producer.`, `admin.`, none), passed
+    /// through.
     pub client_properties: Vec<(ClientRole, String, String)>,
 }
 
@@ -205,10 +207,10 @@ pub enum ClientRole {
     Admin,
 }
 
-/// Is a token for the admin port good enough?
+/// Checks that a token for the admin port is long enough and well-formed.
 ///
 /// # Errors
-/// Why not.
+/// The reason why the token is refused.
 pub fn check_token(token: &str) -> std::result::Result<(), String> {
     let make = "make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'";
     if token.len() < SHORTEST_TOKEN {
@@ -226,7 +228,7 @@ pub fn check_token(token: &str) -> std::result::Result<(), String> {
 }
 
 impl ClientRole {
-    /// What stands before the name of a property.
+    /// The prefix of the properties of this client.
     const fn prefix(self) -> &'static str {
         match self {
             Self::All => "",
@@ -237,8 +239,8 @@ impl ClientRole {
     }
 }
 
-/// Every setting with its value in force and whether it was given (milliseconds and bytes as
-/// numbers), then the properties of the clients. Not masked.
+/// Every setting with its value in force (milliseconds and bytes as numbers) and whether it was set,
+/// then the properties of the clients. Secrets are not masked.
 #[must_use]
 pub fn in_force(pairs: &[(String, serde_json::Value)]) -> Vec<(String, serde_json::Value, bool)> {
     parse::in_force(pairs)

@@ -1,27 +1,27 @@
 //! Up to 22 bytes stored inline.
 //!
-//! Two are compared in three steps without following a pointer. Longer ones are kept elsewhere by
-//! the owner.
+//! Two of them are compared in three steps without following a pointer. Owners keep longer ones
+//! elsewhere.
 
 #[cfg(test)]
 mod tests;
 
-/// The most bytes: with what they are and how many, three words of the machine.
+/// The most bytes: together with kind and length they fill three machine words.
 const MOST: usize = 22;
 
-/// What the bytes are, how many, the bytes, zeros.
+/// Layout: kind, length, the bytes, zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short([u8; MOST + 2]);
 
 impl Short {
-    /// These bytes, if they are few. Equal are those of one kind with the same bytes.
+    /// Stores these bytes, if they are few enough. Two are equal if kind and bytes are equal.
     #[inline]
     #[must_use]
     pub fn of(kind: u8, bytes: &[u8]) -> Option<Self> {
         let len = bytes.len();
         let mut short = [0; MOST + 2];
         let room = short[2..].get_mut(..len)?;
-        // In steps that are known here: a copy of any length is a call.
+        // In chunks of constant length: a copy of variable length is a function call.
         if let (Some((first, _)), Some((_, last))) = (
             bytes.split_first_chunk::<8>(),
             bytes.split_last_chunk::<8>(),
@@ -44,7 +44,7 @@ impl Short {
         Some(Self(short))
     }
 
-    /// The four bytes of a number.
+    /// Stores the four bytes of a number.
     #[must_use]
     pub fn number(kind: u8, number: u32) -> Self {
         let mut short = [0; MOST + 2];
@@ -53,7 +53,7 @@ impl Short {
         Self(short)
     }
 
-    /// What they are.
+    /// The kind of the bytes.
     #[inline]
     #[must_use]
     pub const fn kind(&self) -> u8 {

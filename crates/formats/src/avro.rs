@@ -1,10 +1,10 @@
-//! Avro: values of a schema that stay bytes until somebody reads them.
+//! Avro: values with a schema that stay encoded until they are read.
 //!
-//! Takes schemas as text (the crate `apache-avro` parses them, checks names, and says which can be read as
-//! which), gives [`Format`], which is a serde, and [`AvroValue`], which is what a record carries. A record is
-//! checked from end to end where it is read, so that bytes of another schema fail there; its fields are
-//! decoded one by one, when they are asked for. Numbers of dates and times stay the numbers that Avro writes,
-//! decimals and UUIDs are texts.
+//! Takes schemas as text (the crate `apache-avro` parses them, checks names, and decides which schemas
+//! can be read as which), returns [`Format`], a serde, and [`AvroValue`], the type of a value within a
+//! record. A value is validated completely when it is read, so that bytes of another schema fail there;
+//! its fields are decoded one by one, when they are accessed. Dates and times stay the numbers that Avro
+//! writes, decimals and UUIDs become text.
 
 mod decimal;
 mod encode;

@@ -1,8 +1,8 @@
-//! JSON with a schema: text that is checked where it comes in and where it goes out.
+//! JSON with a schema: text that is validated when it is read from a topic and when it is written.
 //!
-//! Takes a JSON Schema (the crate `jsonschema` validates), gives [`Checked`], which is a serde. Its
-//! values are those of JSON: text whose fields are parsed when they are read. Nothing is fetched: a
-//! schema has all that it refers to with it.
+//! Takes a JSON Schema (the crate `jsonschema` validates), returns [`Checked`], a serde. Its values are
+//! JSON values: text whose fields are parsed when they are read. Nothing is fetched: a schema must come
+//! with everything it refers to.
 
 mod checked;
 mod spec;

@@ -1,10 +1,10 @@
-//! Formats with a schema: Avro and Protobuf, which are binary, and JSON that a schema checks.
+//! Formats with a schema: Avro and Protobuf, which are binary, and JSON that is validated by a schema.
 //!
-//! Takes bytes and a schema, gives values whose fields are read where they lie, and bytes again.
-//! Fields that are not read are not decoded; a value that is not changed keeps its bytes. Asks a
-//! schema registry through a port. Never touches a topic.
+//! Takes bytes and a schema, returns values whose fields are read in place, and turns them into bytes
+//! again. Fields that are not read are not decoded; an unchanged value keeps its bytes. Asks a schema
+//! registry through a port. Never touches a topic.
 
-/// Fuzzing looks at what is asked of it.
+/// Records the largest allocation, for the fuzz tests.
 #[cfg(test)]
 #[global_allocator]
 static MEMORY: stoatflow_fuzz::Watched = stoatflow_fuzz::Watched;

@@ -1,6 +1,6 @@
-//! Whole values in the terms of another language.
+//! Builds whole values for another language.
 //!
-//! Takes a value's parts, from the inside out; what is made of them is the maker's business.
+//! Takes a value's parts, from the inside out; the maker decides what to build from them.
 
 use stoatflow_core::{Error, Result};
 
@@ -11,9 +11,9 @@ pub enum Leaf<'a> {
     Null,
     /// True or false.
     Bool(bool),
-    /// A whole number.
+    /// An integer that fits `i64`.
     Int(i64),
-    /// A whole number beyond those.
+    /// An integer that only fits `u64`.
     Large(u64),
     /// A number.
     Float(f64),
@@ -23,37 +23,37 @@ pub enum Leaf<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Who makes values.
+/// Builds values of another language.
 pub trait Maker {
-    /// What is made.
+    /// The type of a built value.
     type Made;
-    /// An object that grows.
+    /// An object under construction.
     type Object;
-    /// What can go wrong.
+    /// The error type.
     type Trouble: From<Error>;
 
-    /// Of a value without parts.
+    /// Builds a value without parts.
     ///
     /// # Errors
-    /// The maker's own.
+    /// Those of the maker.
     fn leaf(&mut self, leaf: Leaf<'_>) -> Result<Self::Made, Self::Trouble>;
-    /// Of a list.
+    /// Builds a list.
     ///
     /// # Errors
-    /// The maker's own.
+    /// Those of the maker.
     fn list(&mut self, items: Vec<Self::Made>) -> Result<Self::Made, Self::Trouble>;
-    /// An object without members.
+    /// Starts an object without members.
     fn object(&mut self) -> Self::Object;
-    /// One more member of it.
+    /// Adds a member to an object.
     ///
     /// # Errors
-    /// The maker's own.
+    /// Those of the maker.
     fn member(
         &mut self,
         object: &mut Self::Object,
         name: &str,
         value: Self::Made,
     ) -> Result<(), Self::Trouble>;
-    /// The object with all its members.
+    /// Finishes an object.
     fn done(&mut self, object: Self::Object) -> Self::Made;
 }

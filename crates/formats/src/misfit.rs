@@ -1,8 +1,8 @@
-//! Why a value can't be written by a schema, and where within it.
+//! Why a value doesn't fit its schema, and at which place within the value.
 
 use stoatflow_core::{Datum, Error, Result};
 
-/// Values within values, at most; deeper ones are almost surely cycles.
+/// Maximum nesting of values; deeper ones are almost surely cycles.
 pub(crate) const DEEPEST: usize = 128;
 
 /// See the module.
@@ -12,11 +12,11 @@ pub(crate) enum Misfit {
         what: String,
         hint: Option<String>,
     },
-    /// It could not even be read.
+    /// The value could not even be read.
     Unreadable(Error),
 }
 
-/// What writing a part of a value gives.
+/// The result of writing a part of a value.
 pub(crate) type Put<T = ()> = Result<T, Misfit>;
 
 impl From<Error> for Misfit {
@@ -25,13 +25,13 @@ impl From<Error> for Misfit {
     }
 }
 
-/// What to do where a whole number is wanted.
+/// The hint where an integer is expected.
 pub(crate) const AS_INT: &str = "convert it with .cast(\"int\"), or int(...) in a function";
-/// What to do where a text is wanted.
+/// The hint where text is expected.
 pub(crate) const AS_TEXT: &str = "convert it with .cast(\"str\"), or str(...) in a function";
 
 impl Misfit {
-    /// Something else is wanted than there is.
+    /// The value has another type than the schema requires.
     #[cold]
     pub fn wanted(word: &str, datum: &Datum) -> Self {
         Self::new(format!(
@@ -65,7 +65,7 @@ impl Misfit {
         self
     }
 
-    /// For the user; `schema` is called as in "the Avro schema 'shop.User'".
+    /// The error for the user; `schema` is a phrase such as "the Avro schema 'shop.User'".
     pub fn error(self, schema: &str) -> Error {
         match self {
             Self::Unreadable(error) => error,

@@ -1,6 +1,6 @@
-//! The name that was meant.
+//! Suggests a name for a mistyped one.
 
-/// `did you mean 'x'?` if one of these is near, else all of them.
+/// `did you mean 'x'?` if one of the valid names is similar, else a list of all.
 #[must_use]
 pub fn near<'a>(word: &str, valid: impl Iterator<Item = &'a str> + Clone) -> String {
     let lower = word.to_lowercase();

@@ -1,9 +1,9 @@
-//! Protobuf: values of a message type that stay bytes until somebody reads them.
+//! Protobuf: values with a message type that stay encoded until they are read.
 //!
-//! Takes descriptors (the crate `protox` compiles .proto files, `prost-reflect` knows types, presence and
-//! defaults), gives [`Format`], which is a serde, and [`ProtobufValue`], which is what a record carries. A
-//! record is checked from end to end where it is read; its fields are found by their numbers when they are
-//! asked for. What the type doesn't know stays in the bytes, and goes on with them.
+//! Takes descriptors (the crate `protox` compiles .proto files, `prost-reflect` knows types, presence
+//! and defaults), returns [`Format`], a serde, and [`ProtobufValue`], the type of a value within a
+//! record. A value is validated completely when it is read; its fields are found by their numbers when
+//! they are accessed. Fields that the type doesn't know stay in the bytes, and are passed on with them.
 
 mod compile;
 mod encode;

@@ -1,25 +1,25 @@
-//! Ids that a schema registry knows, as one serde has seen them.
+//! Schema ids that one serde has looked up in a registry.
 //!
-//! Takes a registry; gives the id that is written, and what the format has made of each writer's schema.
-//! What was found once is kept for ever, for a registry never gives an id to another schema. Never keeps
-//! that an id is unknown: it may come.
+//! Takes a registry; returns the id that is written, and what the format derived from each writer's
+//! schema. Results are cached for ever, because a registry never reassigns an id. Never caches that an
+//! id is unknown: it may be registered later.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use stoatflow_core::{Error, Result, SchemaPlace, SchemaRegistry};
 
-/// See the module. `W` is what the format needs to read what a writer wrote.
+/// See the module. `W` is what the format needs to read a writer's values.
 #[derive(Debug)]
 pub(crate) struct Registered<W> {
     registry: Arc<dyn SchemaRegistry>,
     place: SchemaPlace,
     own: OnceLock<u32>,
-    /// Nearly all records have one id: it costs no lock.
+    /// Nearly all values have the same id, which is found here without a lock.
     first: OnceLock<(u32, Found<W>)>,
     others: RwLock<HashMap<u32, Found<W>>>,
 }
 
-/// What a schema can't be read for, with the next step.
+/// What was derived from a writer's schema, or why it can't be read, with the next step.
 type Found<W> = std::result::Result<W, (String, String)>;
 
 impl<W: Clone> Registered<W> {
@@ -42,7 +42,7 @@ impl<W: Clone> Registered<W> {
         Ok(*self.own.get_or_init(|| id))
     }
 
-    /// What the schema of an id was made to; `read` makes it, once.
+    /// What was derived from the schema of an id; `read` derives it, once.
     pub fn writer(&self, id: u32, read: impl FnOnce(&str) -> Result<W>) -> Result<W> {
         if let Some((_, found)) = self.first.get().filter(|(first, _)| *first == id) {
             return given(id, found);

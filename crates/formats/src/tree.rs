@@ -1,7 +1,7 @@
-//! JSON text as lists, [`Fields`] and scalars, to be written as a schema says.
+//! JSON text as lists, [`Fields`] and scalars, to be encoded by a schema.
 //!
-//! Takes text, gives datums. Of a member that occurs twice the first one counts, as where fields are read. A
-//! whole number beyond 64 bits becomes its digits: a decimal takes them.
+//! Takes text, returns datums. If a member occurs twice, the first one counts, as when fields are read
+//! in place. An integer beyond 64 bits becomes its digits, which a decimal accepts.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A value of whichever format: what can be asked of all of them.
+//! A value of any format, with the operations that all formats have.
 
 use crate::avro::{self, AvroValue};
 use crate::make::Maker;
@@ -9,7 +9,7 @@ use stoatflow_core::{Datum, Opaque, Result};
 /// A step into a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// A field of a record, an entry of a map.
+    /// A field of a record, or an entry of a map.
     Member(&'a str),
     /// An element of an array.
     Element(usize),
@@ -18,15 +18,15 @@ pub enum Step<'a> {
 /// A value with a schema.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// Of Avro.
+    /// An Avro value.
     Avro(&'a AvroValue),
-    /// Of Protobuf.
+    /// A Protobuf value.
     Protobuf(&'a ProtobufValue),
 }
 
-/// The parts of what is no text of JSON and no foreign object: a value of a format, as it came or with
-/// changes, or an object that was put together natively. A list, [`Fields`](stoatflow_core::Fields) or a
-/// scalar; `None`: it is something else.
+/// The parts of an object that needs no foreign runtime: a value of a format, as read or with changes,
+/// or an object that was built natively. Returns a list, [`Fields`](stoatflow_core::Fields) or a scalar;
+/// `None` for everything else, such as JSON text or a foreign object.
 #[must_use]
 pub fn parts(datum: &Datum) -> Option<Result<Datum>> {
     let Datum::Opaque(object) = datum else {
@@ -56,7 +56,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value that a foreign object is.
+    /// The value in a foreign object.
     #[must_use]
     pub fn of_object(object: &'a dyn Opaque) -> Option<Self> {
         let object = object.as_any();
@@ -66,7 +66,7 @@ impl<'a> Value<'a> {
         object.downcast_ref().map(Self::Protobuf)
     }
 
-    /// What it is written as, without a header.
+    /// The encoded bytes, without a header.
     #[must_use]
     pub const fn bytes(self) -> &'a Bytes {
         match self {
@@ -75,10 +75,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Follows a path; null where there is nothing.
+    /// Follows a path; null where nothing is found.
     ///
     /// # Errors
-    /// `User` for a member of what has none, `Serde` for bytes that are damaged.
+    /// `User` for a member of a value without members, `Serde` for damaged bytes.
     pub fn walk<'p>(self, path: impl IntoIterator<Item = Step<'p>>) -> Result<Datum> {
         match self {
             Self::Avro(value) => value.walk(path),
@@ -86,10 +86,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The elements of a list; `None` if it is none.
+    /// The elements of a list; `None` for other types.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn elements(self) -> Result<Option<Vec<Datum>>> {
         match self {
             Self::Avro(value) => value.elements(),
@@ -97,10 +97,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Is it an object (else a list)?
+    /// True for an object, false for a list.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn is_object(self) -> Result<bool> {
         match self {
             Self::Avro(value) => value.is_object(),
@@ -108,10 +108,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Elements of a list, members of an object.
+    /// The number of elements of a list, or of members of an object.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn length(self) -> Result<usize> {
         match self {
             Self::Avro(value) => value.length(),
@@ -119,10 +119,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Makes all of it in the terms of another language.
+    /// Converts the whole value for another language.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged, and the maker's own.
+    /// `Serde` for damaged bytes, and those of the maker.
     pub fn make<M: Maker>(self, maker: &mut M) -> Result<M::Made, M::Trouble> {
         match self {
             Self::Avro(value) => avro::make(value, maker),

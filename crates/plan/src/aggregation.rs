@@ -1,14 +1,15 @@
-//! What an aggregation aggregates.
+//! The inputs and settings of an aggregation.
 //!
-//! Takes the call below a grouping, gives its window, its strategy and its grouped streams by walking
-//! up through `windowed_by`, `emit_strategy` and `cogroup`. Never decides whether that is allowed.
+//! Takes the call below a grouping, returns its window, its emit strategy and its grouped streams by
+//! walking up through `windowed_by`, `emit_strategy` and `cogroup`. Never decides whether that is
+//! allowed.
 
 use crate::function::Function;
 use crate::logical::{Call, LogicalPlan};
 use crate::window::Emit;
 use crate::window::Window;
 
-/// The window of what waits for its aggregation.
+/// The window of a windowed grouping.
 pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {
     loop {
         match &plan.nodes[i].call {
@@ -19,7 +20,7 @@ pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {
     }
 }
 
-/// How long without a record until its windows close, and how far time advances then.
+/// After how long without a record its windows close, and how far stream time advances then.
 pub(crate) fn idle_of(plan: &LogicalPlan, mut i: usize) -> Option<(i64, i64)> {
     loop {
         match &plan.nodes[i].call {
@@ -37,7 +38,7 @@ pub(crate) fn idle_of(plan: &LogicalPlan, mut i: usize) -> Option<(i64, i64)> {
     }
 }
 
-/// The same of the aggregation in windows that a table comes from.
+/// The same for a table: that of the windowed aggregation that produces it.
 pub(crate) fn idle_above(plan: &LogicalPlan, i: usize) -> Option<(i64, i64)> {
     let call = &plan.nodes[i].call;
     if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
@@ -50,7 +51,7 @@ pub(crate) fn idle_above(plan: &LogicalPlan, i: usize) -> Option<(i64, i64)> {
     inputs.filter_map(|from| idle_above(plan, from)).next()
 }
 
-/// When its results are given.
+/// Its emit strategy.
 pub(crate) fn emit_of(plan: &LogicalPlan, i: usize) -> Emit {
     match &plan.nodes[i].call {
         Call::EmitStrategy { strategy, .. } => *strategy,
@@ -58,7 +59,7 @@ pub(crate) fn emit_of(plan: &LogicalPlan, i: usize) -> Emit {
     }
 }
 
-/// The grouping itself (of a cogroup: the cogroup that the aggregation is called on).
+/// The grouping itself (for a cogroup: the cogroup call that the aggregation is called on).
 pub(crate) fn grouping_of(plan: &LogicalPlan, mut i: usize) -> usize {
     while let Call::WindowedBy { from, .. } | Call::EmitStrategy { from, .. } = &plan.nodes[i].call
     {
@@ -67,8 +68,8 @@ pub(crate) fn grouping_of(plan: &LogicalPlan, mut i: usize) -> usize {
     i
 }
 
-/// The grouped streams with the aggregator of each, in the order in which they were added; a stream
-/// that was added twice keeps its place and gets the later aggregator. Of a plain grouping: itself.
+/// The grouped streams with their aggregators, in the order in which they were added. A stream that was
+/// added twice keeps its place and gets the later aggregator. For a plain grouping: the grouping itself.
 pub(crate) fn members<'a>(
     plan: &'a LogicalPlan,
     i: usize,

@@ -1,6 +1,6 @@
-//! What later passes ask of a DSL call: its name, its parents, its functions, its serdes, its store.
+//! Accessors of a DSL call for later passes: its name, parents, functions, serdes and store.
 //!
-//! Takes a [`Call`], gives references into it. Never decides anything.
+//! Takes a [`Call`], returns references into it. Never decides anything.
 
 use crate::TimestampExtractor;
 use crate::function::Function;
@@ -103,7 +103,7 @@ impl Call {
         }
     }
 
-    /// How it joins, if it is a join.
+    /// The arguments of a join, if it is one.
     #[must_use]
     pub const fn joining(&self) -> Option<&Joining> {
         match self {
@@ -112,7 +112,7 @@ impl Call {
         }
     }
 
-    /// The earlier nodes it reads.
+    /// The earlier nodes it reads from.
     #[must_use]
     pub fn inputs(&self) -> Vec<usize> {
         match self {
@@ -225,7 +225,7 @@ impl Call {
         }
     }
 
-    /// How the time of its records is found, if it says so.
+    /// Its timestamp extractor, if it has one.
     #[must_use]
     pub const fn timestamp(&self) -> Option<&TimestampExtractor> {
         match self {
@@ -237,7 +237,7 @@ impl Call {
         }
     }
 
-    /// What becomes of its late records, if it says so.
+    /// Its policy for late records, if it has one.
     #[must_use]
     pub const fn late(&self) -> Option<&Late> {
         match self {
@@ -246,7 +246,7 @@ impl Call {
         }
     }
 
-    /// How its table is kept.
+    /// How its table is materialized, if it says so.
     #[must_use]
     pub const fn materialized(&self) -> Option<&Materialized> {
         match self {
@@ -267,7 +267,7 @@ impl Call {
         }
     }
 
-    /// The serdes it names, with the argument that names them.
+    /// The serdes it sets, with the name of the argument.
     #[must_use]
     pub fn serdes(&self) -> Vec<(&'static str, &SerdeSpec)> {
         let (key, value) = match self {

@@ -1,7 +1,7 @@
-//! Which callables a part of a plan names.
+//! Finds the callables that a part of a plan uses.
 //!
-//! Takes anything that a plan is made of; gives the numbers under `udf`, wherever in it they stand. So an
-//! operator that gets a function more needs no line here. Never runs per record: it goes over the plan's
+//! Takes any part of a plan; returns the numbers under `udf`, wherever they occur in it. So an operator
+//! with another function argument needs no line here. Never runs per record: it walks through the plan's
 //! JSON form.
 
 #[cfg(test)]
@@ -10,11 +10,11 @@ mod tests;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The numbers of the callables, in the order of the plan's form.
+/// The indexes of the callables, in the order of the JSON form.
 #[must_use]
 pub fn callables(part: &impl Serialize) -> Vec<u32> {
     let mut found = Vec::new();
-    // A plan has a JSON form, or `/topology` would have shown that it has none.
+    // Every part of a plan has a JSON form; otherwise `/topology` would fail too.
     gather(&serde_json::to_value(part).unwrap_or_default(), &mut found);
     found
 }

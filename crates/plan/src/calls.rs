@@ -1,7 +1,7 @@
-//! Which calls have many of their function's calls under way at a time.
+//! Which calls keep several invocations of their async function in flight.
 //!
-//! Takes a call, gives how it is awaited: an async function of an operator of a stream that keeps nothing.
-//! A table's operator and whatever folds wait for each result, because the next record needs it; a join
+//! Takes a call, returns how its function is awaited: an async function of a stateless stream operator.
+//! A table's operator and an aggregation wait for each result, because the next record needs it; a join
 //! waits for all rows of a batch.
 
 #[cfg(test)]
@@ -14,7 +14,7 @@ use crate::op::{Form, Op};
 use crate::spec::Awaiting;
 use crate::view::View;
 
-/// What becomes of the results, and how they are awaited; `None`: it is called like any other function.
+/// The form of the operator and how its calls are awaited; `None`: it is called like any other function.
 pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form, Awaiting)> {
     let (form, from, function) = match &plan.nodes[i].call {
         Call::Filter { from, function, .. } => (Form::Filter, from, function),
@@ -33,8 +33,8 @@ pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form
     (shape.kinds[*from] == Kind::Stream).then_some((form, *awaiting))
 }
 
-/// The async functions of which an operator has many calls under way at a time: those that outlive their
-/// batch, and joiners, also of the joins through which it reads tables.
+/// The async functions that an operator calls concurrently: those that may outlive their batch, and
+/// joiners, including those of the joins through which it reads tables.
 #[must_use]
 pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
     let (own, views): (Option<&Function>, &[&View]) = match op {

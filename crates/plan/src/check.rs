@@ -1,7 +1,7 @@
-//! Is the plan a topology?
+//! Checks that the plan is a valid topology.
 //!
-//! Takes a decoded plan, gives what later passes need to know of each node ([`Shape`]), and adds
-//! every finding to the list. Never names, never cuts, never decides serdes.
+//! Takes a decoded plan, returns what later passes need to know about each node ([`Shape`]), and adds
+//! every finding to the list. Never names, never cuts stages, never decides serdes.
 
 mod connections;
 mod details;
@@ -17,36 +17,36 @@ pub(crate) use connections::is_versioned;
 use details::{details, serde_problem};
 pub(crate) use windows::grace_above;
 
-/// What a node gives.
+/// What a node produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A stream of records.
     Stream,
     /// A table of updates.
     Table,
-    /// A table that every lane may look up.
+    /// A table that every lane can read.
     GlobalTable,
-    /// A stream that waits for its aggregation.
+    /// A grouped stream, before its aggregation.
     Grouped,
-    /// A table that waits for its aggregation.
+    /// A grouped table, before its aggregation.
     GroupedTable,
-    /// A grouped stream in windows of time.
+    /// A grouped stream with time windows.
     Windowed,
-    /// A grouped stream in sessions.
+    /// A grouped stream with sessions.
     SessionWindowed,
     /// Several grouped streams that share one aggregate.
     Cogrouped,
-    /// The same in windows of time.
+    /// Cogrouped streams with time windows.
     WindowedCogrouped,
-    /// The same in sessions.
+    /// Cogrouped streams with sessions.
     SessionCogrouped,
-    /// A stream that waits for its branches.
+    /// A split stream, before its branches.
     Split,
     /// A store.
     Store,
     /// Nothing: a terminal call.
     End,
-    /// It is wrong and was reported; what follows from it is not.
+    /// Invalid and already reported; findings that follow from it are not reported.
     Broken,
 }
 
@@ -69,17 +69,17 @@ impl Kind {
         }
     }
 
-    /// Is it in sessions?
+    /// Whether it has session windows.
     pub(crate) const fn is_session(self) -> bool {
         matches!(self, Self::SessionWindowed | Self::SessionCogrouped)
     }
 
-    /// Is it in windows of time or in sessions?
+    /// Whether it has time or session windows.
     pub(crate) const fn is_windowed(self) -> bool {
         self.is_session() || matches!(self, Self::Windowed | Self::WindowedCogrouped)
     }
 
-    /// Is it made of several grouped streams?
+    /// Whether it combines several grouped streams.
     pub(crate) const fn is_cogrouped(self) -> bool {
         matches!(
             self,
@@ -88,19 +88,20 @@ impl Kind {
     }
 }
 
-/// What later passes need to know of each node.
+/// What later passes need to know about each node.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
-    /// What it gives.
+    /// What each node produces.
     pub(crate) kinds: Vec<Kind>,
-    /// May the key differ from that of the lane? (Kafka Streams' `repartitionRequired`.)
+    /// True if the key may differ from the one that chose the lane (Kafka Streams'
+    /// `repartitionRequired`).
     pub(crate) rekeyed: Vec<bool>,
-    /// The node that stands for it: itself, or for a second `stream()` of the same topics the first.
+    /// The node that represents it: itself, or for a second `stream()` of the same topics the first one.
     pub(crate) same: Vec<usize>,
 }
 
 impl Shape {
-    /// What a node reads, as kinds.
+    /// What a node produces.
     pub(crate) fn kind(&self, i: usize) -> Kind {
         self.kinds[i]
     }
@@ -152,7 +153,7 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
 
 fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
     match call {
-        // Ticks are born in the first lane, whatever their key.
+        // Ticks start in the first lane, whatever their key.
         Call::Scheduled(_)
         | Call::Map { .. }
         | Call::FlatMap { .. }
@@ -165,7 +166,7 @@ fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
         | Call::Repartition { .. }
         | Call::Deduplicate { .. }
         | Call::Offload(_) => false,
-        // A look-up by another key leaves the record where it is.
+        // A look-up by another key doesn't move the record.
         Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
             shape.kinds[j.other] == Kind::GlobalTable && shape.rekeyed[j.from]
         }
@@ -174,7 +175,7 @@ fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
     }
 }
 
-/// What a call may be called on, for each of its inputs.
+/// The kinds that a call accepts, for each of its inputs.
 fn wanted(call: &Call) -> Vec<&'static [Kind]> {
     const STREAM: &[Kind] = &[Kind::Stream];
     const TABLE: &[Kind] = &[Kind::Table];
@@ -295,7 +296,7 @@ fn given(call: &Call, kinds: &[Kind]) -> Kind {
 }
 
 fn listed(kinds: &[Kind]) -> String {
-    // Of what can be aggregated the plainest is enough to say.
+    // If a plain grouping is accepted, its windowed variants need no mention.
     let plain: Vec<&str> = kinds
         .iter()
         .filter(|k| !k.is_windowed() || !kinds.contains(&Kind::Grouped))

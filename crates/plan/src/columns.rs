@@ -1,11 +1,11 @@
-//! The columns that a user names for batches of records: Arrow's types, as data.
+//! The columns that a user declares for batches of records: Arrow's types, as data.
 //!
-//! Takes and gives JSON; what each type means for a value is decided where values are read. Every column may
-//! hold nulls. Never knows a foreign crate.
+//! Converts from and to JSON; the code that reads values decides what each type means. Every column may
+//! hold nulls. Doesn't depend on an Arrow crate.
 
 use serde::{Deserialize, Serialize};
 
-/// Arrow's unit of a time.
+/// Arrow's time unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeUnit {
     /// Seconds.
@@ -25,7 +25,7 @@ pub enum TimeUnit {
 /// The type of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs)] // as Arrow calls them
+#[allow(missing_docs)] // named as in Arrow
 pub enum ColumnType {
     Null,
     Bool,
@@ -59,34 +59,35 @@ pub enum ColumnType {
 pub struct Column {
     /// Its name: the member of the JSON object.
     pub name: String,
-    /// What it holds.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: ColumnType,
 }
 
-/// More would not fit into the 32 bits of Arrow's offsets, with texts of any length.
+/// Upper limit, so that text of any length fits into Arrow's 32-bit offsets.
 const MOST_ROWS: usize = 1 << 20;
-/// Columns that each batch has beside those of the values; the first may have a type of the user's.
+/// Columns that each batch has in addition to those of the values; the user may choose the type of the
+/// first.
 const ADDED: [&str; 4] = ["_key", "_timestamp", "_window_start", "_window_end"];
 
-/// Columns that each batch of a `foreach_batch` has besides: where its rows were read.
+/// Columns that each batch of a `foreach_batch` also has: where its rows were read.
 pub const ORIGIN: [&str; 3] = ["_topic", "_partition", "_offset"];
 /// The default name of the column of row numbers.
 pub const ROW: &str = "_row";
 
-/// Is it a column that each batch has anyway?
+/// Whether each batch has this column anyway.
 pub(crate) fn is_added(name: &str) -> bool {
     ADDED.contains(&name)
 }
 
-/// What is wrong with so many rows in a batch.
+/// Problems with the maximum number of rows in a batch.
 #[must_use]
 pub fn rows_problem(max_rows: usize) -> Option<String> {
     (!(1..=MOST_ROWS).contains(&max_rows))
         .then(|| format!("max_rows={max_rows} must be between 1 and {MOST_ROWS}"))
 }
 
-/// What is wrong with the columns of a value, beside which a batch has the usual ones, and these.
+/// Problems with the columns of a value; `others` are columns of the batch beside the usual ones.
 #[must_use]
 pub fn columns_problem(columns: &[Column], others: &[&str]) -> Option<String> {
     if columns.iter().all(|column| column.name == "_key") {
@@ -102,7 +103,7 @@ pub fn columns_problem(columns: &[Column], others: &[&str]) -> Option<String> {
     twice(columns).map(|name| format!("its schema has the column '{name}' twice"))
 }
 
-/// A name that stands twice, here or in a struct below, with the names above it.
+/// A name that occurs twice in one struct or batch, with the names above it.
 fn twice(columns: &[Column]) -> Option<String> {
     columns.iter().enumerate().find_map(|(at, column)| {
         if columns[..at].iter().any(|other| other.name == column.name) {

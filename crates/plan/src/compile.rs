@@ -1,7 +1,8 @@
 //! Runs the passes from the user's topology to the physical plan.
 //!
-//! Takes the plan's bytes (or the decoded plan), gives a [`PhysicalPlan`]: decode, check, serdes, names,
-//! stages, fuse, describe. All findings come in one error. Never touches a broker or a disk.
+//! Takes the plan's bytes (or the decoded plan), returns a [`PhysicalPlan`]: decode, check, serdes,
+//! names, stages, fuse, describe. All findings are reported in one error. Never touches a broker or a
+//! disk.
 
 mod explicit;
 
@@ -22,8 +23,8 @@ use stoatflow_core::{Error, Result};
 /// Compiles the plan's JSON.
 ///
 /// # Errors
-/// `Incompatible` for another format version; else one `Topology` error with all findings, each with
-/// the user's line.
+/// `Incompatible` for another format version; otherwise one `Topology` error with all findings, each
+/// with the user's line.
 pub fn compile(json: &[u8]) -> Result<PhysicalPlan> {
     compile_plan(&LogicalPlan::decode(json)?)
 }
@@ -33,7 +34,7 @@ pub fn compile(json: &[u8]) -> Result<PhysicalPlan> {
 /// # Errors
 /// One `Topology` error with all findings.
 pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
-    // Numbers of sources, sinks and stores have 16 bits.
+    // Ids of sources, sinks and stores have 16 bits.
     if plan.nodes.len() >= usize::from(u16::MAX) {
         let n = plan.nodes.len();
         return Err(
@@ -62,7 +63,7 @@ pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
     Ok(physical)
 }
 
-/// The entries of a stage: its sources, or the nodes that exchanges lead to.
+/// The entry nodes of a stage: its sources, or the targets of exchanges.
 #[must_use]
 pub fn entries(plan: &PhysicalPlan, stage: stoatflow_core::StageId) -> Vec<stoatflow_core::NodeId> {
     let led = |id| {

@@ -1,8 +1,8 @@
-//! From JSON to the logical plan.
+//! Decodes JSON into the logical plan.
 //!
-//! Takes the bytes that crossed the border, gives a [`LogicalPlan`]. Refuses another version, unknown
-//! calls and unknown fields: a field that is silently ignored is a wish of the user that is silently
-//! ignored. Never looks at what the calls mean together (that is `check`).
+//! Takes the plan's bytes, returns a [`LogicalPlan`]. Refuses other versions, unknown calls and unknown
+//! fields: ignoring a field silently would ignore a wish of the user. Never looks at how the calls fit
+//! together (that is `check`).
 
 use crate::call::CALLS;
 use crate::json::read;
@@ -16,8 +16,8 @@ impl LogicalPlan {
     /// Reads a plan.
     ///
     /// # Errors
-    /// `Incompatible` for another version of the format, `Topology` for everything else that is wrong
-    /// with its form, all of it in one message.
+    /// `Incompatible` for another version of the format, `Topology` for every other problem with its
+    /// form, all in one message.
     pub fn decode(json: &[u8]) -> Result<Self> {
         let mut value = read(json)?;
         let Some(object) = value.as_object_mut() else {
@@ -86,8 +86,8 @@ fn decode_node(raw: Value) -> Result<Node, Refused> {
     }
     let given = raw.clone();
     let node: Node = serde_json::from_value(raw).map_err(|e| refuse(format!("{op}(): {e}")))?;
-    // serde can't refuse unknown fields of flattened or fieldless variants; but what it knows, it also
-    // writes.
+    // serde can't refuse unknown fields of flattened or fieldless variants; but every field that it
+    // knows is also written again.
     let known =
         serde_json::to_value(&node).map_err(|e| refuse(format!("{op}() has no JSON form: {e}")))?;
     match unknown_field(&given, &known) {
@@ -99,7 +99,7 @@ fn decode_node(raw: Value) -> Result<Node, Refused> {
     }
 }
 
-/// The first field that was given and not read, with the valid ones.
+/// The first field that was given and not read, with the list of valid ones.
 fn unknown_field<'a>(given: &'a Value, known: &'a Value) -> Option<(&'a str, Vec<&'a str>)> {
     match (given, known) {
         (Value::Object(given), Value::Object(known)) => {

@@ -1,9 +1,9 @@
 //! The text of `topology.describe()`, as Kafka Streams prints it.
 //!
-//! Takes the checked plan and its names, gives the text: with the repartition topics that Kafka
-//! Streams would have made (here they are exchanges in memory), its numbering of sub-topologies and
-//! its order of nodes. People diff this text when they move a topology; a byte of difference is a
-//! question. Never reads the physical plan.
+//! Takes the checked plan and its names, returns the text: with the repartition topics that Kafka
+//! Streams would have created (here they are exchanges in memory), its numbering of sub-topologies and
+//! its order of nodes. People diff this text when they port a topology, so every byte has to match.
+//! Never reads the physical plan.
 
 mod joins;
 mod units;
@@ -20,7 +20,7 @@ use std::fmt::Write;
 enum What<'a> {
     Source(Vec<&'a str>),
     Pattern(&'a str),
-    /// A source that Kafka Streams has not: what it reads is the clock.
+    /// A source that Kafka Streams doesn't have: it reads the clock.
     Scheduled(String),
     Processor(Vec<&'a str>),
     Sink(&'a str),
@@ -35,11 +35,11 @@ struct Piece<'a> {
     what: What<'a>,
     /// Names of its parents.
     parents: Vec<&'a str>,
-    /// Does it fill a global store?
+    /// Whether it fills a global store.
     global: bool,
 }
 
-/// A node of the graph that Kafka Streams builds its topology from: pieces that are written together.
+/// A node of the graph from which Kafka Streams builds its topology: pieces that are written together.
 #[derive(Debug)]
 struct Unit<'a> {
     priority: usize,
@@ -69,7 +69,7 @@ pub(crate) fn describe(
     text
 }
 
-/// Pieces in the order in which the units are written: lowest priority first, after all parents.
+/// Pieces in the order in which their units are written: lowest priority first, after all parents.
 fn written(mut units: Vec<Unit<'_>>) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     loop {
@@ -82,7 +82,7 @@ fn written(mut units: Vec<Unit<'_>>) -> Vec<Piece<'_>> {
     }
 }
 
-/// Sub-topologies: pieces that hang together (or share a store), numbered by their first piece.
+/// Sub-topologies: connected pieces (or pieces that share a store), numbered by their first piece.
 fn groups(pieces: &[Piece<'_>]) -> Vec<Vec<usize>> {
     let index: IndexMap<&str, usize> = pieces
         .iter()
@@ -183,7 +183,7 @@ fn subtopology(pieces: &[Piece<'_>], group: &[usize]) -> String {
     text
 }
 
-/// A node's size counts the paths below it, and so does that of all above.
+/// A node's size counts the paths below it; the sizes of all ancestors grow too.
 fn grow(node: usize, delta: usize, sizes: &mut [usize], above: &[TreeSet]) {
     sizes[node] += delta;
     for parent in above[node].items() {

@@ -1,9 +1,9 @@
-//! Native expressions as data: what `sf.value["amount"] > 100` becomes when it crosses the border.
+//! Native expressions as data: `sf.value["amount"] > 100` in the form in which Python sends it.
 //!
-//! Only shapes, no evaluation (that is `stoatflow-operators::expr`). The JSON form is `{"op": "gt", "args":
-//! [{"op": "get", "args": [{"op": "value"}], "name": "amount"}, {"op": "lit", "value": 100}]}`. Most
-//! functions are one shape, `call`, and a row in [`functions`]: what they take and give is data, so that
-//! the check of types, the text of errors and the evaluation can't disagree about it.
+//! Only the tree, no evaluation (that is `stoatflow-operators::expr`). The JSON form is `{"op": "gt",
+//! "args": [{"op": "get", "args": [{"op": "value"}], "name": "amount"}, {"op": "lit", "value": 100}]}`.
+//! Most functions share one variant, `call`, and have a row in [`functions`]: their parameter and result
+//! types are data, so that type check, error messages and evaluation can't disagree about them.
 
 pub(crate) mod check;
 pub mod functions;
@@ -44,17 +44,17 @@ pub enum Expression {
     Value,
     /// The record's timestamp.
     Timestamp,
-    /// Of a join: the left value. Of two sessions that become one: the earlier aggregate.
+    /// In a join: the left value. When two sessions are merged: the earlier aggregate.
     Left,
-    /// Of a join: the right value. Of two sessions that become one: the later aggregate.
+    /// In a join: the right value. When two sessions are merged: the later aggregate.
     Right,
-    /// Of a reducer or an aggregator: the aggregate so far.
+    /// In a reducer or an aggregator: the aggregate so far.
     Old,
-    /// Of a reducer: the value that comes in.
+    /// In a reducer: the new value.
     New,
     /// A constant.
     Lit {
-        /// Which.
+        /// The constant.
         value: Literal,
     },
     /// A member of an object by name; null if missing or if the object is null.
@@ -116,9 +116,9 @@ pub enum Expression {
         /// The condition.
         args: Box<[Expression; 1]>,
     },
-    /// Is null?
+    /// Whether it is null.
     IsNull {
-        /// Of what.
+        /// The operand.
         args: Box<[Expression; 1]>,
     },
     /// Sum of numbers, or concatenation of texts; an overflow is an error, not a wrap.
@@ -166,7 +166,7 @@ pub enum Expression {
         /// The text.
         args: Box<[Expression; 1]>,
     },
-    /// Parts between separators; without one, parts between runs of white space, as in Python.
+    /// Parts between separators; without a separator, between runs of white space, as in Python.
     StrSplit {
         /// The text.
         args: Box<[Expression; 1]>,
@@ -175,45 +175,45 @@ pub enum Expression {
     },
     /// Length in characters of a text, or number of elements of a list.
     Len {
-        /// Of what.
+        /// The text or list.
         args: Box<[Expression; 1]>,
     },
-    /// Does the text contain this?
+    /// Whether the text contains another one.
     StrContains {
         /// The text.
         args: Box<[Expression; 1]>,
         /// What to look for.
         text: String,
     },
-    /// Does the text start with this?
+    /// Whether the text starts with another one.
     StrStartsWith {
         /// The text.
         args: Box<[Expression; 1]>,
-        /// The beginning.
+        /// The prefix.
         text: String,
     },
-    /// Does the text end with this?
+    /// Whether the text ends with another one.
     StrEndsWith {
         /// The text.
         args: Box<[Expression; 1]>,
-        /// The end.
+        /// The suffix.
         text: String,
     },
-    /// Convert: `"int"`, `"float"`, `"str"`, `"bool"`, `"json"`.
+    /// Conversion to `"int"`, `"float"`, `"str"`, `"bool"` or `"json"`.
     Cast {
-        /// Of what.
+        /// The operand.
         args: Box<[Expression; 1]>,
-        /// To which type.
+        /// The target type.
         to: String,
-        /// Is what can't be converted an error? Else it is null.
+        /// True if a value that can't be converted is an error; otherwise the result is null.
         #[serde(default = "yes", skip_serializing_if = "is_yes")]
         strict: bool,
     },
-    /// A function of the table.
+    /// A function of the table in [`functions`].
     Call {
-        /// Which.
+        /// The function.
         function: Scalar,
-        /// What it is called with.
+        /// Its arguments.
         args: Vec<Expression>,
     },
     /// A list built from expressions.
@@ -221,19 +221,19 @@ pub enum Expression {
         /// Its elements.
         args: Vec<Expression>,
     },
-    /// The same, and where the user wrote it.
+    /// An expression, and the line where the user wrote it.
     Located {
-        /// What.
+        /// The expression.
         args: Box<[Expression; 1]>,
         /// `app.py:12`.
         line: String,
     },
     /// The first argument that is not null.
     Coalesce {
-        /// In this order.
+        /// The candidates, in order.
         args: Vec<Expression>,
     },
-    /// If, then, else.
+    /// A conditional.
     When {
         /// Condition, then, otherwise.
         args: Box<[Expression; 3]>,
@@ -290,7 +290,7 @@ impl Expression {
         }
     }
 
-    /// The same without the place it was written at: what a shape is compared with.
+    /// The expression without its own location, to match on its variant.
     #[must_use]
     pub fn bare(&self) -> &Self {
         match self {
@@ -299,7 +299,7 @@ impl Expression {
         }
     }
 
-    /// The same, without the places of all its parts: what is compared as a whole.
+    /// The expression without any locations, to compare it as a whole.
     #[must_use]
     pub fn without_places(&self) -> Self {
         let mut data = serde_json::to_value(self).unwrap_or_default();
@@ -307,7 +307,7 @@ impl Expression {
         serde_json::from_value(data).unwrap_or_else(|_| self.clone())
     }
 
-    /// Where the user wrote it, if that is known.
+    /// The line where the user wrote it, if known.
     #[must_use]
     pub fn line(&self) -> Option<&str> {
         match self {
@@ -316,10 +316,10 @@ impl Expression {
         }
     }
 
-    /// Reads one by itself.
+    /// Decodes a single expression.
     ///
     /// # Errors
-    /// `Topology` for what is no expression, or one that is too deep.
+    /// `Topology` for an invalid expression, or one that is nested too deeply.
     pub fn decode(json: &[u8]) -> Result<Self> {
         serde_json::from_value(read(json)?).map_err(|e| {
             Error::topology("that is no expression")
@@ -328,8 +328,8 @@ impl Expression {
         })
     }
 
-    /// What can never work in it, whatever the record: a sentence for each part. A topology that has such a
-    /// part is refused.
+    /// The parts that fail for every record, with one sentence for each. A topology with such a part is
+    /// refused.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -337,7 +337,7 @@ impl Expression {
         found
     }
 
-    /// The constant that it is.
+    /// The constant, if it is one.
     #[must_use]
     pub fn constant(&self) -> Option<&Literal> {
         match self.bare() {
@@ -363,7 +363,7 @@ const fn yes() -> bool {
     true
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks so
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
 const fn is_yes(strict: &bool) -> bool {
     *strict
 }

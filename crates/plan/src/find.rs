@@ -1,8 +1,8 @@
-//! How a query finds its rows: by keys, along an index, or by reading everything.
+//! How a query finds its rows: by keys, along an index, or with a full scan.
 //!
-//! Takes what is asked and what there is, gives ranges of bytes to read and how they stand to what was asked.
-//! Pure: no store is read. Every row that matches lies in the ranges; whether a row in them matches is looked
-//! at when it is read.
+//! Takes a query and the indexes of its store, returns ranges of bytes to read and how they relate to
+//! the query. Pure: no store is read. Every matching row lies in the ranges; whether a row in them
+//! matches is checked when it is read.
 
 mod choose;
 pub mod pieces;
@@ -23,14 +23,14 @@ use stoatflow_core::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderBy {
-    /// Which.
+    /// The expression.
     pub expr: Expression,
-    /// From the largest to the smallest?
+    /// True for descending order.
     #[serde(default)]
     pub down: bool,
 }
 
-/// What a query gives of each row.
+/// The columns of a query's result.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Select {
@@ -42,31 +42,31 @@ pub struct Select {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FindSpec {
-    /// Which rows; `None`: all.
+    /// The condition on rows; `None`: all rows.
     #[serde(default, rename = "where")]
     pub condition: Option<Expression>,
-    /// In which order.
+    /// The order of the result.
     #[serde(default)]
     pub order_by: Vec<OrderBy>,
-    /// At most so many rows.
+    /// The maximum number of rows.
     #[serde(default)]
     pub limit: Option<usize>,
-    /// What of each; `None`: key and value.
+    /// The columns of the result; `None`: key and value.
     #[serde(default)]
     pub select: Option<Select>,
-    /// May it read all rows?
+    /// Whether it may read all rows.
     #[serde(default)]
     pub allow_scan: bool,
-    /// A page ends when about so many rows have been read, unless they must be sorted.
+    /// A page ends after about this many rows were read, unless they must be sorted.
     #[serde(skip)]
     pub most_read: Option<u64>,
 }
 
 impl FindSpec {
-    /// Reads one that crossed the border.
+    /// Decodes a query.
     ///
     /// # Errors
-    /// `Topology` for what is none, `Config` for an expression that can never work.
+    /// `Topology` for invalid JSON, `Config` for an expression that fails for every row.
     pub fn decode(json: &[u8]) -> Result<Self> {
         let mut spec: Self = serde_json::from_value(read(json)?).map_err(|e| {
             Error::config("that is no query")
@@ -81,10 +81,10 @@ impl FindSpec {
         Ok(spec)
     }
 
-    /// Can it work for some row?
+    /// Checks that its expressions can work for some row.
     ///
     /// # Errors
-    /// `Config` if not, with what is wrong.
+    /// `Config` if not, with the problems.
     pub fn check(&self) -> Result<()> {
         let orders = self.order_by.iter().map(|by| &by.expr);
         let selected = self.select.iter().flat_map(|select| &select.exprs);
@@ -100,16 +100,16 @@ impl FindSpec {
 /// How the bytes of a store's keys are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyOrder {
-    /// As texts.
+    /// As text.
     Text,
-    /// Whole numbers of so many bytes, of which those below zero come last.
+    /// Integers of this many bytes; negative ones come last.
     Whole(usize),
-    /// In some other way: by the whole key only, or not even that.
+    /// Unknown: only whole keys can be compared, or not even those.
     Unknown,
 }
 
 impl KeyOrder {
-    /// Of keys that are written so.
+    /// The order of keys with this serde.
     #[must_use]
     pub fn of(serde: &SerdeSpec) -> Self {
         match serde {
@@ -124,36 +124,36 @@ impl KeyOrder {
 /// An index, and whether it can be read now.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexView<'a> {
-    /// How it was declared.
+    /// Its declaration.
     pub spec: &'a IndexSpec,
-    /// Does it have all rows?
+    /// Whether it contains all rows.
     pub readable: bool,
 }
 
-/// Which way to the rows.
+/// The access path to the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Some keys.
+    /// Single keys.
     Keys,
     /// Ranges of keys.
     KeyRange,
-    /// An index, by its number.
+    /// An index, by its position in the list.
     Index(usize),
     /// All rows.
     Scan,
 }
 
-/// What is read, and how that stands to what was asked.
+/// What is read, and how it relates to the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The way.
+    /// The access path.
     pub way: Way,
-    /// What is read: keys of the store or of the index, ascending, without overlaps.
+    /// The ranges to read: keys of the store or of the index, ascending, without overlaps.
     pub pieces: Vec<Piece>,
-    /// From the last one to the first?
+    /// Whether they are read backwards.
     pub reverse: bool,
-    /// Do rows come in the order that is asked for? Else they are sorted.
+    /// Whether the rows arrive in the requested order; otherwise they must be sorted.
     pub in_order: bool,
-    /// May a row come more than once?
+    /// Whether a row may be read more than once.
     pub repeats: bool,
 }

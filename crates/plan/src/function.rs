@@ -1,4 +1,5 @@
-//! A function as a DSL call names it: a callable of the host language, or a native expression or aggregation.
+//! A function argument of a DSL call: a callable of the host language, or a native expression or
+//! aggregation.
 
 use crate::Expression;
 use crate::native_aggregation::Aggregation;
@@ -13,15 +14,16 @@ pub enum Function {
     Udf(u32),
     /// A native expression.
     Expr(Expression),
-    /// A native aggregation: of `aggregate` and `cogroup` only. It starts, adds, takes away and merges.
+    /// A native aggregation, only for `aggregate` and `cogroup`. It initializes, adds, subtracts and
+    /// merges.
     Aggregation(Box<Aggregation>),
-    /// An async function: where a stream's operator calls it, many calls are under way at a time.
+    /// An async function: in an operator of a stream, many calls are in flight at a time.
     Async(Awaiting),
 }
 
 impl Function {
-    /// The callable, if it is one of the foreign language. An async one runs to its end there, where nothing
-    /// else can be done meanwhile.
+    /// The callable, if it is a foreign function. An async one is run to its end wherever the operator
+    /// can't do anything else meanwhile.
     #[must_use]
     pub const fn udf(&self) -> Option<u32> {
         match self {

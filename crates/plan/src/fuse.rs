@@ -1,10 +1,10 @@
-//! Which nodes may take a whole batch at a time, and which need the foreign language.
+//! Which nodes may process a whole batch at a time, and which need the foreign language.
 //!
-//! Takes the cut plan, fills [`Fork`], `foreign`, `independent_entries` and `meeting`. Branches that meet
-//! again below (in a node, a store that one of them writes, an exchange, or a topic that several sinks
-//! write) must see the records in turn, or the order of their results would depend on the size of batches.
-//! So must a node whose store is touched below it: what reads there wants the store as it was when the
-//! record came by. Never moves a node.
+//! Takes the plan with its stages, sets [`Fork`], `foreign`, `independent_entries` and `meeting`.
+//! Branches that converge below (in a node, a store that one of them writes, an exchange, or a topic
+//! that several sinks write) must process the records one by one, or the order of their results would
+//! depend on the size of batches. So must a node whose store is used below it: a reader below needs the
+//! store as it was when the record passed. Never moves a node.
 
 mod foreign;
 
@@ -13,24 +13,24 @@ use crate::physical::{Fork, Node, Op, PhysicalPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{NodeId, SinkId, StageId, StoreId};
 
-/// What a branch touches.
+/// A resource that a branch uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Node(NodeId),
-    /// Written.
+    /// A written store.
     Store(StoreId),
-    /// The first sink of a topic stands for all of them.
+    /// The first sink of a topic represents all of them.
     Topic(SinkId),
 }
 
-/// What a branch touches, altogether.
+/// All resources that a branch uses.
 #[derive(Clone, Debug, Default)]
 struct Marks {
     own: BTreeSet<Mark>,
     /// Stores that are read.
     reads: BTreeSet<StoreId>,
     topics: bool,
-    /// A function chooses the topic: it may be any.
+    /// A function chooses the topic: it may be any topic.
     any_topic: bool,
 }
 
@@ -59,7 +59,7 @@ impl Marks {
     }
 }
 
-/// Fills in what a cut plan leaves open.
+/// Sets the fields that the `stages` pass leaves open.
 pub(crate) fn fuse(plan: &mut PhysicalPlan) {
     let (marks, own_conflict) = marks(plan);
     for (i, conflict) in own_conflict.into_iter().enumerate() {
@@ -84,7 +84,7 @@ pub(crate) fn fuse(plan: &mut PhysicalPlan) {
     }
 }
 
-/// Who gets a node's output, in this stage or the next.
+/// The nodes that get a node's output, in this stage or the next.
 fn next(op: &Op, children: &[NodeId]) -> Vec<NodeId> {
     match op {
         Op::Exchange { to, .. } => to.clone(),
@@ -92,11 +92,11 @@ fn next(op: &Op, children: &[NodeId]) -> Vec<NodeId> {
     }
 }
 
-/// What each node and everything below it touches, and whether its own store is touched below.
-/// Children have higher numbers than their parents.
+/// The resources that each node and all nodes below it use, and whether its own store is used below.
+/// Children have higher ids than their parents.
 fn marks(plan: &PhysicalPlan) -> (Vec<Marks>, Vec<bool>) {
     let global = global_stores(plan);
-    // A store is written in one stage. What reads it in another one comes earlier or later anyway.
+    // A store is written in one stage. Other stages read it earlier or later anyway.
     let mut written: BTreeMap<StoreId, StageId> = BTreeMap::new();
     for node in &plan.nodes {
         for store in node.op.stores() {
@@ -129,8 +129,8 @@ fn marks(plan: &PhysicalPlan) -> (Vec<Marks>, Vec<bool>) {
     (marks, conflicts)
 }
 
-/// Stores that a node writes, and stores that it reads. What fills a global store is not counted
-/// among its readers' company: global topics come before everything else.
+/// Stores that a node writes, and stores that it reads. Global stores don't count: global topics are
+/// read before everything else.
 fn stores(op: &Op, global: &BTreeSet<StoreId>) -> (Vec<StoreId>, Vec<StoreId>) {
     let local = |stores: Vec<StoreId>| -> Vec<StoreId> {
         stores.into_iter().filter(|s| !global.contains(s)).collect()
@@ -172,12 +172,12 @@ fn apart(nodes: &[NodeId], marks: &[Marks]) -> bool {
     true
 }
 
-/// Nodes in groups: those of different groups don't meet.
+/// Groups of nodes; nodes of different groups share no resource.
 fn meeting(nodes: impl Iterator<Item = NodeId>, marks: &[Marks]) -> Vec<Vec<NodeId>> {
     let mut groups: Vec<(Marks, Vec<NodeId>)> = Vec::new();
     for node in nodes {
         let mut own = (marks[node.0 as usize].clone(), vec![node]);
-        // It may bring several together.
+        // The node may join several groups.
         groups.retain_mut(|(theirs, members)| {
             let meets = theirs.meets(&own.0);
             if meets {

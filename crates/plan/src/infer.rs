@@ -1,7 +1,7 @@
 //! The type of a native expression, where it is certain.
 //!
-//! Takes an expression and the serdes of the record's sides, gives what its result can be written
-//! with. Never guesses: where two types are possible the answer is "unknown", and the user is asked.
+//! Takes an expression and the serdes of the record's sides, returns a type with a serde for its result.
+//! Never guesses: where two types are possible the answer is "unknown", and the user must set the serde.
 
 use crate::expression::check::kinds;
 use crate::expression::kinds::Kinds;
@@ -10,10 +10,10 @@ use crate::expression::members::Typed;
 use crate::expression::{Expression, Literal, Scalar};
 use crate::spec::SerdeSpec;
 
-/// What an expression gives.
+/// The type of an expression's result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
-    /// Something with a serde of its own.
+    /// A type with a serde of its own.
     Of(SerdeSpec),
     /// A list of elements of one type.
     List(Box<Type>),
@@ -30,7 +30,7 @@ fn of(name: &str) -> Type {
 }
 
 impl Type {
-    /// What it is written with; lists are JSON.
+    /// The serde of this type; lists are written as JSON.
     pub(crate) fn serde(self) -> Option<SerdeSpec> {
         match self {
             Self::Of(serde) => Some(serde),
@@ -61,7 +61,7 @@ impl Type {
     }
 }
 
-/// The type of an expression over a record with these serdes.
+/// Infers the type of an expression over a record with these serdes.
 pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&SerdeSpec>) -> Type {
     use Expression as E;
     let sub = |e: &Expression| infer(e, key, value);
@@ -130,7 +130,7 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
             let known = Known::of(key, value);
             match kinds(e, known) {
                 Kinds::BOOL => Type::Bool,
-                // Whole numbers or doubles: of what it was made of, if that says which.
+                // Integers or doubles: decided by the types of the arguments, if they are certain.
                 found if !one_number(found) && found.within(Kinds::NUMBER) => {
                     mixed(args.iter().map(sub))
                 }
@@ -142,7 +142,8 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
     }
 }
 
-/// A part of a value with a schema. What has members has no serde of its own: the schema is of the whole.
+/// A part of a value with a schema. Parts with members have no serde of their own: the schema covers the
+/// whole.
 fn member(found: &Typed) -> Type {
     match found.kinds() {
         Kinds::NULL => Type::Null,
@@ -153,7 +154,7 @@ fn member(found: &Typed) -> Type {
     }
 }
 
-/// Arithmetic: whole numbers stay whole, a float on either side gives a float, JSON stays JSON.
+/// Arithmetic: integers stay integers, a float on either side gives a float, JSON stays JSON.
 fn number(a: &Type, b: &Type) -> Type {
     let numeric = |t: &Type| t.is_int() || t.is("double") || t.is("json");
     if a.is_int() && b.is_int() {
@@ -167,12 +168,12 @@ fn number(a: &Type, b: &Type) -> Type {
     }
 }
 
-/// Is it one kind of number, or none?
+/// Whether the set has at most one kind of number.
 fn one_number(kinds: Kinds) -> bool {
     matches!(kinds, Kinds::NULL | Kinds::INT | Kinds::FLOAT)
 }
 
-/// What is a whole number for some records and a double for others: JSON stays JSON, and a double takes both.
+/// An integer for some records and a double for others: JSON stays JSON, and a double holds both.
 fn mixed(types: impl Iterator<Item = Type>) -> Type {
     let serdes: Vec<_> = types.filter_map(Type::serde).collect();
     let has = |name: &str| serdes.contains(&SerdeSpec::Builtin(name.into()));
@@ -183,7 +184,7 @@ fn mixed(types: impl Iterator<Item = Type>) -> Type {
     }
 }
 
-/// One type if all agree (null agrees with everything).
+/// The common type, if all agree (null agrees with everything).
 fn same(types: impl Iterator<Item = Type>) -> Type {
     let mut found = Type::Null;
     for t in types {

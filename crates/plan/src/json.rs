@@ -1,15 +1,15 @@
-//! Reads JSON that is nested deeper than `serde_json` allows by default, up to a bound of our own.
+//! Reads JSON that is nested deeper than `serde_json` allows by default, up to a limit of our own.
 
 use serde::Deserialize;
 use serde_json::Value;
 use stoatflow_core::{Error, Result};
 
-/// JSON within JSON, at most. The DSL makes four levels of an operation that has a line of its own, and
-/// refuses more than 100 operations within each other.
+/// Maximum nesting of JSON. The DSL produces four levels for an operation with a line of its own, and
+/// refuses more than 100 nested operations.
 const DEEPEST: usize = 512;
 
-/// JSON that may be nested deeper than `serde_json` takes by itself (128), and not so deep that the stack
-/// ends.
+/// Reads JSON nested deeper than `serde_json` allows by default (128), but not so deep that the stack
+/// overflows.
 pub(crate) fn read(json: &[u8]) -> Result<Value> {
     if nesting(json) > DEEPEST {
         return Err(Error::topology(format!(
@@ -27,7 +27,7 @@ pub(crate) fn read(json: &[u8]) -> Result<Value> {
     })
 }
 
-/// How deep lists and objects stand within each other.
+/// The maximum nesting of lists and objects.
 fn nesting(json: &[u8]) -> usize {
     let (mut deepest, mut depth) = (0_usize, 0_usize);
     let (mut text, mut escaped) = (false, false);

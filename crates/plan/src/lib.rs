@@ -1,7 +1,8 @@
 //! Compiles the user's topology: decode, check, serdes, names, stages, fuse, describe. Pure: no I/O.
 //!
-//! [`logical`] is the plan as the host language sends it (JSON), [`physical`] what the engine builds its
-//! lanes from, [`compile`] the passes from one to the other; `describe()` gives the text of Kafka Streams.
+//! [`logical`] is the plan as the host language sends it (JSON), [`physical`] the plan from which the
+//! engine builds its lanes, [`compile`] runs the passes between them; `describe()` returns Kafka
+//! Streams' text.
 
 mod aggregation;
 mod call;

@@ -1,7 +1,7 @@
-//! The plan as it crosses the border: the user's DSL calls in their order, as data.
+//! The logical plan as it arrives from Python: the user's DSL calls in order, as data.
 //!
-//! Python encodes it, [`LogicalPlan::decode`] takes it, unknown fields are refused. Functions and
-//! custom serdes are indices into tables that cross beside it. Never decides anything.
+//! Python encodes it, [`LogicalPlan::decode`] decodes it, unknown fields are refused. Functions and
+//! custom serdes are indexes into tables that are passed beside it. Never decides anything.
 
 use crate::columns::Column;
 use crate::function::Function;
@@ -22,21 +22,21 @@ pub const VERSION: u32 = 1;
 /// One DSL call. `from` names earlier nodes by their position in the list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Where the user wrote it (`app.py:12`), for errors.
+    /// The line where the user wrote it (`app.py:12`), for errors.
     #[serde(default)]
     pub line: Option<String>,
     /// The user's name for it.
     #[serde(default)]
     pub name: Option<String>,
-    /// What becomes of a record that fails there; nearer than the application's.
+    /// The error policy for records that fail in this node; overrides the application's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<Handler>,
-    /// What it does.
+    /// The call.
     #[serde(flatten)]
     pub call: Call,
 }
 
-/// How a join is made; which fields count depends on the kinds of its two sides.
+/// The arguments of a join; which fields are used depends on the kinds of its two sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Joining {
@@ -46,13 +46,14 @@ pub struct Joining {
     pub other: usize,
     /// The joiner: `(left, right)`.
     pub function: Function,
-    /// Does the joiner get the key first? (Of a global join: the key of the stream.)
+    /// Whether the joiner gets the key as its first argument. (For a global join: the key of the
+    /// stream.)
     #[serde(default)]
     pub with_key: bool,
     /// Stream-stream: the window.
     #[serde(default)]
     pub window: Option<JoinWindow>,
-    /// Serde of keys, where they must be written.
+    /// Serde of keys, if they must be written.
     #[serde(default)]
     pub key: Option<SerdeSpec>,
     /// Serde of the left values.
@@ -67,24 +68,24 @@ pub struct Joining {
     /// Stream-table with a versioned table: how long stream records wait for late table records.
     #[serde(default)]
     pub grace_ms: Option<i64>,
-    /// Global table: `(key, value)` of the stream give the table's key.
+    /// Global table: `(key, value)` of the stream returns the table's key.
     #[serde(default)]
     pub key_function: Option<Function>,
-    /// Table-table by foreign key: gives the right key.
+    /// Table-table by foreign key: returns the right key.
     #[serde(default)]
     pub foreign_key: Option<Function>,
-    /// Does `foreign_key` get `(key, value)` instead of `(value)`?
+    /// Whether `foreign_key` gets `(key, value)` instead of `(value)`.
     #[serde(default)]
     pub foreign_with_key: bool,
-    /// Table-table: how the result is kept.
+    /// Table-table: how the result is materialized.
     #[serde(default)]
     pub materialized: Option<Materialized>,
-    /// Stream-stream: are the stores written to changelogs?
+    /// Stream-stream: whether the stores have changelogs.
     #[serde(default = "yes")]
     pub logged: bool,
 }
 
-/// What a DSL call does.
+/// A DSL call with its arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 #[allow(missing_docs)] // the fields are those of the DSL methods of the same names
@@ -93,7 +94,7 @@ pub enum Call {
         /// Empty if there is a pattern.
         #[serde(default)]
         topics: Vec<String>,
-        /// A regular expression that whole topic names match.
+        /// A regular expression that must match whole topic names.
         #[serde(default)]
         pattern: Option<String>,
         key: SerdeSpec,
@@ -122,7 +123,7 @@ pub enum Call {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         late: Option<Late>,
     },
-    /// A table that is complete before anything else is read, and is looked up by any key.
+    /// A table that is read completely before anything else, and can be looked up by any key.
     GlobalTable {
         topic: String,
         key: SerdeSpec,
@@ -149,7 +150,7 @@ pub enum Call {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rocksdb: Option<RocksDbConfig>,
     },
-    /// A store that a processor keeps from a topic, complete before anything else is read.
+    /// A store that a processor fills from a topic, completely before anything else is read.
     GlobalStore {
         store: String,
         kind: StoreKind,
@@ -162,9 +163,9 @@ pub enum Call {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rocksdb: Option<RocksDbConfig>,
     },
-    /// A source that ticks by the clock: key = its name, value = the time of the tick.
+    /// A source of clock ticks: key = its name, value = the time of the tick.
     Scheduled(Times),
-    /// Of a stream or a table (there the result may be kept).
+    /// On a stream or a table (where the result may be materialized).
     Filter {
         from: usize,
         function: Function,
@@ -181,7 +182,7 @@ pub enum Call {
         from: usize,
         function: Function,
     },
-    /// Of a stream or a table (there the result may be kept).
+    /// On a stream or a table (where the result may be materialized).
     MapValues {
         from: usize,
         function: Function,
@@ -200,16 +201,16 @@ pub enum Call {
         #[serde(default)]
         with_key: bool,
     },
-    /// A function of whole batches, as Arrow columns.
+    /// A function over whole batches, as Arrow columns.
     MapBatches {
         from: usize,
         function: Function,
-        /// The columns of the values; without them they are what the first values say.
+        /// The columns of the values; without them they are inferred from the first values.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         schema: Option<Vec<Column>>,
         max_rows: u32,
         max_wait_ms: i64,
-        /// The column that says which row of its input a row comes from.
+        /// The column with the number of the input row that an output row belongs to.
         by_row: String,
     },
     SelectKey {
@@ -224,11 +225,11 @@ pub enum Call {
         from: usize,
         function: Function,
     },
-    /// A function of whole batches, as Arrow columns, that gives nothing.
+    /// A function over whole batches, as Arrow columns, without a result.
     ForeachBatch {
         from: usize,
         function: Function,
-        /// As of `MapBatches`.
+        /// See `MapBatches`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         schema: Option<Vec<Column>>,
         max_rows: u32,
@@ -238,11 +239,11 @@ pub enum Call {
         from: usize,
         other: usize,
     },
-    /// Gives nothing itself: its branches are the `branch` calls that name it.
+    /// Has no output itself: its branches are the `branch` calls that refer to it.
     Split {
         from: usize,
     },
-    /// A branch of the split `from`: records that no earlier branch took and that fit. Without a
+    /// A branch of the split `from`: records that match its function and no earlier branch. Without a
     /// function: the default branch. The node's name is the name of the branch.
     Branch {
         from: usize,
@@ -268,7 +269,7 @@ pub enum Call {
         processor: u32,
         #[serde(default)]
         stores: Vec<String>,
-        /// Added by `Topology.add_processor`: no stage is cut below it, as in Kafka Streams.
+        /// Added by `Topology.add_processor`: no stage boundary follows it, as in Kafka Streams.
         #[serde(default)]
         low_level: bool,
     },
@@ -279,7 +280,7 @@ pub enum Call {
         #[serde(default)]
         stores: Vec<String>,
     },
-    /// Of a table.
+    /// On a table.
     TransformValues {
         from: usize,
         processor: u32,
@@ -295,7 +296,7 @@ pub enum Call {
         #[serde(default)]
         value: Option<SerdeSpec>,
     },
-    /// Of a stream (the function gives a key) or of a table (it gives a pair).
+    /// On a stream (the function returns a key) or on a table (it returns a pair).
     GroupBy {
         from: usize,
         function: Function,
@@ -308,7 +309,7 @@ pub enum Call {
     WindowedBy {
         from: usize,
         window: Window,
-        /// Close windows when no record has come for so long by the wall clock.
+        /// Closes windows after this much wall-clock time without a record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         close_when_idle_ms: Option<i64>,
     },
@@ -317,7 +318,7 @@ pub enum Call {
         from: usize,
         strategy: Emit,
     },
-    /// Of a grouped stream; or of a cogroup `from` and one more grouped stream `other`.
+    /// On a grouped stream; or on a cogroup `from`, with another grouped stream `other`.
     Cogroup {
         from: usize,
         #[serde(default)]
@@ -329,7 +330,7 @@ pub enum Call {
         #[serde(default)]
         materialized: Option<Materialized>,
     },
-    /// `function` adds; of a grouped table `subtractor` takes away.
+    /// `function` adds; for a grouped table `subtractor` subtracts.
     Reduce {
         from: usize,
         function: Function,
@@ -339,8 +340,8 @@ pub enum Call {
         materialized: Option<Materialized>,
     },
     /// `initializer` is a callable without arguments or a literal expression. `function` adds (absent
-    /// for a cogroup, which has its own), `subtractor` takes away (of a grouped table), `merger` puts
-    /// sessions together.
+    /// for a cogroup, which has its own), `subtractor` subtracts (for a grouped table), `merger` merges
+    /// two sessions.
     Aggregate {
         from: usize,
         initializer: Function,
@@ -368,7 +369,7 @@ pub enum Call {
     Join(Joining),
     LeftJoin(Joining),
     OuterJoin(Joining),
-    /// Passes the first record of each key (or of each `function` of a record) within a time on.
+    /// Forwards the first record of each key (or of each result of `function`) within a time.
     Deduplicate {
         from: usize,
         #[serde(default)]
@@ -382,7 +383,7 @@ pub enum Call {
     ToStream {
         from: usize,
     },
-    /// One of `topic` and `topic_function` (`(key, value, context)`) is given. Several parents only in a
+    /// Either `topic` or `topic_function` (`(key, value, context)`) is set. Several parents only in a
     /// topology built of processors.
     To {
         from: Parents,
@@ -390,7 +391,7 @@ pub enum Call {
         topic: Option<String>,
         #[serde(default)]
         topic_function: Option<Function>,
-        /// `(topic, key, value, partitions)` gives partitions.
+        /// `(topic, key, value, partitions)` returns partitions.
         #[serde(default)]
         partitioner: Option<Function>,
         #[serde(default)]
@@ -404,14 +405,14 @@ pub enum Call {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Parents {
-    /// As the DSL has it.
+    /// In a plan of the DSL.
     One(usize),
-    /// As a topology built of processors may have it.
+    /// In a topology built of processors.
     Many(Vec<usize>),
 }
 
 impl Parents {
-    /// All of them.
+    /// All parents.
     #[must_use]
     pub fn all(&self) -> Vec<usize> {
         match self {
@@ -421,20 +422,20 @@ impl Parents {
     }
 }
 
-/// What the annotation of a function says of its results.
+/// The return annotation of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Returned {
-    /// What a built-in serde writes.
+    /// A type with a built-in serde.
     Builtin(String),
-    /// A pair, such as a key and a value; `None`: anything.
+    /// A pair, such as a key and a value; `None`: any type.
     Pair {
-        /// Both sides.
+        /// The types of both sides.
         pair: [Option<Box<Returned>>; 2],
     },
-    /// Many of a kind; `None`: of any.
+    /// A list; `None`: of any type.
     List {
-        /// One of them.
+        /// The type of its elements.
         list: Option<Box<Returned>>,
     },
 }
@@ -445,11 +446,11 @@ pub enum Returned {
 pub struct LogicalPlan {
     /// See [`VERSION`].
     pub version: u32,
-    /// DSL calls in their order (names count up along it).
+    /// The DSL calls in order (the counter in generated names follows it).
     pub nodes: Vec<Node>,
     /// Names of the callables: `app.py:12 is_large`.
     pub functions: Vec<String>,
-    /// What annotations say of the results of functions, by their number.
+    /// Return annotations of functions, by index.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub results: BTreeMap<u32, Returned>,
     /// Names of the custom serdes.
@@ -458,10 +459,10 @@ pub struct LogicalPlan {
     /// Names of the processors.
     #[serde(default)]
     pub processors: Vec<String>,
-    /// The setting `default.key.serde`: for keys whose serde nothing else says.
+    /// The setting `default.key.serde`, for keys without any other serde.
     #[serde(default, alias = "default.key.serde")]
     pub default_key: Option<SerdeSpec>,
-    /// The setting `default.value.serde`: for values whose serde nothing else says.
+    /// The setting `default.value.serde`, for values without any other serde.
     #[serde(default, alias = "default.value.serde")]
     pub default_value: Option<SerdeSpec>,
 }

@@ -1,6 +1,6 @@
-//! How a table is kept, and the indexes of a store, as data.
+//! How a table is materialized, and the indexes of a store, as data.
 //!
-//! Used by the logical plan and by the physical one. Never decides anything.
+//! Used in the logical and in the physical plan. Never decides anything.
 
 use crate::expression::Expression;
 use crate::spec::{SerdeSpec, yes};
@@ -11,7 +11,7 @@ use stoatflow_core::RocksDbConfig;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexField {
-    /// What it reads of a row.
+    /// The expression over a row.
     pub expr: Expression,
 }
 
@@ -21,12 +21,12 @@ pub struct IndexField {
 pub struct IndexSpec {
     /// Its name, unique in the store.
     pub name: String,
-    /// What it orders rows by.
+    /// The expressions that rows are sorted by.
     pub fields: Vec<IndexField>,
-    /// May a value (none of whose fields is null) occur in one row only?
+    /// Whether a value (with no null in its fields) may occur in only one row.
     #[serde(default)]
     pub unique: bool,
-    /// Is the field a list, of which each element leads to the row?
+    /// Whether the field is a list, with an entry for each element.
     #[serde(default)]
     pub each: bool,
 }
@@ -35,21 +35,21 @@ pub struct IndexSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expiry {
-    /// So long after the row's timestamp.
+    /// How long after its timestamp a row expires.
     pub ttl: Ttl,
-    /// By which clock.
+    /// The clock.
     pub clock: ExpiryClock,
-    /// Are the nodes below told, by a tombstone?
+    /// Whether a tombstone is forwarded.
     pub forward: bool,
 }
 
-/// How long rows live.
+/// Time to live of rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ttl {
-    /// All of them, in milliseconds.
+    /// The same for all rows, in milliseconds.
     Fixed(i64),
-    /// Each as long as this says of it, in milliseconds; null: for ever.
+    /// An expression for each row, in milliseconds; null: for ever.
     #[serde(rename = "expr")]
     Row(Expression),
 }
@@ -64,45 +64,46 @@ pub enum ExpiryClock {
     Processing,
 }
 
-/// How a table is kept.
+/// How a table is materialized.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Materialized {
-    /// The store's name; without one the store gets a generated name, which never reaches disk
-    /// unless `ensure.explicit.naming` is off.
+    /// The name of the store; without one it gets a generated name, which is refused if
+    /// `ensure.explicit.naming` is on.
     #[serde(default)]
     pub store: Option<String>,
-    /// Serde of its keys (of a windowed table: of the keys within); default: what the input has.
+    /// Serde of its keys (for a windowed table: of the keys inside); default: that of the input.
     #[serde(default)]
     pub key: Option<SerdeSpec>,
-    /// Serde of its values; default: what the operator gives (count: `int64`) or the input has.
+    /// Serde of its values; default: that of the operator (count: `int64`) or of the input.
     #[serde(default)]
     pub value: Option<SerdeSpec>,
-    /// Written to a changelog topic?
+    /// Whether it has a changelog topic.
     #[serde(default = "yes")]
     pub logged: bool,
-    /// May updates wait for the barrier (one per key and commit)? Only if the application caches at all.
+    /// Whether updates may wait for the barrier (one per key and commit). Has no effect if the
+    /// application's cache is off.
     #[serde(default = "yes")]
     pub cached: bool,
     /// How long windows and sessions are kept; default: size + grace.
     #[serde(default)]
     pub retention_ms: Option<i64>,
-    /// A versioned table: how far back versions are kept.
+    /// For a versioned table: how long old versions are kept.
     #[serde(default)]
     pub history_ms: Option<i64>,
     /// When its rows expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry: Option<Expiry>,
-    /// In memory only (restored from the changelog at each start)?
+    /// Whether it is kept in memory only (and restored from the changelog at each start).
     #[serde(default)]
     pub in_memory: bool,
-    /// Settings of the changelog topic.
+    /// Configuration of the changelog topic.
     #[serde(default)]
     pub topic: std::collections::BTreeMap<String, String>,
     /// Secondary indexes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexSpec>,
-    /// How RocksDB keeps it, where it says so.
+    /// RocksDB options that differ from the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocksdb: Option<RocksDbConfig>,
 }

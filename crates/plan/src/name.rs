@@ -1,9 +1,9 @@
-//! Kafka Streams' names.
+//! Kafka Streams' names for nodes, stores and topics.
 //!
-//! Takes the checked plan, gives the names that `InternalStreamsBuilder` gives: one counter for the whole
-//! topology, burnt in the same places (also where the user named the node, and twice for a count whose
-//! materialization has no store name), so that a plan moved here from Java finds its topics and stores again.
-//! Never invents a rule: what is odd here is odd there.
+//! Takes the checked plan, returns the names that `InternalStreamsBuilder` would generate: one counter
+//! for the whole topology, incremented in the same places (even if the user named the node, and twice
+//! for a count whose materialization has no store name), so that a plan ported from Java finds its
+//! topics and stores again. Invents no rules: every oddity here exists there too.
 
 mod joins;
 mod repartition;
@@ -22,25 +22,25 @@ use std::collections::BTreeMap;
 /// Names by node.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// The processor, source or sink; empty for what makes none (`group_by_key`, `windowed_by`). Of a
-    /// join of tables and of a cogroup: where its parts meet.
+    /// The processor, source or sink; empty for calls without a node (`group_by_key`, `windowed_by`).
+    /// For a join of tables and a cogroup: the node where their parts are merged.
     pub(crate) node: Vec<String>,
-    /// The source in front of a table.
+    /// The source of a table.
     pub(crate) source: Vec<Option<String>>,
     /// The store, and whether the user named it.
     pub(crate) store: Vec<Option<(String, bool)>>,
-    /// Of count windows: the store of how many records each key had.
+    /// For count windows: the store with the number of records of each key.
     pub(crate) positions: Vec<Option<String>>,
-    /// Of a table whose rows expire: the store of when.
+    /// For a table whose rows expire: the store of the timers.
     pub(crate) expiry: Vec<Option<String>>,
-    /// The repartition topics in front of a node: of an aggregation one for each grouped stream, of a
-    /// join those of its left and its right side.
+    /// The repartition topics in front of a node: for an aggregation one per grouped stream, for a join
+    /// those of its left and its right side.
     pub(crate) repartition: Vec<BTreeMap<usize, Repartition>>,
-    /// What stands in front of the node: the parts of a cogroup, the sides of a join of tables.
+    /// Nodes in front of the node: the parts of a cogroup, the sides of a join of tables.
     pub(crate) parts: Vec<Vec<String>>,
-    /// Of joins of two streams.
+    /// Names of stream-stream joins.
     pub(crate) streams: Vec<Option<StreamJoinNames>>,
-    /// Of joins by foreign key.
+    /// Names of joins by foreign key.
     pub(crate) foreign: Vec<Option<ForeignNames>>,
 }
 
@@ -53,13 +53,13 @@ impl Counter {
         name
     }
 
-    /// A name of the user burns a number as well.
+    /// Increments the counter even if the user chose the name.
     fn named(&mut self, prefix: &str, given: Option<&str>, suffix: &str) -> String {
         let generated = self.next(prefix);
         given.map_or(generated, |g| format!("{g}{suffix}"))
     }
 
-    /// A name of the user burns no number.
+    /// Doesn't increment the counter if the user chose the name.
     fn or_next(&mut self, prefix: &str, given: Option<&str>) -> String {
         given.map_or_else(|| self.next(prefix), str::to_owned)
     }
@@ -72,7 +72,7 @@ impl Counter {
     }
 }
 
-/// What one node is called.
+/// The names of one node.
 #[derive(Default)]
 struct Own {
     node: String,
@@ -102,7 +102,7 @@ struct Pass<'a> {
     joined: BTreeMap<usize, Repartition>,
 }
 
-/// Names all nodes; names that occur twice are findings.
+/// Names all nodes; duplicate names are findings.
 pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -> Names {
     let mut pass = Pass {
         plan,
@@ -182,7 +182,7 @@ impl Pass<'_> {
                 if table =>
             {
                 let prefix = table_prefix(&node.call);
-                // A materialization without a name keeps nothing, but burns the number of its store.
+                // A materialization without a name keeps nothing, but uses up the number of its store.
                 if materialized.is_some() && wished.is_none() {
                     self.counter.next(prefix);
                 }
@@ -250,7 +250,7 @@ impl Pass<'_> {
                 if self.shape.rekeyed[o.from] {
                     repartition.insert(0, self.repartition(i, 0, &own));
                 }
-                // Kafka Streams has no such operator: its parts take no numbers.
+                // Kafka Streams has no such operator: its parts use no numbers.
                 let parked = || (format!("{own}-parked"), given.is_some());
                 Own {
                     source: Some(format!("{own}-responses")),
@@ -289,7 +289,7 @@ impl Pass<'_> {
             Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
             call => {
                 let own = self.counter.named(prefix(call), given, "");
-                // Kafka Streams has no such store: it takes no number.
+                // Kafka Streams has no such store: it uses no number.
                 let store = calls(self.plan, self.shape, i)
                     .map(|_| (format!("{own}-parked"), given.is_some()));
                 Own {
@@ -416,7 +416,7 @@ const fn prefix(call: &Call) -> &'static str {
         Call::Reduce { .. } => "KSTREAM-REDUCE-",
         Call::ToStream { .. } => "KTABLE-TOSTREAM-",
         Call::To { .. } => "KSTREAM-SINK-",
-        // The others are named where their parts are.
+        // The other nodes are named with their parts.
         _ => "",
     }
 }

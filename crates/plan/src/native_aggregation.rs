@@ -1,43 +1,42 @@
-//! Native aggregations as data: what `sf.sum(sf.value["amount"])` becomes when it crosses the border.
+//! Native aggregations as data: `sf.sum(sf.value["amount"])` in the form in which Python sends it.
 //!
-//! Takes and gives shapes: one measure, or several under names. Says what is wrong with one, puts those
-//! of a cogroup together, and shows them as a user would write them. Never computes: that is
-//! `stoatflow-operators::expr::aggregation`.
+//! One measure, or several under names. Validates an aggregation, combines those of a cogroup, and
+//! renders them in the user's syntax. Never computes: that is `stoatflow-operators::expr::aggregation`.
 
 use crate::Expression;
 use crate::expression::kinds::Kinds;
 use serde::{Deserialize, Serialize};
 
-/// What is measured.
+/// The kind of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AggregationKind {
-    /// How many: records, or those for which the expression gives something.
+    /// The number of records, or of those for which the expression is not null.
     Count,
     /// The sum of numbers; 0 for none.
     Sum,
-    /// The least.
+    /// The smallest value.
     Min,
-    /// The greatest.
+    /// The largest value.
     Max,
     /// The mean of numbers.
     Avg,
-    /// What came first.
+    /// The first value.
     First,
-    /// What came last.
+    /// The last value.
     Last,
-    /// All, in their order; with a size: the last so many.
+    /// All values in order; with a size: the last ones.
     Collect,
-    /// Each once, in the order in which they came first; with a size: no more than so many.
+    /// Distinct values in the order of first occurrence; with a size: at most that many.
     CollectSet,
-    /// Those with the greatest rank, the greatest first.
+    /// The values with the highest rank, the highest first.
     TopK,
-    /// About how many different ones; the size is the precision in bits.
+    /// The approximate number of distinct values; the size is the precision in bits.
     ApproxDistinct,
 }
 
 impl AggregationKind {
-    /// The function that makes it.
+    /// The DSL function that creates it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,7 +54,7 @@ impl AggregationKind {
         }
     }
 
-    /// Can what went in be taken out again? Tables need that.
+    /// Whether a value can be subtracted again. Aggregations of tables need that.
     #[must_use]
     pub const fn goes_back(self) -> bool {
         matches!(self, Self::Count | Self::Sum | Self::Avg)
@@ -66,34 +65,34 @@ impl AggregationKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// What is measured.
+    /// The kind.
     pub kind: AggregationKind,
-    /// Of what; null is left out. Only a count may have none: it counts records then.
+    /// The measured expression; null is skipped. Only a count may have none: then it counts records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Expression>,
-    /// `top_k`: ranked by this, instead of by itself.
+    /// `top_k`: ranks by this expression instead of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Expression>,
-    /// How much it may hold: elements, or bits of precision.
+    /// The maximum number of elements, or the bits of precision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Of a cogroup: it is another stream's, records of this one don't touch it.
+    /// In a cogroup: it belongs to another stream, and records of this one don't change it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub elsewhere: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
 const fn is_false(b: &bool) -> bool {
     !*b
 }
 
 impl Measure {
-    /// What the states of two must have in common to be one.
+    /// Two measures must agree in this to share their state.
     fn shape(&self) -> (AggregationKind, Option<u64>, bool) {
         (self.kind, self.size, self.by.is_some())
     }
 
-    /// The same measure, of another stream's records.
+    /// The same measure, for another stream's records.
     fn elsewhere(&self) -> Self {
         Self {
             elsewhere: true,
@@ -101,7 +100,7 @@ impl Measure {
         }
     }
 
-    /// The expressions that it reads records with, and what each must give.
+    /// The expressions that it evaluates on records, and the kinds that each must have.
     fn wanted(&self) -> impl Iterator<Item = (&Expression, Kinds)> {
         let of = match self.kind {
             AggregationKind::Sum | AggregationKind::Avg => Kinds::NUMBER,
@@ -149,7 +148,7 @@ impl Measure {
 pub enum Aggregation {
     /// One measure; its state is the aggregate.
     One(Measure),
-    /// Several, the members of an object.
+    /// Several measures, the members of an object.
     Several(Vec<(String, Measure)>),
 }
 
@@ -163,26 +162,26 @@ impl Aggregation {
         }
     }
 
-    /// The expressions that it reads records with.
+    /// The expressions that it evaluates on records.
     #[must_use]
     pub fn expressions(&self) -> Vec<&Expression> {
         let measures = self.measures().into_iter();
         measures.flat_map(|m| m.of.iter().chain(&m.by)).collect()
     }
 
-    /// The same, with what each must give to be measured.
+    /// The same, with the kinds that each must have.
     pub(crate) fn wanted(&self) -> Vec<(&Expression, Kinds)> {
         let measures = self.measures().into_iter();
         measures.flat_map(Measure::wanted).collect()
     }
 
-    /// Is it a plain count of records, written as one?
+    /// Whether it is a plain count, whose aggregate is a number.
     #[must_use]
     pub const fn is_count(&self) -> bool {
         matches!(self, Self::One(measure) if matches!(measure.kind, AggregationKind::Count))
     }
 
-    /// Is the aggregate a list or an object, or does the store keep more than the result?
+    /// Whether the aggregate is a list or an object, or the store keeps more than the result.
     #[must_use]
     pub const fn is_state(&self) -> bool {
         match self {
@@ -199,7 +198,7 @@ impl Aggregation {
         }
     }
 
-    /// What is wrong with it, if anything.
+    /// A problem with it, if there is one.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         if let Self::Several(all) = self {
@@ -219,17 +218,17 @@ impl Aggregation {
         self.measures().into_iter().find_map(Measure::problem)
     }
 
-    /// The first measure from which nothing can be taken away.
+    /// The first measure from which nothing can be subtracted.
     #[must_use]
     pub fn one_way(&self) -> Option<AggregationKind> {
         let mut kinds = self.measures().into_iter().map(|m| m.kind);
         kinds.find(|kind| !kind.goes_back())
     }
 
-    /// Those of a cogroup, each with the members of all: they share one object.
+    /// The aggregations of a cogroup, each with the measures of all: they share one object.
     ///
     /// # Errors
-    /// What doesn't fit together.
+    /// Why they can't be combined.
     pub fn together(all: &[&Self]) -> Result<Vec<Self>, String> {
         let [first, rest @ ..] = all else {
             return Ok(vec![]);

@@ -1,6 +1,6 @@
 //! How `offload` parks records while a worker answers requests for them.
 //!
-//! Decoded from the plan, read when stages are cut and by the operator. Never decides anything.
+//! Decoded from the plan; used by the `stages` pass and the operator. Never decides anything.
 
 use crate::function::Function;
 use crate::materialized::Materialized;
@@ -8,7 +8,7 @@ use crate::spec::SerdeSpec;
 use serde::{Deserialize, Serialize};
 use stoatflow_core::Handler;
 
-/// Requests go to one topic, answers come from another.
+/// Requests are written to one topic, responses are read from another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offloading {
@@ -18,15 +18,15 @@ pub struct Offloading {
     pub requests: String,
     /// The topic of the answers: a source.
     pub responses: String,
-    /// `(value)` gives what is asked; without it the value itself is.
+    /// `(value)` returns the request; without it the value itself is the request.
     #[serde(default)]
     pub request: Option<Function>,
     /// The joiner: `(value, answer)`.
     pub function: Function,
-    /// Does the joiner get the key first?
+    /// Whether the joiner gets the key as its first argument.
     #[serde(default)]
     pub with_key: bool,
-    /// Serde of keys, if it is not the stream's.
+    /// Serde of keys, if it differs from the stream's.
     #[serde(default)]
     pub key: Option<SerdeSpec>,
     /// Serde of requests.
@@ -34,42 +34,41 @@ pub struct Offloading {
     pub request_value: Option<SerdeSpec>,
     /// Serde of answers.
     pub response_value: SerdeSpec,
-    /// How long an answer is waited for, and how often it is asked for.
+    /// How long to wait for a response, and how often to repeat the request.
     pub patience: Patience,
-    /// `(value, message)` gives the result of a record whose last request was not answered in time.
+    /// `(value, message)` returns the result of a record whose last request timed out.
     #[serde(default)]
     pub instead_of_timeout: Option<Function>,
-    /// `(value, message)` gives the result of a record whose last request was answered with an error.
+    /// `(value, message)` returns the result of a record whose last response was an error.
     #[serde(default)]
     pub instead_of_error: Option<Function>,
-    /// Who decides about a record whose last request was not answered in time, if it is not the
-    /// application's handler.
+    /// The handler for a record whose last request timed out, if it differs from the application's.
     #[serde(default)]
     pub timeout_handler: Option<Handler>,
-    /// While so many records are parked, no more are read for it.
+    /// While this many records are parked, its input is not read.
     pub max_parked: u64,
-    /// How the parking lot is kept.
+    /// How the store of parked records is materialized.
     #[serde(default)]
     pub materialized: Option<Materialized>,
 }
 
-/// How long an answer is waited for, and how often it is asked for.
+/// How long to wait for a response, and how often to repeat the request.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patience {
-    /// Since the last request; `None`: without end.
+    /// Timeout of a request; `None`: no timeout.
     #[serde(default)]
     pub timeout_ms: Option<i64>,
-    /// Requests in all.
+    /// Maximum number of requests, including the first.
     pub attempts: u32,
-    /// The first pause before another request; it doubles with each ...
+    /// The first pause before a retry; it doubles with each retry ...
     pub first_ms: i64,
     /// ... up to this.
     pub most_ms: i64,
-    /// Pauses vary by this share.
+    /// Random variation of pauses, as a fraction.
     pub jitter: f64,
-    /// Is it asked again after a timeout?
+    /// Whether a timeout is retried.
     pub retry_timeouts: bool,
-    /// Is it asked again after an answer that is an error?
+    /// Whether an error response is retried.
     pub retry_errors: bool,
 }

@@ -1,7 +1,7 @@
-//! What the nodes of the physical plan do.
+//! The operations of the nodes of the physical plan.
 //!
-//! One variant per operator, with everything that it needs to know beside its parents and children. Made
-//! with the stages, read by `operators::exec::build`. Never holds state.
+//! One variant per operator, with everything it needs to know besides its parents and children. Created
+//! by the `stages` pass, read by `operators::exec::build`. Never holds state.
 
 mod form;
 mod stores;
@@ -18,10 +18,10 @@ pub use form::Form;
 use serde::Serialize;
 use stoatflow_core::{ClockId, Handler, NodeId, ProcessorId, SinkId, SourceId, StageId, StoreId};
 
-/// How records of a key become one value.
+/// How the records of a key are folded into one value.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "fold", rename_all = "snake_case")]
-#[allow(missing_docs)] // as the DSL methods
+#[allow(missing_docs)] // named as the DSL methods
 pub enum Fold {
     Count,
     Reduce {
@@ -30,14 +30,14 @@ pub enum Fold {
     Aggregate {
         initializer: Function,
         function: Function,
-        /// Puts two sessions together.
+        /// Merges two sessions.
         merger: Option<Function>,
     },
 }
 
-/// What a node does. `old` of a table's node: its updates must carry what was before
-/// ([`stoatflow_core::Datum::Change`]), because a node below needs it. A node that gets a `Change` and
-/// needs only the new value takes that.
+/// The operation of a node. `old` of a table's node: its updates must carry the previous value
+/// ([`stoatflow_core::Datum::Change`]), because a node below needs it. A node that gets a `Change` but
+/// needs only the new value uses that.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 #[allow(missing_docs)] // the fields are those of the logical calls of the same names
@@ -45,14 +45,13 @@ pub enum Op {
     Source {
         source: SourceId,
     },
-    /// Ticks by the clock; the key of its records is its name. The mark of its clock: the last tick that is
-    /// done with.
+    /// Ticks by the clock; the key of its records is its name. Its clock stores the last completed tick.
     Scheduled {
         times: Times,
         clock: ClockId,
     },
-    /// Keeps a table's store (`table`, `to_table`): drops null keys, a null value deletes. A versioned
-    /// store marks updates that are not the latest; global: any lane may read it.
+    /// Fills a table's store (`table`, `to_table`): drops null keys; a null value deletes. A versioned
+    /// store marks updates that are not the latest. A global store can be read by any lane.
     TableSource {
         store: StoreId,
         key: SerdeSpec,
@@ -78,7 +77,7 @@ pub enum Op {
         function: Function,
         with_key: bool,
     },
-    /// Collects records, and calls its function with many at a time, as Arrow columns.
+    /// Collects records, and passes many at a time to its function, as Arrow columns.
     MapBatches {
         function: Function,
         schema: Option<Vec<Column>>,
@@ -89,14 +88,14 @@ pub enum Op {
     SelectKey {
         function: Function,
     },
-    /// One of the stateless operators with an async function. `store` keeps what outlives its epoch.
+    /// A stateless operator with an async function. `store` keeps calls that outlive their epoch.
     Calls {
         form: Form,
         with_key: bool,
         awaiting: Awaiting,
         store: StoreId,
         key: SerdeSpec,
-        /// Serde of the values it gets, as far as it is known: for values that have no form of their own.
+        /// Serde of its input values, as far as known: for values without a form of their own.
         value: SerdeSpec,
     },
     Peek {
@@ -105,30 +104,31 @@ pub enum Op {
     Foreach {
         function: Function,
     },
-    /// As `MapBatches`, and gives nothing.
+    /// Like `MapBatches`, without a result.
     ForeachBatch {
         function: Function,
         schema: Option<Vec<Column>>,
         max_rows: u32,
         max_wait_ms: i64,
     },
-    /// Several parents, one child list.
+    /// Merges several parents into one child list.
     Merge,
-    /// Gives each record to one of its children: child `i` is the branch of `functions[i]`, the one
-    /// after the last function (if there is one) is the default.
+    /// Passes each record to one of its children: child `i` is the branch of `functions[i]`; a child
+    /// after the last function, if there is one, is the default branch.
     Split {
         functions: Vec<Function>,
     },
-    /// Sends records to the lane of their key, where `to` take them. `stage` is always the next one;
-    /// `to` may hold another exchange, on its way to a later stage. Null keys are dropped and counted,
-    /// unless they are kept (then they go by their origin). `Node::fork` of an exchange speaks of `to`.
+    /// Sends records to the lane of their key, where the nodes in `to` process them. `stage` is always
+    /// the next one; `to` may contain another exchange, on the way to a later stage. Null keys are
+    /// dropped and counted unless `keep_null` is set (then the origin decides the lane). `Node::fork` of
+    /// an exchange applies to `to`.
     Exchange {
         to: Vec<NodeId>,
         stage: StageId,
         key: SerdeSpec,
         keep_null: bool,
-        /// Kafka Streams has no topic here, so there these records are processed before those of topics:
-        /// of what a batch sends, they go first.
+        /// Kafka Streams has no topic here, so it processes these records before those of topics: within
+        /// a batch, they are sent first.
         ahead: bool,
     },
     Count {
@@ -152,7 +152,7 @@ pub enum Op {
     /// Tumbling, hopping, unlimited and count windows.
     WindowAggregate {
         store: StoreId,
-        /// Count windows: how many records each key had.
+        /// Count windows: the store with the number of records of each key.
         positions: Option<StoreId>,
         key: SerdeSpec,
         window: Window,
@@ -181,7 +181,7 @@ pub enum Op {
         clock: ClockId,
         old: bool,
     },
-    /// `filter` and `filter_not` of a table. `store`: the result is kept.
+    /// `filter` and `filter_not` of a table. `store`: the result is materialized.
     TableFilter {
         function: Function,
         not: bool,
@@ -202,30 +202,30 @@ pub enum Op {
         store: Option<StoreId>,
         key: SerdeSpec,
         old: bool,
-        /// As of [`Self::Process`].
+        /// See [`Self::Process`].
         time: Option<ClockId>,
     },
-    /// Behind a view of a versioned table that has a `Materialized` of its own, but no store: its updates are
-    /// versions no more, and each counts as the newest.
+    /// After a view of a versioned table that has its own `Materialized` but no store: its updates are
+    /// no longer versions, and each counts as the newest.
     Unversioned,
-    /// `group_by` of a table: gets changes, gives changes under the keys of old and new value.
+    /// `group_by` of a table: takes changes, emits changes under the keys of the old and the new value.
     TableGroupBy {
         function: Function,
-        /// Serde of the new keys: are two equal?
+        /// Serde of the new keys, to compare them.
         key: SerdeSpec,
     },
-    /// `count`, `reduce`, `aggregate` of a grouped table: takes the old value away, adds the new one.
+    /// `count`, `reduce`, `aggregate` of a grouped table: subtracts the old value, adds the new one.
     TableAggregate {
         store: StoreId,
         key: SerdeSpec,
         fold: Fold,
-        /// Takes away (not for `count`).
+        /// Subtracts (not for `count`).
         subtractor: Option<Function>,
         old: bool,
     },
     /// One side of a join of two tables by key. Its child is a `TableMerge`.
     TableJoin {
-        /// Is the record of the left side?
+        /// Whether it processes the left side.
         left: bool,
         kind: Kind,
         /// The other side.
@@ -234,32 +234,33 @@ pub enum Op {
         with_key: bool,
         /// Serde of both tables' keys.
         key: SerdeSpec,
-        /// Is a table behind a side written in a lower stage? Then what its store has is ahead of the
-        /// updates that come from it.
+        /// True if a table behind a side is written in a lower stage: its store is then ahead of the
+        /// updates that arrive here.
         apart: bool,
         old: bool,
     },
-    /// Where the two sides of a join meet; keeps the result if it has a store.
+    /// Where the two sides of a join are merged; materializes the result if it has a store.
     TableMerge {
         store: Option<StoreId>,
         key: SerdeSpec,
         old: bool,
     },
-    /// Join by foreign key, at the left key's lane: tells the foreign keys' lanes. Gets changes.
+    /// Join by foreign key, in the left key's lane: sends subscriptions to the foreign keys' lanes.
+    /// Takes changes.
     ForeignSubscribe {
         kind: Kind,
         foreign_key: Function,
         with_key: bool,
         /// Serde of left keys.
         key: SerdeSpec,
-        /// Serde of left values: their hash tells stale answers.
+        /// Serde of left values: their hash detects stale answers.
         value: SerdeSpec,
         /// Serde of foreign keys.
         foreign: SerdeSpec,
-        /// Which join of the topology this is.
+        /// The number of this join in the topology.
         join: u32,
     },
-    /// At the foreign key's lane: keeps subscriptions, answers with the right value.
+    /// In the foreign key's lane: stores subscriptions, answers with the right value.
     ForeignAnswer {
         store: StoreId,
         kind: Kind,
@@ -267,13 +268,13 @@ pub enum Op {
         key: SerdeSpec,
         foreign: SerdeSpec,
     },
-    /// At the foreign key's lane: a right value changed, all its subscribers hear of it.
+    /// In the foreign key's lane: notifies all subscribers of a changed right value.
     ForeignNotify {
         store: StoreId,
         key: SerdeSpec,
         foreign: SerdeSpec,
     },
-    /// Back at the left key's lane: joins an answer with the left value, if that is still the same.
+    /// Back in the left key's lane: joins an answer with the left value, if that hasn't changed.
     ForeignJoin {
         kind: Kind,
         left: View,
@@ -281,7 +282,7 @@ pub enum Op {
         with_key: bool,
         key: SerdeSpec,
         value: SerdeSpec,
-        /// Which join of the topology this is.
+        /// The number of this join in the topology.
         join: u32,
     },
     /// Stream-table. With a grace (and a versioned table) records wait in `buffer`.
@@ -306,24 +307,24 @@ pub enum Op {
     },
     /// One side of a stream-stream join.
     StreamJoin {
-        /// Is the record of the left side?
+        /// Whether it processes the left side.
         left: bool,
         kind: Kind,
         window: JoinWindow,
         own: StoreId,
         other: StoreId,
-        /// Left and outer: what waits for a partner, of both sides.
+        /// Left and outer joins: records of both sides that wait for a partner.
         pending: Option<StoreId>,
         function: Function,
         with_key: bool,
         key: SerdeSpec,
-        /// Serdes of the left and the right values (of what waits).
+        /// Serdes of the left and the right values of waiting records.
         left_value: SerdeSpec,
         right_value: SerdeSpec,
         /// Shared by both sides.
         clock: ClockId,
     },
-    /// `store` keeps what waits.
+    /// `store` keeps the updates that are held back.
     Suppress {
         store: StoreId,
         key: SerdeSpec,
@@ -342,15 +343,16 @@ pub enum Op {
         within_ms: i64,
         clock: ClockId,
     },
-    /// Parks records until a worker has answered, and gives results in the order of each key: its first
-    /// child gets those, its second one the requests.
+    /// Parks records until a worker has answered, and emits results in the order of each key: its first
+    /// child gets the results, its second one the requests.
     Offload {
         store: StoreId,
         key: SerdeSpec,
-        /// Serde of what is parked, as far as it is known: for values that have no form of their own.
+        /// Serde of parked values, as far as known: for values without a form of their own.
         value: SerdeSpec,
         response: SerdeSpec,
-        /// Serde of requests: its sink gets bytes, so that one that can't be written is never parked.
+        /// Serde of requests: its sink gets bytes, so that a record whose request can't be written is
+        /// never parked.
         request_value: SerdeSpec,
         request: Option<Function>,
         function: Function,
@@ -360,10 +362,10 @@ pub enum Op {
         instead_of_error: Option<Function>,
         timeout_handler: Option<Handler>,
         max_parked: u64,
-        /// Sources that are not read while the parking lot is full.
+        /// Sources that are paused while the parking lot is full.
         feeders: Vec<SourceId>,
     },
-    /// Takes the answers for the node `of`; it has the same children.
+    /// Processes the responses for the node `of`; it has the same children.
     OffloadAnswers {
         store: StoreId,
         of: NodeId,
@@ -372,21 +374,21 @@ pub enum Op {
     Process {
         processor: ProcessorId,
         stores: Vec<StoreId>,
-        /// Must it keep the key?
+        /// Whether it must keep the key.
         fixed_key: bool,
         clock: ClockId,
-        /// The stream time of its tasks; a global store's has none.
+        /// The clock for the stream time of its tasks; global stores have none.
         time: Option<ClockId>,
     },
     /// Deletes expired rows of the table above.
     Expire {
-        /// The table's store. The table writes it too, in the same stage.
+        /// The table's store. The table itself writes it too, in the same stage.
         table: StoreId,
         timers: StoreId,
         expiry: Expiry,
         old: bool,
         clock: ClockId,
-        /// The stream time of its tasks.
+        /// The clock for the stream time of its tasks.
         time: Option<ClockId>,
     },
     ToStream,

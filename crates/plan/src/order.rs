@@ -1,14 +1,14 @@
-//! The iteration orders of Java's collections, which show in `topology.describe()`.
+//! The iteration orders of Java's collections, which are visible in `topology.describe()`.
 //!
-//! Takes names or indices, gives the order in which `HashSet` and `TreeSet` walk them. Kafka Streams
-//! lists neighbours in a `TreeSet` whose comparator reads sizes that still grow while the set is
-//! filled, so the text depends on hashing order and on the shape of the tree; both are followed here
-//! instead of approximated. Never used for anything but the text.
+//! Takes names or indexes, returns the order in which `HashSet` and `TreeSet` iterate over them. Kafka
+//! Streams lists neighbours in a `TreeSet` whose comparator reads sizes that still grow while the set is
+//! filled, so the text depends on hash order and on the shape of the tree; both are reproduced exactly
+//! here. Used for the text only.
 
-/// The order in which a `HashSet<String>` (or the keys of a `HashMap`) is walked, as indices.
+/// The iteration order of a `HashSet<String>` (or of the keys of a `HashMap`), as indexes.
 pub(crate) fn hash_order(names: &[&str], capacity: usize) -> Vec<usize> {
     let mut table = capacity;
-    // A table doubles when more than three quarters are taken.
+    // A table doubles when it is more than three quarters full.
     while names.len() * 4 > table * 3 {
         table *= 2;
     }
@@ -38,7 +38,7 @@ struct Entry {
     down: [Option<usize>; 2],
 }
 
-/// `java.util.TreeMap` as far as adding goes (the red-black tree of CLR).
+/// The insertion part of `java.util.TreeMap` (the red-black tree of CLR).
 #[derive(Debug, Default)]
 pub(crate) struct TreeSet {
     entries: Vec<Entry>,
@@ -46,7 +46,7 @@ pub(crate) struct TreeSet {
 }
 
 impl TreeSet {
-    /// Adds an item; `less(a, b)` is asked with what holds at this moment.
+    /// Adds an item; `less(a, b)` compares by the values of this moment.
     pub(crate) fn add(&mut self, item: usize, less: impl Fn(usize, usize) -> bool) {
         let new = self.entries.len();
         let mut up = None;
@@ -73,7 +73,7 @@ impl TreeSet {
         self.rebalance(new);
     }
 
-    /// Its items from the smallest to the largest, as it saw them.
+    /// Its items in ascending order, as compared when they were added.
     pub(crate) fn items(&self) -> Vec<usize> {
         let mut out = Vec::with_capacity(self.entries.len());
         let mut path = Vec::new();
@@ -123,7 +123,7 @@ impl TreeSet {
         }
     }
 
-    /// Moves an entry down to `side`; its child of the other side takes its place.
+    /// Rotates: moves an entry down to `side`; its child on the other side takes its place.
     fn rotate(&mut self, p: usize, side: usize) {
         let Some(r) = self.entries[p].down[1 - side] else {
             return;

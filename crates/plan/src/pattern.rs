@@ -1,19 +1,19 @@
-//! Patterns of topics: one dialect for the check of a plan and for the match at the start.
+//! Topic patterns: one dialect for the check of a plan and for the match at the start.
 //!
-//! Takes what the user wrote, gives what matches whole names of topics. Never looks at a broker.
+//! Takes the user's pattern, returns a regex that matches whole topic names. Never contacts a broker.
 
 use regex::Regex;
 use stoatflow_core::{Error, Result};
 
-/// What matches the topics whose whole names fit `pattern`.
+/// A regex that matches the topics whose whole names fit `pattern`.
 ///
 /// # Errors
 ///
-/// The pattern uses what the engine's regular expressions don't have, or is none.
+/// If the pattern is invalid, or uses features that the engine's regular expressions don't have.
 pub fn topic_pattern(pattern: &str) -> Result<Regex> {
     let read = |text: &str| {
         Regex::new(text).map_err(|e| {
-            // The last line says what is wrong; those before draw the place.
+            // The last line is the message; the lines before draw the position.
             let what = e.to_string();
             let what = what.lines().last().unwrap_or_default().trim();
             let what = what.strip_prefix("error: ").unwrap_or(what);
@@ -21,7 +21,7 @@ pub fn topic_pattern(pattern: &str) -> Result<Regex> {
                 .hint("write a regular expression without look-around and back-references, or name the topics")
         })
     };
-    // On its own first: parentheses that close the group below are not the user's to write.
+    // First by itself: the user's pattern must not close the group that is added below.
     read(pattern)?;
     read(&format!(r"\A(?:{pattern})\z"))
 }

@@ -1,8 +1,8 @@
-//! What will run: stages of nodes, with sources, sinks and stores numbered.
+//! The physical plan: stages of nodes, with numbered sources, sinks and stores.
 //!
-//! Given by [`crate::compile`], read by the engine and the admin page. A stage ends where a record
-//! must walk to the lane of another key; nodes know whether their children may take a whole batch at
-//! a time or must see each record in turn (see [`Fork`]).
+//! Created by [`crate::compile`], read by the engine and the admin page. A stage ends where a record
+//! must move to the lane of another key; nodes know whether their children may process a whole batch at
+//! a time or must process record by record (see [`Fork`]).
 
 use crate::function::Function;
 use crate::materialized::IndexSpec;
@@ -24,35 +24,35 @@ pub struct Source {
     pub id: SourceId,
     /// Its name in `describe()`.
     pub name: String,
-    /// The topics; a record's origin holds the index.
+    /// The topics; a record's origin contains the index.
     pub topics: Vec<String>,
-    /// A regular expression that whole topic names match; the topics are found when it starts.
+    /// A regular expression that must match whole topic names; the topics are looked up at the start.
     pub pattern: Option<String>,
-    /// How the time of a record is found.
+    /// How the timestamp of a record is determined.
     pub timestamp: TimestampExtractor,
-    /// What is said about its event time; `None`: as the settings say.
+    /// The watermark of its event time; `None`: as in the settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
-    /// Is it read to its end before anything else (a global table)?
+    /// Whether it is read to its end before anything else (a global table).
     pub global: bool,
     /// Serde of keys.
     pub key: SerdeSpec,
     /// Serde of values.
     pub value: SerdeSpec,
-    /// Where it starts without a committed position.
+    /// Where it starts without a committed offset.
     pub reset: Option<Reset>,
-    /// The node that stands for it in stage 0.
+    /// The node of this source in stage 0.
     pub entry: NodeId,
-    /// What becomes of its records that are older than the watermark.
+    /// The policy for records that are older than the watermark.
     #[serde(skip_serializing_if = "Late::is_grace")]
     pub late: Late,
-    /// Does it bring answers to an `offload`? They are no part of the application's time, and go before
-    /// others.
+    /// Whether it reads responses of an `offload`. They don't advance the application's time, and are
+    /// processed before other records.
     #[serde(skip_serializing_if = "is_false")]
     pub answers: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde calls
 const fn is_false(flag: &bool) -> bool {
     !*flag
 }
@@ -64,20 +64,20 @@ pub struct Sink {
     pub id: SinkId,
     /// Its name in `describe()`.
     pub name: String,
-    /// The topic, unless a function chooses.
+    /// The topic, unless a function chooses it.
     pub topic: Option<String>,
-    /// `(key, value, context)` gives the topic.
+    /// `(key, value, context)` returns the topic.
     pub topic_function: Option<Function>,
-    /// `(topic, key, value, partitions)` gives partitions.
+    /// `(topic, key, value, partitions)` returns partitions.
     pub partitioner: Option<Function>,
     /// Serde of keys.
     pub key: SerdeSpec,
     /// Serde of values.
     pub value: SerdeSpec,
-    /// Are its keys still what a stream read?
+    /// Whether its keys are unchanged since a stream read them.
     #[serde(skip_serializing_if = "is_false")]
     pub key_as_read: bool,
-    /// And its values?
+    /// Whether its values are unchanged since a stream read them.
     #[serde(skip_serializing_if = "is_false")]
     pub value_as_read: bool,
 }
@@ -87,27 +87,27 @@ pub struct Sink {
 pub struct Store {
     /// Its number.
     pub id: StoreId,
-    /// Its name: part of the changelog topic and of the place on disk.
+    /// Its name: part of the changelog topic's name and of the path on disk.
     pub name: String,
-    /// Was the name given by the user?
+    /// Whether the user chose the name.
     pub named: bool,
     /// Serde of keys.
     pub key: SerdeSpec,
     /// Serde of values.
     pub value: SerdeSpec,
-    /// What it keeps.
+    /// Its layout.
     pub kind: StoreKind,
-    /// Written to a changelog topic?
+    /// Whether it has a changelog topic.
     pub logged: bool,
-    /// Settings of that topic.
+    /// Configuration of that topic.
     pub topic: std::collections::BTreeMap<String, String>,
-    /// In memory only (restored from the changelog at each start)?
+    /// Whether it is kept in memory only (and restored from the changelog at each start).
     pub in_memory: bool,
-    /// May updates wait for the barrier, where the application caches?
+    /// Whether updates may wait for the barrier, if the application has a cache.
     pub cached: bool,
-    /// Is it read in ranges (by a processor)?
+    /// Whether it is read in ranges (by a processor).
     pub ordered: bool,
-    /// Of a window or session store: the clock of the newest window it has taken.
+    /// For a window, session or versioned store: the clock that its retention follows.
     pub clock: Option<ClockId>,
     /// A source topic that serves as the changelog (a `table()` of a compacted topic).
     pub source_changelog: Option<String>,
@@ -116,13 +116,13 @@ pub struct Store {
     /// Its secondary indexes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexSpec>,
-    /// How RocksDB keeps it, where it says so.
+    /// RocksDB options that differ from the settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rocksdb: Option<RocksDbConfig>,
 }
 
 impl Store {
-    /// With what most have: a name of the user's, a changelog, a place on the disk, no cache.
+    /// Creates a store with common values: a user's name, a changelog, on disk, no cache.
     #[must_use]
     pub fn new(name: &str, kind: StoreKind, key: SerdeSpec, value: SerdeSpec) -> Self {
         Self {
@@ -146,13 +146,13 @@ impl Store {
     }
 }
 
-/// How the children of a node take its output.
+/// How the children of a node process its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fork {
     /// A whole batch at a time: at most one child, or children that share no sink, store or exchange.
     Batch,
-    /// Record by record, child after child: they meet again below, and order would show.
+    /// Record by record, child after child: they converge below, so the order matters.
     Record,
 }
 
@@ -165,86 +165,88 @@ pub struct ClockSpec {
     pub name: String,
 }
 
-/// Stream time that advances while no record comes.
+/// Advances stream time while no record arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Idle {
-    /// No record for so long by the wall clock.
+    /// After this much wall-clock time without a record.
     pub after_ms: i64,
-    /// How far beyond the newest record: then everything that was open is closed.
+    /// How far beyond the newest record: everything that was open is then closed.
     pub reach_ms: i64,
-    /// The clock of when records were seen.
+    /// The clock with the time of the last record.
     pub seen: ClockId,
 }
 
-/// A node of what will run.
+/// A node of the physical plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Node {
     /// Its number.
     pub id: NodeId,
     /// Its name, as in `describe()` (an exchange has that of the repartition sink). Where streams of
-    /// several stages meet, stateless nodes exist once for each stage, with one name.
+    /// several stages are merged, stateless nodes exist once per stage, with the same name.
     pub name: String,
     /// The stage it runs in.
     pub stage: StageId,
     /// What it does.
     pub op: Op,
-    /// Who gets its output, in the same stage.
+    /// The nodes that get its output, in the same stage.
     pub children: Vec<NodeId>,
-    /// How they get it.
+    /// How they process it.
     pub fork: Fork,
-    /// Does its stream time advance while no record comes?
+    /// Whether its stream time advances while no record arrives.
     pub idle: Option<Idle>,
-    /// Does it call a foreign function, or a serde written by the user?
+    /// Whether it calls a foreign function, or a serde of the user.
     pub foreign: bool,
-    /// Where the user wrote it.
+    /// The line where the user wrote it.
     pub line: Option<String>,
-    /// What becomes of a record that fails here (at a source: that can't be decoded), if the user says so.
+    /// The error policy for records that fail here (at a source: that can't be decoded), if the user set
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_error: Option<Handler>,
 }
 
-/// A part of the topology that a record walks in one lane.
+/// A part of the topology that a record passes in one lane.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stage {
     /// Its number; exchanges lead to higher ones only.
     pub id: StageId,
     /// Its nodes, parents before children.
     pub nodes: Vec<NodeId>,
-    /// Does any of them call a foreign function?
+    /// Whether any of them calls a foreign function.
     pub foreign: bool,
-    /// May records of different entries be grouped within a batch? (They share no sink, store or exchange.)
+    /// Whether records of different entries may be grouped within a batch (they share no sink, store or
+    /// exchange).
     pub independent_entries: bool,
-    /// The exchanges into it: what comes through those of one group meets in some node, store or topic,
-    /// what comes through those of different groups doesn't.
+    /// Groups of the exchanges into it: records from exchanges of one group meet in some node, store or
+    /// topic; records from different groups don't.
     pub meeting: Vec<Vec<NodeId>>,
 }
 
-/// What will run.
+/// The physical plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhysicalPlan {
-    /// Sources by number.
+    /// Sources by id.
     pub sources: Vec<Source>,
-    /// Sinks by number.
+    /// Sinks by id.
     pub sinks: Vec<Sink>,
-    /// Stores by number.
+    /// Stores by id.
     pub stores: Vec<Store>,
-    /// Clocks by number.
+    /// Clocks by id.
     pub clocks: Vec<ClockSpec>,
     /// Names of the processors.
     pub processors: Vec<String>,
-    /// Nodes by number.
+    /// Nodes by id.
     pub nodes: Vec<Node>,
-    /// Stages by number; 0 holds the sources.
+    /// Stages by id; stage 0 holds the sources.
     pub stages: Vec<Stage>,
     /// Names of the callables.
     pub functions: Vec<String>,
-    /// What becomes of records that fail where no node says it.
+    /// The error policies for nodes without their own.
     #[serde(skip_serializing_if = "Handlers::is_empty")]
     pub handlers: Handlers,
     /// The text of Kafka Streams' `topology.describe()`.
     pub description: String,
-    /// The same topology for handlers that leave out what can't be decoded, if that is another plan: then
-    /// dispatch doesn't know which records reach a window, and a stage boundary stands before it.
+    /// The plan for deserialization handlers that may drop records, if it differs: then dispatch doesn't
+    /// know which records reach a window, and a stage boundary is put before it.
     #[serde(skip)]
     pub guarded: Option<Arc<Self>>,
 }
@@ -263,8 +265,9 @@ impl PhysicalPlan {
         }
     }
 
-    /// By node: does it get only records of scheduled sources, or answers to an offload of such?
-    /// They tell nothing of event time. Children have higher numbers than parents.
+    /// For each node: whether it gets only records of scheduled sources, or responses to an offload of
+    /// those. Their event time says nothing about the input. Children have higher ids than their
+    /// parents.
     #[must_use]
     pub fn by_clock(&self) -> Vec<bool> {
         let mut fed: Vec<Option<bool>> = vec![None; self.nodes.len()];
@@ -289,7 +292,7 @@ impl PhysicalPlan {
         fed.into_iter().map(|fed| fed == Some(true)).collect()
     }
 
-    /// May a lane wait for user code: a function, a processor, a handler?
+    /// Whether a lane may have to wait for user code: a function, a processor, a handler.
     #[must_use]
     pub fn calls_out(&self) -> bool {
         let mut handlers = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
@@ -298,8 +301,8 @@ impl PhysicalPlan {
             || self.handlers.each().any(Handler::waits)
     }
 
-    /// May a record have done something that is seen before its epoch is committed: called a function for
-    /// what it does, begun to wait for one?
+    /// Whether a record may have side effects before its epoch is committed: it called a function for
+    /// its effect, or started a call that is awaited.
     #[must_use]
     pub fn acts_at_once(&self) -> bool {
         let acts = |op: &Op| {
@@ -317,7 +320,7 @@ impl PhysicalPlan {
         self.nodes.iter().any(|node| acts(&node.op))
     }
 
-    /// The store of this name.
+    /// The store with this name.
     ///
     /// # Errors
     /// `Config` if there is none.
@@ -334,7 +337,7 @@ impl PhysicalPlan {
         })
     }
 
-    /// All topics that handlers and late policies name for dead letters, each once.
+    /// All dead-letter topics of handlers and late policies, without duplicates.
     #[must_use]
     pub fn dead_letter_topics(&self) -> Vec<&str> {
         let nodes = self.nodes.iter().filter_map(|node| node.on_error.as_ref());

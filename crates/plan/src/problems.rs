@@ -1,7 +1,7 @@
-//! Everything that is wrong with a plan, in one message.
+//! Collects all problems of a plan for one error message.
 //!
-//! Takes findings of all passes with the user's line, gives one `Topology` error that lists them.
-//! Never stops at the first: a user who fixes ten lines should not start ten times.
+//! Takes findings of all passes with the user's line, returns one `Topology` error that lists them.
+//! Doesn't stop at the first one, so that the user can fix all of them at once.
 
 use crate::logical::{LogicalPlan, Node};
 use stoatflow_core::{Error, Result};
@@ -10,12 +10,12 @@ use stoatflow_core::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     found: Vec<String>,
-    /// Is one of them about a line of the user's?
+    /// Whether one of them refers to a line of the user.
     has_line: bool,
 }
 
 impl Problems {
-    /// A finding about a node.
+    /// Adds a finding about a node.
     pub(crate) fn at(&mut self, plan: &LogicalPlan, index: usize, what: impl AsRef<str>) {
         self.has_line |= plan.nodes[index].line.is_some();
         self.found.push(format!(
@@ -25,12 +25,12 @@ impl Problems {
         ));
     }
 
-    /// A finding about the whole plan.
+    /// Adds a finding about the whole plan.
     pub(crate) fn add(&mut self, what: impl Into<String>) {
         self.found.push(what.into());
     }
 
-    /// One error of all findings, if there are any.
+    /// One error with all findings, if there are any.
     pub(crate) fn finish(mut self) -> Result<()> {
         match self.found.len() {
             0 => Ok(()),
@@ -46,7 +46,7 @@ impl Problems {
     }
 }
 
-/// Where the user wrote a node: its line and its method, or its position in the plan.
+/// The location of a node: the user's line and method, or its position in the plan.
 pub(crate) fn place(node: &Node, index: usize) -> String {
     match &node.line {
         Some(line) => format!("{line}: {}()", node.call.name()),

@@ -1,10 +1,10 @@
-//! Which serde each source, sink, store and exchange uses.
+//! Decides which serde each source, sink, store and exchange uses.
 //!
-//! Takes the checked plan, gives [`Serdes`] by Kafka Streams' rules: serdes flow down from sources,
-//! groupings and materializations, an operation that changes a side forgets its serde, and what is
-//! still unknown where bytes are needed is the plan's default or a finding. Native expressions keep
-//! what is certain of their result. What a callable returns is what its annotation says, unless
-//! there is a default.
+//! Takes the checked plan, returns [`Serdes`] by Kafka Streams' rules: serdes flow down from sources,
+//! groupings and materializations, an operation that changes a side forgets its serde, and a side that
+//! is still unknown where bytes are needed uses the plan's default or is a finding. Native expressions
+//! keep what is certain about their result. The result of a callable has the type of its annotation,
+//! unless there is a default.
 
 mod aggregations;
 mod annotated;
@@ -30,14 +30,14 @@ pub(crate) use offload::OffloadSerdes;
 use results::pair;
 use windowed::in_window_of;
 
-/// What is known of a side of a record.
+/// What is known about the serde of a side of a record.
 #[derive(Clone, Debug, PartialEq)]
 enum Side {
     /// Its serde.
     Known(SerdeSpec),
-    /// Nothing, since this node.
+    /// Unknown, since this node.
     Lost(usize),
-    /// Nothing, and that was reported already.
+    /// Unknown, and already reported.
     Reported,
 }
 
@@ -53,36 +53,36 @@ impl Side {
 /// Serdes by node.
 #[derive(Debug, Default)]
 pub(crate) struct Serdes {
-    /// Of sources, sinks and stores: key and value.
+    /// Key and value serdes of sources, sinks and stores.
     pub(crate) used: Vec<Option<(SerdeSpec, SerdeSpec)>>,
-    /// The key that an exchange in front of it hashes: of groupings that are aggregated, repartitions,
-    /// and processors with stores.
+    /// The serde of the key that an exchange in front of the node hashes: of groupings that are
+    /// aggregated, repartitions, and processors with stores.
     pub(crate) group_key: Vec<Option<SerdeSpec>>,
-    /// Of tables: the key of their updates (of windowed ones with the window).
+    /// The serde of the keys of a table's updates (for windowed tables including the window).
     pub(crate) table_key: Vec<Option<SerdeSpec>>,
-    /// Of joins.
+    /// Serdes of joins.
     pub(crate) join: Vec<Option<JoinSerdes>>,
-    /// Of async calls: key and value of what they get.
+    /// Key and value serdes of the inputs of async calls.
     pub(crate) called: Vec<Option<(SerdeSpec, SerdeSpec)>>,
     pub(crate) offload: Vec<Option<OffloadSerdes>>,
-    /// Key and value: are they still what a stream read?
+    /// Whether key and value are unchanged since a stream read them.
     pub(crate) as_read: Vec<(bool, bool)>,
 }
 
-/// What a join writes.
+/// The serdes that a join writes with.
 #[derive(Clone, Debug)]
 pub(crate) struct JoinSerdes {
-    /// Keys of both sides (by foreign key: of the left side).
+    /// Serde of both sides' keys (by foreign key: of the left side).
     pub(crate) key: SerdeSpec,
-    /// Values of the left side.
+    /// Serde of the left values.
     pub(crate) left: SerdeSpec,
-    /// Values of the right side.
+    /// Serde of the right values.
     pub(crate) right: SerdeSpec,
-    /// Foreign keys, or the keys of a global table.
+    /// Serde of foreign keys, or of the keys of a global table.
     pub(crate) foreign: SerdeSpec,
 }
 
-/// Decides them; findings go to the list.
+/// Decides all serdes; findings are added to the list.
 pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -> Serdes {
     let n = plan.nodes.len();
     let mut pass = Pass {
@@ -250,7 +250,7 @@ impl Pass<'_> {
                 ..
             } => {
                 let sides = self.sides[*from].clone();
-                // Only the store sees this key: anything that a function gives can be written as JSON.
+                // Only the store uses this key; every result of a function can be written as JSON.
                 let key = given(materialized.as_ref())
                     .0
                     .or_else(|| match function {
@@ -299,7 +299,7 @@ impl Pass<'_> {
                 let value = self.result(i, *from, function, true);
                 (self.sides[*from].0.clone(), value)
             }
-            // What was JSON is JSON again: objects of columns, or one column's values.
+            // JSON input gives JSON output: objects of columns, or the values of one column.
             Call::MapBatches { from, .. } => {
                 let json = SerdeSpec::Builtin("json".into());
                 let value = match &self.sides[*from].1 {
@@ -325,7 +325,7 @@ impl Pass<'_> {
                 or(key, self.sides[*from].0.clone()),
                 or(value, self.sides[*from].1.clone()),
             ),
-            // The function gives a pair.
+            // The function returns a pair.
             Call::GroupBy {
                 from,
                 key,

@@ -1,7 +1,7 @@
-//! Parts of DSL calls that are data themselves: serdes, where a source starts, how an async function is
+//! Parts of DSL calls that are plain data: serdes, where a source starts, how an async function is
 //! awaited.
 //!
-//! Used by the logical plan and by the physical one. Never decides anything.
+//! Used in the logical and in the physical plan. Never decides anything.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -23,35 +23,35 @@ pub enum SerdeSpec {
     },
     /// Keys in time windows.
     TimeWindowed {
-        /// The key within.
+        /// The serde of the key inside.
         time_windowed: Box<SerdeSpec>,
         /// The size of the windows.
         size_ms: i64,
     },
     /// Keys in sessions.
     SessionWindowed {
-        /// The key within.
+        /// The serde of the key inside.
         session_windowed: Box<SerdeSpec>,
     },
     /// Avro, with the schema.
     Avro {
-        /// The schema, and what stands before the bytes.
+        /// The schema, and the header before the bytes.
         avro: Arc<avro::Spec>,
     },
     /// Protobuf, with the message.
     Protobuf {
-        /// The message, and what stands before the bytes.
+        /// The message type, and the header before the bytes.
         protobuf: Arc<protobuf::Spec>,
     },
-    /// JSON, with the schema that checks it.
+    /// JSON that is validated by a schema.
     JsonSchema {
-        /// The schema, and what stands before the text.
+        /// The schema, and the header before the text.
         json_schema: Arc<JsonSchemaSpec>,
     },
 }
 
 impl SerdeSpec {
-    /// Are the bytes of equal values equal? How functions see them is another matter.
+    /// Whether both encode equal values to equal bytes. How functions see the values doesn't matter.
     pub fn writes_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Avro { avro: one }, Self::Avro { avro: other }) => one.writes_as(other),
@@ -65,7 +65,7 @@ impl SerdeSpec {
         }
     }
 
-    /// Did the user write it? Then nothing is known of its bytes.
+    /// Whether it is the user's own serde, about whose bytes nothing is known.
     pub(crate) fn is_custom(&self) -> bool {
         match self {
             Self::Builtin(_)
@@ -84,29 +84,28 @@ pub(crate) const fn yes() -> bool {
     true
 }
 
-/// Where a source starts without a committed position.
+/// Where a source starts without a committed offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reset {
     /// At the beginning.
     Earliest,
-    /// With what comes from now on.
+    /// At the end: only new records are read.
     Latest,
-    /// Nowhere: without a committed position the application doesn't start.
+    /// Nowhere: without a committed offset the application doesn't start.
     None,
-    /// At the first record that is not older than so many milliseconds; with what comes from now on if
-    /// there is none.
+    /// At the first record that is not older than this many milliseconds; at the end if there is none.
     ByDuration(i64),
 }
 
-/// How an async function is awaited. Time limits and retries are the foreign language's business.
+/// How an async function is awaited. Timeouts and retries are implemented in the foreign language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Awaiting {
     /// Index into the table of callables.
     pub udf: u32,
-    /// So many calls at a time, over all lanes.
+    /// The maximum number of calls in flight, over all lanes.
     pub concurrency: u32,
-    /// How long a barrier waits for calls before it writes down what is not done.
+    /// How long a barrier waits for calls before it writes the unfinished ones to a store.
     pub park_after_ms: u64,
 }

@@ -1,11 +1,12 @@
 //! Cuts the plan into stages.
 //!
-//! Takes the checked, named plan and its serdes, gives sources, sinks, stores, clocks, nodes and stages. A
-//! stage ends only where a record must be in the lane of its key and may not be: before an aggregation, a
-//! join, a table or a processor with stores of a re-keyed stream. An exchange leads to the next stage,
-//! never further; where streams of several stages meet (a merge after an aggregation), the stateless nodes
-//! below are made once for each stage, and what keeps a store is made once, in the highest of them, so that
-//! an epoch of a store is never written from two stages. Never decides how nodes take batches.
+//! Takes the checked, named plan and its serdes, returns sources, sinks, stores, clocks, nodes and
+//! stages. A stage ends only where a record must be in the lane of its key and may not be: before an
+//! aggregation, a join, a table or a processor with stores on a re-keyed stream. An exchange leads to
+//! the next stage, never further. Where streams of several stages are merged (a merge after an
+//! aggregation), the stateless nodes below are created once per stage, and nodes with a store once, in
+//! the highest of these stages, so that a store is never written from two stages in one epoch. Never
+//! decides how nodes process batches.
 
 mod aggregations;
 mod calls;
@@ -30,8 +31,8 @@ use std::collections::BTreeMap;
 use stoatflow_core::{ClockId, NodeId, Result, StageId, StoreId};
 use walk::Exchanges;
 
-/// Cuts the plan; nothing in it may be wrong any more. `guarded`: does a stage boundary stand before every
-/// window? Gives as well whether there is a window without one.
+/// Cuts the plan, which must be free of findings. `guarded`: whether a stage boundary is put before
+/// every window. Also returns whether there is a window without a boundary.
 pub(crate) fn cut_into_stages(
     plan: &LogicalPlan,
     shape: &Shape,
@@ -40,8 +41,8 @@ pub(crate) fn cut_into_stages(
     tables: &Tables,
     guarded: bool,
 ) -> Result<(PhysicalPlan, bool)> {
-    // Processors that share a store must be in one stage, and where that is shows only at the end: the ones
-    // that came out too low are lifted, until none moves. What is lifted by itself moves for ever.
+    // Processors that share a store must be in one stage, which is only known at the end: those in lower
+    // stages are lifted until nothing moves any more. A processor that lifts itself moves for ever.
     let most = 4 * plan.nodes.len() + 4;
     let mut lifted = BTreeMap::new();
     loop {
@@ -60,7 +61,7 @@ pub(crate) fn cut_into_stages(
     }
 }
 
-/// The nodes that stand for a call, by stage.
+/// The nodes of a call, by stage.
 type Built = BTreeMap<u16, NodeId>;
 
 struct StageBuilder<'a> {
@@ -72,13 +73,13 @@ struct StageBuilder<'a> {
     out: PhysicalPlan,
     built: Vec<Built>,
     exchanges: Exchanges,
-    /// The store of a table, by call.
+    /// The store of each table, by call.
     kept: BTreeMap<usize, StoreId>,
     /// Stores by name, for processors.
     named: BTreeMap<String, StoreId>,
-    /// The lowest stage of a processor, by call.
+    /// The lowest stage allowed for a processor or table, by call.
     lifted: &'a BTreeMap<usize, u16>,
-    /// Does a join below take records without a key? Then they must reach it.
+    /// Whether a join below accepts records without a key, which must then reach it.
     relaxed: Vec<bool>,
     guarded: bool,
     straight: bool,
@@ -166,12 +167,12 @@ impl<'a> StageBuilder<'a> {
             Call::Scheduled(times) => self.scheduled(i, times),
             Call::Table { .. } | Call::GlobalTable { .. } => self.source_table(i),
             Call::GlobalStore { processor, .. } => self.global_store(i, *processor),
-            // Were made before: a processor may stand above the call that declares its store.
+            // Already created: a processor may come before the call that declares its store.
             Call::StateStore { .. } => Built::new(),
             Call::GroupByKey { from, .. }
             | Call::WindowedBy { from, .. }
             | Call::EmitStrategy { from, .. } => self.built[*from].clone(),
-            // Each of its streams walks to the aggregation by itself.
+            // Each of its streams is exchanged to the aggregation by itself.
             Call::Cogroup { .. } => Built::new(),
             Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
                 self.aggregation(i, *from)
@@ -211,7 +212,7 @@ impl<'a> StageBuilder<'a> {
         }
     }
 
-    /// One node in each stage that a parent is in.
+    /// Adds one node in each stage that has a parent.
     fn each(&mut self, i: usize, parents: &[Built], name: &str, op: &Op) -> Built {
         let mut built = Built::new();
         for parent in parents {
@@ -246,7 +247,7 @@ impl<'a> StageBuilder<'a> {
         id
     }
 
-    /// Advances the stream time of a node while no record comes.
+    /// Lets the stream time of a node advance while no record arrives.
     fn idles(&mut self, node: NodeId, name: &str, idle: Option<(i64, i64)>) {
         let idle = idle.map(|(after_ms, reach_ms)| Idle {
             after_ms,
@@ -295,7 +296,7 @@ impl<'a> StageBuilder<'a> {
     }
 }
 
-/// The highest stage that a call is in.
+/// The highest stage of a call's nodes.
 fn highest(built: &Built) -> u16 {
     built
         .keys()

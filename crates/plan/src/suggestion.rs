@@ -1,6 +1,6 @@
-//! What a misspelt word may have meant, for error messages.
+//! Suggests a word for a misspelt one, for error messages.
 
-/// `did you mean 'x'?` if a candidate is near, else the list of what is valid.
+/// `did you mean 'x'?` if a candidate is similar, else the list of valid ones.
 pub(crate) fn suggestion(word: &str, valid: &[&str]) -> String {
     let lower = word.to_lowercase();
     let near = valid

@@ -1,32 +1,31 @@
-//! What tables keep and send.
+//! Which tables send old values, and which are materialized.
 //!
-//! Takes the plan and the kinds of its nodes, gives for each table: does it send what was before
-//! (`old`), and does Kafka Streams keep a store for it (`kept`)? Kafka
-//! Streams settles this while the topology is built: a call below asks its parents for old values, and
-//! what it gets depends on who asked before. The calls are replayed here in their order, because what
-//! a filter gives (a tombstone or nothing) follows from the answer. Never looks at stages.
+//! Takes the plan and the kinds of its nodes, returns for each table whether it sends the previous value
+//! (`old`), and whether Kafka Streams keeps a store for it (`kept`). Kafka Streams decides this while
+//! the topology is built: a call below asks its parents for old values, and the answer depends on
+//! earlier requests. The calls are replayed here in order, because the output of a filter (a tombstone
+//! or nothing) depends on the answer. Never looks at stages.
 
 use crate::check::{Kind, Shape};
 use crate::logical::{Call, LogicalPlan};
 
-/// By node; false for what is no table.
+/// By node; false for calls that are not tables.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    /// Must its updates carry what was before?
+    /// Whether its updates must carry the previous value.
     pub(crate) old: Vec<bool>,
-    /// Does Kafka Streams keep a store for it?
+    /// Whether Kafka Streams keeps a store for it.
     pub(crate) kept: Vec<bool>,
-    /// What enabled old values of the whole node.
+    /// Whether sending old values was enabled for the whole node.
     sending: Vec<bool>,
 }
 
-/// Has the call a store of its own that a user can name?
+/// The store name that the user gave to a call's table.
 pub(crate) fn named_store(call: &Call) -> Option<&str> {
     call.materialized().and_then(|m| m.store.as_deref())
 }
 
-/// Does Kafka Streams keep its rows only where they were given a name, are read by key, or are asked for
-/// old values?
+/// Whether Kafka Streams keeps its rows only if it is named, read by key, or asked for old values.
 pub(crate) fn is_kept_if_asked(call: &Call) -> bool {
     match call {
         Call::Table { .. } | Call::ToTable { .. } => true,
@@ -118,7 +117,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Kafka Streams' `enableSendingOldValues`: does the table send them from now on?
+    /// Kafka Streams' `enableSendingOldValues`; returns whether the table sends them from now on.
     fn ask(&mut self, i: usize, force: bool) -> bool {
         if self.tables.sending[i] {
             return true;
@@ -135,7 +134,7 @@ impl Pass<'_> {
             | Call::MapValues { from, .. }
             | Call::TransformValues { from, .. }
             | Call::Suppress { from, .. } => {
-                // What keeps a store knows by itself what was before.
+                // A table with a store knows the previous value by itself.
                 let sent = self.tables.kept[i] || self.ask(*from, force);
                 if !sent {
                     return self.tables.old[i];
@@ -152,7 +151,7 @@ impl Pass<'_> {
         true
     }
 
-    /// The table is read by key: the source at its root is kept.
+    /// The table is read by key: the table at its root must be materialized.
     fn read(&mut self, i: usize) {
         if self.tables.kept[i] {
             return;

@@ -1,10 +1,10 @@
-//! What the tests of this crate share: plans from short JSON, and what was said about them.
+//! Helpers for the tests of this crate: plans from short JSON, and their errors.
 
 use crate::{LogicalPlan, PhysicalPlan, compile};
 use serde_json::{Value, json};
 
-/// A plan of these nodes, with five callables, two processors and one custom serde; node `i` stands in line
-/// `i + 1`.
+/// A plan of these nodes, with five callables, two processors and one custom serde; the line of node `i`
+/// is `i + 1`.
 pub(crate) fn plan(nodes: &Value) -> Value {
     let mut nodes = nodes.clone();
     for (i, node) in nodes.as_array_mut().expect("a list").iter_mut().enumerate() {
@@ -44,7 +44,7 @@ pub(crate) fn udf() -> Value {
     json!({"udf": 0})
 }
 
-/// The names of a stage's nodes by operation.
+/// The operations of a stage's nodes.
 pub(crate) fn ops(plan: &PhysicalPlan, stage: usize) -> Vec<&'static str> {
     plan.stages[stage]
         .nodes

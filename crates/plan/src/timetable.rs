@@ -1,11 +1,11 @@
-//! When a scheduled source ticks.
+//! The ticks of a scheduled source.
 //!
-//! Takes what the user wrote (an interval or a cron expression, a zone, a start), gives the tick that comes
-//! after an instant, the last one up to an instant, and which ones a time without the engine has missed.
-//! Ticks are a function of what was written and of the zone's rules, never of when someone started: that is
-//! why restarts agree. Owns the rules for clocks that are put forward and back, see [`zone`] and [`cron`].
-//! Never reads a clock; of the machine it asks only the time zone database (a zone that was changed by law
-//! is then changed here too; where there is none, the one that is built in).
+//! Takes what the user wrote (an interval or a cron expression, a time zone, a start), returns the next
+//! tick after an instant, the last one up to an instant, and the ticks that were missed while the engine
+//! was down. Ticks depend only on these settings and on the rules of the zone, never on the time of the
+//! start, so restarts agree. Owns the rules for daylight saving changes, see [`zone`] and [`cron`].
+//! Never reads a clock; it only uses the machine's time zone database (so that a zone that was changed
+//! by law changes here too; without one, the built-in database is used).
 
 mod cron;
 mod missed;
@@ -23,39 +23,39 @@ use zone::Zone;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What becomes of ticks that were missed while the application was down.
+/// What happens to ticks that were missed while the application was down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
-    /// The last of them is made.
+    /// Only the last one is emitted.
     #[default]
     Latest,
-    /// All of them are made, in their order; of very many the newest.
+    /// All are emitted in order, but not more than the newest `max_catch_up`.
     All,
-    /// None is made.
+    /// None is emitted.
     Skip,
 }
 
-/// A timetable as the user wrote it; one of `every_ms` and `cron` is given.
+/// A timetable as the user wrote it; either `every_ms` or `cron` is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
-    /// The distance of two ticks.
+    /// The interval between ticks.
     #[serde(default)]
     pub every_ms: Option<i64>,
-    /// A cron expression: five fields, or six with seconds in front, or seven with years behind.
+    /// A cron expression: five fields, or six with leading seconds, or seven with trailing years.
     #[serde(default)]
     pub cron: Option<String>,
     /// A zone of the IANA database.
     #[serde(default = "utc")]
     pub tz: String,
-    /// The first tick of an interval; of a cron expression nothing before it.
+    /// The first tick of an interval; a cron expression has no ticks before it.
     #[serde(default)]
     pub start_ms: Option<i64>,
-    /// What becomes of missed ticks.
+    /// What happens to missed ticks.
     #[serde(default)]
     pub catch_up: CatchUp,
-    /// How many of them at most.
+    /// The maximum number of missed ticks.
     #[serde(default = "most")]
     pub max_catch_up: u32,
 }
@@ -69,7 +69,7 @@ const fn most() -> u32 {
 }
 
 impl Times {
-    /// In words, for `describe()`.
+    /// A text for `describe()`.
     #[must_use]
     pub fn words(&self) -> String {
         let zone = match self.tz.as_str() {
@@ -84,7 +84,7 @@ impl Times {
     }
 }
 
-/// In the largest unit that divides it.
+/// A duration in the largest unit that divides it.
 fn duration(ms: i64) -> String {
     let units = [(DAY_MS, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
     match units.iter().find(|(unit, _)| ms % unit == 0) {
@@ -95,12 +95,12 @@ fn duration(ms: i64) -> String {
 
 #[derive(Clone, Debug)]
 enum When {
-    /// So much time after each other, whatever the clocks on the wall say.
+    /// At a fixed interval of real time, whatever local clocks show.
     Every {
         anchor: i64,
         step: i64,
     },
-    /// Whole days: at the same time of the day.
+    /// Every so many days, at the same local time.
     Days {
         zone: Zone,
         first: DateTime,
@@ -113,15 +113,15 @@ enum When {
 #[derive(Clone, Debug)]
 pub struct Timetable {
     when: When,
-    /// Nothing before it.
+    /// There are no ticks before it.
     start: i64,
 }
 
 impl Timetable {
-    /// Understands what was written.
+    /// Parses and checks the settings.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write instead.
+    /// What is wrong, and what to write instead.
     pub fn new(times: &Times) -> Result<Self, String> {
         let zone = Zone::get(&times.tz)?;
         let when = match (times.every_ms, &times.cron) {
@@ -138,7 +138,7 @@ impl Timetable {
             when,
             start: times.start_ms.unwrap_or(i64::MIN + 1),
         };
-        // An expression may name days that never come.
+        // An expression may name days that don't exist.
         if times.cron.is_some() && table.next(times.start_ms.unwrap_or(0)).is_none() {
             let cron = times.cron.as_deref().unwrap_or_default();
             return Err(format!(
@@ -174,7 +174,7 @@ impl Timetable {
         })
     }
 
-    /// The first tick after an instant; `None`: there is none any more.
+    /// The first tick after an instant; `None` if there is none.
     #[must_use]
     pub fn next(&self, after: i64) -> Option<i64> {
         let after = after.max(self.start - 1);
@@ -183,7 +183,7 @@ impl Timetable {
             When::Days { zone, first, days } => {
                 let around = days_since(zone, *first, after)?.div_euclid(*days);
                 let nth = |n: i64| zone.instant(add_days(*first, n * days)?);
-                // A zone may leave out a day when it moves over the date line.
+                // A zone may skip a day when it moves across the date line.
                 (around - 1..=around + 3)
                     .filter_map(nth)
                     .find(|tick| *tick > after)
@@ -192,7 +192,7 @@ impl Timetable {
         }
     }
 
-    /// The last tick up to an instant and after another one.
+    /// The last tick in `(after, until]`.
     #[must_use]
     pub fn last(&self, until: i64, after: i64) -> Option<i64> {
         let after = after.max(self.start - 1);
@@ -211,8 +211,7 @@ impl Timetable {
         found.filter(|tick| *tick > after)
     }
 
-    /// How many ticks there are after one instant and up to another; `None`: only counting them one by
-    /// one would tell.
+    /// The number of ticks in `(after, until]`; `None` if they would have to be counted one by one.
     fn between(&self, after: i64, until: i64) -> Option<u64> {
         let When::Every { anchor, step } = &self.when else {
             return None;
@@ -223,7 +222,7 @@ impl Timetable {
     }
 }
 
-/// The last point of a grid up to an instant.
+/// The last grid point up to an instant.
 const fn grid(anchor: i64, step: i64, until: i64) -> i64 {
     anchor + (until - anchor).div_euclid(step) * step
 }
@@ -237,7 +236,7 @@ fn add_days(first: DateTime, days: i64) -> Option<DateTime> {
     first.checked_add(Span::new().try_days(days).ok()?).ok()
 }
 
-/// An instant as `jiff` has it.
+/// An instant as a `jiff` timestamp.
 fn timestamp(ms: i64) -> Option<Timestamp> {
     Timestamp::from_millisecond(ms).ok()
 }

@@ -1,14 +1,14 @@
-//! How a table is read by key: from a store, or computed on the way from the stores above it.
+//! How a table is read by key: from a store, or computed from the stores above it.
 //!
-//! Made with the stages for joins and processors. A table without a store of its own is a view over its
-//! parent's, as in Kafka Streams: nothing is kept twice. Never written to.
+//! Created for joins and processors when the plan is cut into stages. A table without a store of its own
+//! is a view over its parent's, as in Kafka Streams: nothing is stored twice. Never written to.
 
 use crate::function::Function;
 use crate::spec::SerdeSpec;
 use serde::Serialize;
 use stoatflow_core::{ProcessorId, StoreId};
 
-/// Which rows without a partner a join gives.
+/// Which rows without a partner a join emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -24,32 +24,32 @@ pub enum Kind {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "view", rename_all = "snake_case")]
 pub enum View {
-    /// Kept.
+    /// A materialized table.
     Store {
         /// The store.
         store: StoreId,
         /// Serde of its keys.
         key: SerdeSpec,
     },
-    /// What fits.
+    /// The rows that match.
     Filter {
         /// The table above.
         of: Box<View>,
         /// `(key, value)`.
         function: Function,
-        /// Keep what does not fit.
+        /// Keeps the rows that don't match.
         not: bool,
     },
-    /// Another value.
+    /// Mapped values.
     MapValues {
         /// The table above.
         of: Box<View>,
         /// `(value)` or `(key, value)`.
         function: Function,
-        /// Which of the two.
+        /// Whether the function gets the key.
         with_key: bool,
     },
-    /// Another value, by a transformer.
+    /// Values mapped by a transformer.
     TransformValues {
         /// The table above.
         of: Box<View>,
@@ -60,21 +60,21 @@ pub enum View {
     },
     /// Two tables joined by key.
     Join {
-        /// Left.
+        /// The left table.
         left: Box<View>,
-        /// Right.
+        /// The right table.
         right: Box<View>,
-        /// Which rows.
+        /// Which rows without a partner it contains.
         kind: Kind,
         /// `(left, right)` or `(key, left, right)`.
         function: Function,
-        /// Which of the two.
+        /// Whether the function gets the keys.
         with_key: bool,
     },
 }
 
 impl View {
-    /// The stores of the tables that it is made of: not those of transformers.
+    /// The stores of the tables that it consists of, without those of transformers.
     pub(crate) fn tables(&self) -> Vec<StoreId> {
         match self {
             Self::Store { store, .. } => vec![*store],
@@ -85,7 +85,7 @@ impl View {
         }
     }
 
-    /// The stores it reads.
+    /// All stores that it reads.
     #[must_use]
     pub fn stores(&self) -> Vec<StoreId> {
         match self {

@@ -1,17 +1,17 @@
-//! Windows, emission and suppression as the plan names them.
+//! Windows, emit strategies and suppression as the plan describes them.
 //!
-//! Gives data; durations are milliseconds and were checked in the DSL, again in [`crate::compile`].
-//! Never computes which window a record is in: that is the operators' business.
+//! Plain data; durations are in milliseconds, checked in the DSL and again in [`crate::compile`]. The
+//! operators compute which window a record belongs to.
 
 use crate::Expression;
 use serde::{Deserialize, Serialize};
 
-/// How records of a key are put into windows.
+/// How the records of a key are assigned to windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs)] // durations in milliseconds, named as in the DSL
 pub enum Window {
-    /// Next to each other, aligned to 1970.
+    /// Adjacent, aligned to 1970.
     Tumbling { size_ms: i64, grace_ms: i64 },
     /// Overlapping.
     Hopping {
@@ -21,11 +21,11 @@ pub enum Window {
     },
     /// Around each record; both ends inclusive.
     Sliding { difference_ms: i64, grace_ms: i64 },
-    /// As long as records follow within the gap.
+    /// A session lasts while records follow within the gap.
     Session { gap_ms: i64, grace_ms: i64 },
-    /// One from `start_ms` on, never closed.
+    /// A single window that starts at `start_ms` and never closes.
     Unlimited { start_ms: i64 },
-    /// So many records of a key, then the next window; start and end count records of the key.
+    /// A fixed number of records per key; start and end are counts of the key's records.
     Count { records: i64 },
 }
 
@@ -42,7 +42,7 @@ impl Window {
         }
     }
 
-    /// How long a window is, for the key serde of its results; `None` for sessions.
+    /// Duration of a window, passed to the key serde of its results; `None` for sessions.
     #[must_use]
     pub const fn size_ms(&self) -> Option<i64> {
         match self {
@@ -54,7 +54,7 @@ impl Window {
         }
     }
 
-    /// How long its store keeps a window where nothing else is said.
+    /// The default retention of its store.
     #[must_use]
     pub const fn retention_ms(&self) -> i64 {
         match self {
@@ -82,7 +82,7 @@ pub struct JoinWindow {
     pub grace_ms: i64,
 }
 
-/// When a windowed aggregation gives results.
+/// When a windowed aggregation emits results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Emit {
@@ -93,7 +93,7 @@ pub enum Emit {
     OnWindowClose,
 }
 
-/// How long updates are held back.
+/// How long `suppress` holds updates back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -106,98 +106,98 @@ pub enum Until {
     Barrier,
 }
 
-/// What a full buffer does.
+/// What happens when the buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
-    /// Gives the oldest early.
+    /// Emits the oldest row early.
     #[default]
     EmitEarly,
     /// Stops the engine.
     Shutdown,
 }
 
-/// What a store keeps.
+/// The layout of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[allow(missing_docs)] // milliseconds
 pub enum StoreKind {
     /// A value per key.
     KeyValue,
-    /// A value and its time per key.
+    /// A value and its timestamp per key.
     TimestampedKeyValue,
     /// A value per key and window start.
     Window {
         retention_ms: i64,
         size_ms: i64,
-        /// Several values for one key and start?
+        /// Whether a key and start may have several values.
         #[serde(default)]
         duplicates: bool,
-        /// Does it show a time beside each value? (The DSL's do.)
+        /// Whether each value has a timestamp. (True in the DSL.)
         #[serde(default)]
         timestamped: bool,
     },
     /// A value per key, start and end.
     Session { retention_ms: i64 },
-    /// Values of a key by the time since when they hold.
+    /// All values of a key with the times from which they are valid.
     Versioned { history_ms: i64 },
-    /// Ordered by a time that stands first in the key (what waits for a time).
+    /// Ordered by a time at the front of the key (rows that wait for a time).
     TimeOrdered,
-    /// Timers of one processor: a key and a time, by event time or the machine's clock.
+    /// Timers of one processor: a key and a time, in event time or wall-clock time.
     Timers,
 }
 
-/// How the time of a record is found.
+/// How the timestamp of a record is determined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimestampExtractor {
     /// A function `(record, partition_time)`: index into the table of callables.
     Udf(u32),
-    /// What an expression gives of the record: milliseconds.
+    /// The result of an expression over the record, in milliseconds.
     Expr(Expression),
-    /// The record's; a negative one fails (the default).
+    /// The record's timestamp; a negative one is an error (the default).
     FailOnInvalid,
-    /// The record's; a negative one is dropped and counted.
+    /// The record's timestamp; a record with a negative one is dropped and counted.
     LogAndSkip,
-    /// The record's; instead of a negative one the partition's highest so far.
+    /// The record's timestamp; a negative one is replaced by the highest one of the partition so far.
     UsePartitionTime,
-    /// When it was read.
+    /// The time when the record was read.
     Wallclock,
 }
 
-/// How the watermark of a source's partitions follows from their records.
+/// How the watermark of a source's partitions is derived from their records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WatermarkStrategy {
-    /// The highest timestamp: they never go back.
+    /// The highest timestamp: timestamps never decrease.
     Monotonic,
-    /// The highest timestamp less so many milliseconds.
+    /// The highest timestamp minus this many milliseconds.
     Bounded(i64),
     /// A function `(record, current)`: index into the table of callables.
     Udf(u32),
-    /// It has none.
+    /// No watermark.
     None,
 }
 
-/// What is said about the event time of a source.
+/// The watermark settings of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watermark {
     /// See [`WatermarkStrategy`].
     pub strategy: WatermarkStrategy,
-    /// A partition that is silent for so long holds the watermark back no more.
+    /// A partition without records for this long no longer holds back the watermark.
     #[serde(default)]
     pub idle_ms: Option<i64>,
-    /// Its partitions wait for others of this group ...
+    /// Its partitions are paused for others of this group ...
     #[serde(default)]
     pub group: Option<String>,
-    /// ... when they are so far ahead of them.
+    /// ... when they are this far ahead of them.
     #[serde(default)]
     pub max_drift_ms: i64,
 }
 
 impl Watermark {
-    /// Nothing: its source takes no part in the application's watermark.
+    /// No watermark: the source takes no part in the application's watermark.
     pub const NONE: Self = Self {
         strategy: WatermarkStrategy::None,
         idle_ms: None,

@@ -6,7 +6,7 @@ use stoatflow_plan::CALLS;
 use stoatflow_plan::LogicalPlan;
 use stoatflow_plan::logical::{Node, VERSION};
 
-/// How a table is kept, with every field.
+/// A materialization with every field.
 fn kept() -> Value {
     json!({
         "store": "s", "key": "string", "value": {"custom": 0}, "logged": false, "cached": false,
@@ -56,7 +56,7 @@ fn joining(op: &str) -> Value {
     })
 }
 
-/// One node of every call, with every field.
+/// One node of each call, with every field.
 fn nodes() -> Vec<Value> {
     let f = json!({"udf": 0});
     let m = kept();
@@ -114,7 +114,7 @@ fn nodes() -> Vec<Value> {
     ]
 }
 
-/// What the calls hold in several forms, each as it is written.
+/// Calls with fields that have several forms, one node for each form.
 fn forms() -> Vec<Value> {
     let mut all = Vec::new();
     for reset in [json!("none"), json!({"by_duration": 1})] {
@@ -272,9 +272,9 @@ fn the_format_is_the_committed_one() {
     for node in nodes.as_array().expect("a list") {
         writeln!(text, "{node}").expect("text");
     }
-    // A test runs in the folder of its crate.
+    // A test runs in the directory of its crate.
     let path = "plan-format.txt";
-    #[allow(clippy::disallowed_methods)] // a person asks this test to write the file
+    #[allow(clippy::disallowed_methods)] // the user asks this test to write the file
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &text).expect("writable");
     }

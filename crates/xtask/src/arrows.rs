@@ -1,7 +1,7 @@
-//! Arrows between crates.
+//! Dependencies between crates.
 //!
-//! Takes `layers.toml` and what `cargo metadata --no-deps` says, gives every dependency that points
-//! the wrong way. Never reads sources.
+//! Takes `layers.toml` and the output of `cargo metadata --no-deps`, returns every dependency that
+//! points the wrong way. Never reads sources.
 
 use crate::Finding;
 use crate::layers::Layers;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const PREFIX: &str = "stoatflow-";
 
-/// What cargo knows of the workspace.
+/// The output of `cargo metadata` for the workspace.
 pub fn metadata(root: &Path) -> Result<Value, String> {
     let output = Command::new("cargo")
         .args([

@@ -1,9 +1,9 @@
-//! Rust source without its comments and texts.
+//! Rust source without its comments and literals.
 //!
-//! Takes a source, gives one of the same lines and columns in which comments and the contents of string and
-//! character literals are blanks: what is left can be searched for words and braces.
+//! Takes a source, returns one with the same lines and columns in which comments and the contents of
+//! string and character literals are blanks: the rest can be searched for words and braces.
 
-/// The source with blanks for all that is no code.
+/// The source with blanks for everything that is not code.
 pub fn blanked(source: &str) -> String {
     let mut rest = source;
     let mut out = String::with_capacity(source.len());
@@ -76,7 +76,7 @@ fn raw_text(rest: &str) -> Option<usize> {
     Some(rest.len() - inner.len() + closed)
 }
 
-/// `'x'`, `'\n'`, `'\u{7f}'`; a lifetime is none.
+/// `'x'`, `'\n'`, `'\u{7f}'`; not a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let inner = &rest[1..];
     let first = inner.chars().next()?;

@@ -1,8 +1,8 @@
-//! No circle of imports of more than two files within a crate.
+//! No import cycle of more than two files within a crate.
 //!
-//! Takes the sources, gives each circle with its files. A file may use the modules that it is
-//! inside of: a module and the files below it are one thing. `tidy.toml` lists the circles that are
-//! known, which may only become smaller.
+//! Takes the sources, returns each cycle with its files. A file may use the modules that contain it: a
+//! module and the files below it count as one. `tidy.toml` lists the known cycles, which may only become
+//! smaller.
 
 use crate::Finding;
 use crate::exceptions::{Exceptions, LIST};
@@ -14,7 +14,7 @@ type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 const ALLOWED: usize = 2;
 
-/// Circles that are no exceptions, and exceptions that are no circles any more.
+/// Cycles that are not exceptions, and exceptions that are no longer cycles.
 pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut used = BTreeSet::new();
@@ -54,7 +54,7 @@ pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
     findings
 }
 
-/// Which files of a crate each file imports.
+/// The files of a crate that each file imports.
 fn graph<'a>(files: &[&'a RustFile]) -> Graph<'a> {
     let resolver = Resolver::new(files);
     let mut graph = Graph::new();
@@ -75,7 +75,7 @@ fn graph<'a>(files: &[&'a RustFile]) -> Graph<'a> {
     graph
 }
 
-/// Sets of files that reach each other, larger than allowed.
+/// Sets of files that reach each other and are larger than allowed.
 fn circles<'a>(graph: &Graph<'a>) -> Vec<Vec<&'a str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = graph
         .keys()

@@ -1,4 +1,4 @@
-//! `tidy.toml`: what may break a rule, each with its reason.
+//! `tidy.toml`: exceptions to the rules, each with its reason.
 
 use crate::toml::{self, Table};
 use std::path::Path;
@@ -11,7 +11,7 @@ pub const LIST: &str = "tidy.toml";
 pub struct Exceptions {
     /// Names that several public types have, with the reason.
     pub same_name: Table,
-    /// Circles of imports by a name of their own: the files of each.
+    /// Import cycles under a name of their own: the files of each.
     pub circles: Table,
     /// Functions that are longer than the limit, as `path function`, with the reason.
     pub long_functions: Table,

@@ -1,6 +1,6 @@
 //! Functions of Rust and Python have at most a hundred lines.
 //!
-//! Takes one file, gives the functions that are longer. `tidy.toml` lists the exceptions.
+//! Takes one file, returns the functions that are longer. `tidy.toml` lists the exceptions.
 
 use crate::Finding;
 use crate::blank::blanked;
@@ -16,7 +16,7 @@ struct Function<'a> {
     lines: usize,
 }
 
-/// Functions that are too long, and exceptions that are none any more.
+/// Functions that are too long, and exceptions that are no longer needed.
 pub fn check(exceptions: &Exceptions, files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut used = BTreeSet::new();
@@ -79,7 +79,7 @@ fn of_rust(code: &str) -> Vec<Function<'_>> {
     functions
 }
 
-/// Where the body ends; none of a declaration without one.
+/// The end of the body; `None` for a declaration without one.
 fn body_end(code: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut brackets = 0usize;
@@ -101,8 +101,8 @@ fn body_end(code: &str) -> Option<usize> {
     None
 }
 
-/// From `def` to the last line that is indented deeper. A text whose lines are not ends none early:
-/// its lines are the function's as long as code follows that is.
+/// From `def` to the last line that is indented deeper. Ends early at a multi-line text whose lines are
+/// not indented deeper.
 fn of_python(text: &str) -> Vec<Function<'_>> {
     let lines: Vec<&str> = text.lines().collect();
     let mut functions = Vec::new();

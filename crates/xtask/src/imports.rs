@@ -1,8 +1,8 @@
-//! What a Rust file imports, and in which file of its crate that is.
+//! The imports of a Rust file, and the file of its crate that each one leads to.
 //!
-//! Takes code without comments and literals. Reads `use` declarations and the paths within code; a
-//! name that another file only passes on is looked for where that file has it from. Macros that
-//! make paths are not seen.
+//! Takes code without comments and literals. Reads `use` declarations and the paths within code; a name
+//! that another file only re-exports is followed to the file that declares it. Paths that macros create
+//! are not seen.
 
 use crate::rust::RustFile;
 use std::collections::BTreeMap;
@@ -12,20 +12,20 @@ use std::collections::BTreeMap;
 pub struct Import {
     /// `["crate", "convert", "to_py"]`; the last is `*` for all names.
     pub path: Vec<String>,
-    /// The name it has in the file.
+    /// The name it has in the importing file.
     name: String,
-    /// `pub use`: passed on, not used.
+    /// `pub use`: re-exported, not used.
     pub public: bool,
 }
 
-/// Where names of a crate are.
+/// Resolves names within a crate.
 pub struct Resolver<'a> {
     files: BTreeMap<&'a [String], &'a RustFile>,
     imports: BTreeMap<&'a [String], Vec<Import>>,
 }
 
 impl<'a> Resolver<'a> {
-    /// Over the files of one crate.
+    /// Creates a resolver for the files of one crate.
     pub fn new(files: &[&'a RustFile]) -> Self {
         let by_module: BTreeMap<_, _> = files.iter().map(|f| (f.module.as_slice(), *f)).collect();
         let declared = files
@@ -37,14 +37,14 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Is there a file for this module within the file's own?
+    /// Whether a file exists for this submodule of the given file.
     pub fn has_child(&self, file: &RustFile, name: &str) -> bool {
         let mut module = file.module.clone();
         module.push(name.to_owned());
         self.files.contains_key(module.as_slice())
     }
 
-    /// The file that declares what a path names; none if it is of another crate.
+    /// The file that declares what a path names; `None` if it belongs to another crate.
     pub fn resolve(&self, from: &RustFile, path: &[String]) -> Option<&'a RustFile> {
         self.follow(from, path, 0)
     }
@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Every path to another module: of `use`, and within code.
+/// Every path to another module, in `use` declarations and within code.
 pub fn imports(code: &str, is_child: impl Fn(&str) -> bool) -> Vec<Import> {
     let mut found = declarations(code);
     for (at, _) in code.match_indices("::") {
@@ -116,7 +116,7 @@ pub fn imports(code: &str, is_child: impl Fn(&str) -> bool) -> Vec<Import> {
     found
 }
 
-/// Is what comes a path of a `pub use`?
+/// Whether the path that follows belongs to a `pub use`.
 fn passes_on(before: &str) -> bool {
     let statement = before.rsplit(';').next().unwrap_or_default();
     statement
@@ -144,7 +144,7 @@ fn declarations(code: &str) -> Vec<Import> {
     found
 }
 
-/// `a::{b, c::D as E}` as one path each.
+/// Splits `a::{b, c::D as E}` into one path each.
 fn tree(text: &str, prefix: &[String], public: bool, found: &mut Vec<Import>) {
     let text = text.trim();
     if let Some((head, list)) = text.split_once('{') {
@@ -174,7 +174,7 @@ fn tree(text: &str, prefix: &[String], public: bool, found: &mut Vec<Import>) {
     }
 }
 
-/// Split at the commas that are in no braces.
+/// Splits at the commas outside of braces.
 fn branches(list: &str) -> Vec<&str> {
     let mut depth = 0usize;
     list.split(|c| {

@@ -1,4 +1,4 @@
-//! `layers.toml`: which arrows are allowed.
+//! `layers.toml`: which dependencies are allowed.
 
 use crate::toml::{self, Table};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 pub struct Layers {
     /// Which crates of the workspace a crate may depend on.
     pub may_use: Table,
-    /// Foreign crates, and the only folders that may name them.
+    /// Foreign crates, and the only directories that may name them.
     pub only_in: Table,
     /// Foreign crates, and the crates that may not depend on them.
     pub never: Table,

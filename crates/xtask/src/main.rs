@@ -1,7 +1,7 @@
 //! Chores of the repository: `cargo run --release -p xtask -- tidy`.
 //!
-//! Takes the name of a chore, prints findings as `path:line: what`, ends with 1 if there are any.
-//! Never changes a file.
+//! Takes the name of a chore, prints findings as `path:line: what`, exits with 1 if there are any. Never
+//! changes a file.
 
 mod arrows;
 mod blank;
@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Something that is not as it should be.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -47,7 +47,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All findings in a tree.
+/// All findings in a source tree.
 fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     let layers = layers::read(&root.join("layers.toml"))?;
     let exceptions = exceptions::read(&root.join(exceptions::LIST))?;
@@ -62,10 +62,10 @@ fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-#[allow(clippy::disallowed_methods)] // where it is, is no setting
+#[allow(clippy::disallowed_methods)] // the directory is not a setting
 fn main() -> ExitCode {
     let chore = std::env::args().nth(1);
-    // Of the clone that runs it: clones may share what was built, and this with it.
+    // The clone that runs it: clones may share a target directory, and with it this binary.
     let own = std::env::var_os("CARGO_MANIFEST_DIR");
     let own = own.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&own).join("../..");

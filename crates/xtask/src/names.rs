@@ -1,6 +1,6 @@
 //! A public type has a name of its own in the whole workspace, so that a search finds one thing.
 //!
-//! Takes the sources, gives every name that two files give to a public type. `tidy.toml` lists the
+//! Takes the sources, returns every name that two files give to a public type. `tidy.toml` lists the
 //! exceptions.
 
 use crate::Finding;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const KINDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
-/// Names that occur twice, and exceptions that are none any more.
+/// Names that occur twice, and exceptions that are no longer needed.
 pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
     let mut places: BTreeMap<&str, BTreeSet<(&str, usize)>> = BTreeMap::new();
     for file in files.iter().filter(|f| !f.is_test()) {
@@ -70,6 +70,6 @@ fn public_type(line: &str) -> Option<&str> {
     let end = name
         .find(|c: char| !c.is_alphanumeric() && c != '_')
         .unwrap_or(name.len());
-    // An associated type of an implementation is no declaration, and is never `pub`.
+    // An associated type of an implementation is not a declaration, and is never `pub`.
     (end > 0).then_some(&name[..end])
 }

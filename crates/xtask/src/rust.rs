@@ -8,7 +8,7 @@ use crate::tree::SourceFile;
 pub struct RustFile {
     /// Its path from the root.
     pub path: String,
-    /// The crate's folder.
+    /// The crate's directory.
     pub owner: String,
     /// `["lazy", "open"]` for `lazy/open.rs`; the crate's root has none.
     pub module: Vec<String>,
@@ -17,7 +17,7 @@ pub struct RustFile {
 }
 
 impl RustFile {
-    /// Of a file of the tree, if it is one.
+    /// The Rust file, if this file of the tree is one.
     pub fn of(file: &SourceFile) -> Option<Self> {
         let inside = file.path.strip_prefix("crates/")?.strip_suffix(".rs")?;
         let (owner, inside) = inside.split_once("/src/")?;
@@ -34,7 +34,7 @@ impl RustFile {
         })
     }
 
-    /// Is it, or is it below, a module of tests?
+    /// Whether it is a module of tests, or below one.
     pub fn is_test(&self) -> bool {
         self.module
             .iter()

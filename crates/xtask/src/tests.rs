@@ -1,4 +1,4 @@
-//! Tidy itself: a tree that breaks each rule must be caught, and one that breaks none must not.
+//! Tidy itself: it must catch a tree that breaks a rule, and pass one that breaks none.
 
 use super::tidy;
 use std::fs;
@@ -93,7 +93,7 @@ fn findings(root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Breaks a clean tree in one way and expects one finding, which says where and what.
+/// Breaks a clean tree in one way and expects one finding, with place and text.
 fn caught(break_it: impl FnOnce(&Path), expected: &str) {
     let folder = clean();
     break_it(folder.path());
@@ -198,7 +198,7 @@ fn public_types_of_one_name_are_caught() {
         "[same_name]\nSlot = [\"a word of both\"]\n",
     );
     assert!(findings(root).is_empty());
-    // What isn't public, what is a test, and what only a comment or a text names.
+    // Types that aren't public, types in tests, and types only named in a comment or a text.
     write(root, "tidy.toml", TIDY);
     for other in [
         "struct Slot;\n",
@@ -220,7 +220,7 @@ fn public_types_of_one_name_are_caught() {
     );
 }
 
-/// Three files in a circle, one of them through a name that another passes on.
+/// Three files in a cycle, one of them through a re-exported name.
 fn circle(root: &Path) {
     write(
         root,
@@ -267,7 +267,7 @@ fn circles_of_imports_are_caught() {
         &format!("[circles]\nwords = [\"{list}\"]\n"),
     );
     assert!(findings(root).is_empty());
-    // A larger one than is listed.
+    // A cycle larger than the listed one.
     write(
         root,
         "crates/plan/src/c.rs",
@@ -462,10 +462,10 @@ fn a_broken_list_of_layers_is_an_error() {
     }
 }
 
-/// The house itself.
+/// Checks this workspace.
 #[test]
 fn the_layers_of_this_workspace_are_readable() {
-    // Clones may share what was built; a test runs in the folder of its crate.
+    // Clones may share a target directory; a test runs in the directory of its crate.
     let layers = super::layers::read(Path::new("../../layers.toml")).expect("readable");
     assert_eq!(layers.may_use["plan"], ["core", "formats"]);
     assert!(layers.never["tokio"].contains(&"protocol".to_owned()));

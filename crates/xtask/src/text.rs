@@ -1,23 +1,23 @@
-//! Rules that a file's path and text must keep.
+//! Rules for a file's path and text.
 //!
-//! Takes one file, gives its findings: length, name, banned words, tests inside sources, foreign
-//! crates outside their rooms. Looks at words, not at syntax: clippy does the rest.
+//! Takes one file, returns its findings: length, name, banned words, tests inside sources, foreign
+//! crates outside their directories. Looks at words, not at syntax: clippy does the rest.
 
 use crate::Finding;
 use crate::layers::Layers;
 use crate::tree::SourceFile;
 
-/// Aim at 500.
+/// Limit for a file; aim at 500.
 const MAX_LINES: usize = 600;
-/// Of comments. Code is as wide as its formatter makes it.
+/// Limit for comments. Code is as wide as its formatter makes it.
 const MAX_COLUMNS: usize = 110;
-/// Of pages.
+/// Limit for pages.
 const MAX_COLUMNS_OF_PAGES: usize = 120;
-/// Names that say nothing of what is inside.
+/// Names that say nothing about the content.
 const NAMES: &[&str] = &[
     "utils", "util", "helpers", "helper", "common", "misc", "manager", "types",
 ];
-// Written in parts, so that this file keeps its own rules.
+// Split, so that this file passes its own check.
 const UNFINISHED: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -30,7 +30,7 @@ const MACHINE: &[&str] = &[
     concat!("/tmp/", "t-"),
 ];
 
-/// What is wrong with a file.
+/// The findings about a file.
 pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     let ending = file.path.rsplit_once('.').map_or("", |(_, e)| e);
@@ -99,7 +99,7 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
                 "tests live beside the source: `mod tests;` and a file of their own".into(),
             );
         }
-        // The samples in tidy's own tests speak of foreign crates; its manifest is checked all the same.
+        // The samples in tidy's own tests name foreign crates; its manifest is still checked.
         if rust_source && !file.path.starts_with("crates/xtask/") {
             foreign(layers, file, line, &mut |what| add(n, what));
         }
@@ -107,8 +107,8 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// A comment, or a line of a page that is no row of a table and no part of a drawing. What holds a
-/// piece that can't be wrapped (an address, a command within backticks) is as wide as that.
+/// A comment, or a line of a page that is not a table row or part of a drawing. Lines with a piece that
+/// can't be wrapped (an address, a command within backticks) don't count.
 fn is_prose(line: &str, ending: &str) -> bool {
     let line = line.trim_start();
     let comment = match ending {
@@ -126,7 +126,7 @@ fn is_prose(line: &str, ending: &str) -> bool {
     comment && !drawing && pieces.all(|piece| piece.chars().count() < MAX_COLUMNS / 2)
 }
 
-/// All words that no file may hold, for the tests.
+/// All banned words, for the tests.
 #[cfg(test)]
 pub fn banned() -> impl Iterator<Item = &'static str> {
     UNFINISHED.iter().chain(MACHINE).copied()
@@ -166,7 +166,7 @@ fn names_crate(code: &str, word: &str) -> bool {
     })
 }
 
-/// A word that is not the tail of a longer one, and if it ends in a letter not its head either.
+/// A word that is not the tail of a longer one and, if it ends in a letter, not the head of one either.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let joins = |c: char| c.is_alphanumeric() || c == '_';

@@ -1,4 +1,4 @@
-//! The little of TOML that the lists of tidy need: tables, and `name = ["a", "b"]` on one line.
+//! The subset of TOML that tidy's lists need: tables, and `name = ["a", "b"]` on one line.
 //!
 //! Anything else is an error, not a guess.
 

@@ -1,6 +1,6 @@
-//! The files of the tree that people write.
+//! The files of the tree that are written by hand.
 //!
-//! Takes the root, gives the text files below it. Skips what is built, downloaded or recorded.
+//! Takes the root, returns the text files below it. Skips built, downloaded and recorded files.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ const ENDINGS: &[&str] = &[
     "rs", "py", "pyi", "java", "sh", "toml", "yml", "yaml", "md", "html", "js", "css",
 ];
 
-/// All of them.
+/// All text files below the root.
 pub fn files(root: &Path) -> Result<Vec<SourceFile>, String> {
     let mut files = Vec::new();
     walk(root, "", &mut files)?;

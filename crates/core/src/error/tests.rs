@@ -1,8 +1,8 @@
-//! Errors: the table of kinds is whole, and a message says where and what next.
+//! The table of error kinds is complete, and a message says where it happened and what to do next.
 
 use super::*;
 
-/// The next kind; the match has no wildcard, so a new kind doesn't compile until it is here.
+/// The next kind; the match has no wildcard, so a new kind doesn't compile until it is listed here.
 fn next(kind: ErrorKind) -> Option<ErrorKind> {
     use ErrorKind::*;
     Some(match kind {

@@ -1,4 +1,4 @@
-//! Parts of what is open.
+//! Parts of values that implement `Open`.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn fields(members: &[(&str, i64)]) -> Fields {
     Fields(members.collect())
 }
 
-/// What says no more than it has to.
+/// Implements only what `Open` requires.
 struct Least(Datum);
 
 impl Open for Least {

@@ -1,8 +1,9 @@
 //! Finds a member in JSON text.
 //!
-//! Takes the text and the path to the member; gives the byte range of its value. Allocates nothing and reads
-//! nothing behind the value. If a name occurs twice, the first one counts. What this can't decide (escaped
-//! names, malformed text) is `Unknown`: the caller then uses a parser, which also explains the error.
+//! Takes the text and the path to the member; returns the byte range of its value. Allocates nothing and
+//! reads nothing after the value. If a name occurs twice, the first one counts. What this can't decide
+//! (escaped names, malformed text) is `Unknown`: the caller then uses a parser, which also explains the
+//! error.
 
 use super::is_utf8;
 use super::scan::Scan;
@@ -38,7 +39,7 @@ fn value(scan: &mut Scan<'_>, text: &[u8]) -> Option<Range<usize>> {
     let from = scan.at;
     scan.whole_value()?;
     let place = from..scan.at;
-    // "01" or "1x": the scan stops behind the 0 or the 1, so look at what follows.
+    // "01" or "1x": the scan stops after the 0 or the 1, so look at what follows.
     let ends = matches!(scan.past_blanks(), None | Some(b',' | b'}' | b']'));
     (ends && is_utf8(&text[..place.end])).then_some(place)
 }

@@ -1,4 +1,4 @@
-//! Damaged text: what is found in it, and whether it is JSON, as a parser says.
+//! Damaged text: the scan must agree with a parser on what is found in it and on whether it is JSON.
 
 use super::{MemberPlace, find, read};
 use bytes::Bytes;

@@ -1,25 +1,25 @@
-//! One pass over JSON text: is it well-formed, and which members do its objects have?
+//! One pass over JSON text: checks that it is well-formed, and collects the member names of its objects.
 //!
-//! Takes UTF-8. Builds nothing and doesn't recurse, however deep a text is. Its verdict is
-//! serde_json's, byte for byte (tested). We know no library that gives it without parsing numbers
-//! and strings, and this pass is on the path of every JSON record.
+//! Takes UTF-8. Builds nothing and doesn't recurse, however deep a text is. Its verdict equals that of
+//! serde_json for every text (tested). We know no library that does this without parsing numbers and
+//! strings, and every JSON record passes through this scan.
 
 use super::Names;
 use smallvec::SmallVec;
 
-/// Is it one JSON value, with nothing but blanks around it?
+/// Whether the text is one JSON value, with nothing but whitespace around it.
 pub(super) fn is_well_formed(text: &[u8], names: &mut Names) -> bool {
     let mut scan = Scan::new(text, Some(names));
     scan.whole_value().is_some() && scan.past_blanks().is_none()
 }
 
-/// The place in the text. Steps give `None` where it is not well-formed.
+/// A position in the text. Each step returns `None` where the text is not well-formed.
 pub(super) struct Scan<'a> {
     text: &'a [u8],
     pub at: usize,
-    /// `None`: not collected.
+    /// `None`: names are not collected.
     names: Option<&'a mut Names>,
-    /// The objects and arrays around the place: the object's number, 0 for an array.
+    /// The objects and arrays around the position: the object's number, 0 for an array.
     open: SmallVec<[u64; 8]>,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Scan<'a> {
     pub fn whole_value(&mut self) -> Option<()> {
         loop {
             self.value()?;
-            // Behind a value: the enclosing array or object continues or ends.
+            // After a value: the enclosing array or object continues or ends.
             loop {
                 let Some(around) = self.open.last().copied() else {
                     return Some(());
@@ -59,8 +59,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A scalar, an empty object or array, or the beginning of one with its first name, up to the
-    /// value behind it.
+    /// A scalar, an empty object or array, or the start of a non-empty one: with its first name if it is
+    /// an object, up to its first value.
     fn value(&mut self) -> Option<()> {
         loop {
             let first = self.past_blanks()?;
@@ -96,7 +96,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A member's name and the colon.
+    /// A member's name and the colon after it.
     fn name(&mut self, object: u64) -> Option<()> {
         if self.past_blanks()? != b'"' {
             return None;
@@ -110,7 +110,8 @@ impl<'a> Scan<'a> {
                 names.add(object, name);
             } else {
                 let name = serde_json::from_slice::<String>(&self.text[first - 1..self.at]);
-                // One that can't be written in UTF-8 (a lone surrogate) is well-formed, and is no other's.
+                // A name that can't be encoded in UTF-8 (a lone surrogate) is well-formed, and equals no
+                // other name.
                 if let Ok(name) = name {
                     names.add(object, name.as_bytes());
                 }
@@ -119,8 +120,8 @@ impl<'a> Scan<'a> {
         (self.past_blanks()? == b':').then(|| self.at += 1)
     }
 
-    /// At an object: moves to the value of its first member with this name; false if there is none. `None`
-    /// also if a name is escaped: it would have to be decoded first.
+    /// At an object: moves to the value of its first member with this name; false if there is none.
+    /// `None` also if a name is escaped, because it would have to be decoded first.
     pub fn member(&mut self, wanted: &[u8]) -> Option<bool> {
         if self.past_blanks()? != b'{' {
             return None;
@@ -153,7 +154,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Behind the first quote; true if nothing in it is escaped.
+    /// After the opening quote; true if the string contains no escape.
     fn string(&mut self) -> Option<bool> {
         let mut plain = true;
         loop {
@@ -177,7 +178,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Behind its first digit.
+    /// After its first digit.
     fn number(&mut self, first: u8) -> Option<()> {
         match first {
             b'0' => {}
@@ -218,7 +219,7 @@ impl<'a> Scan<'a> {
         Some(byte)
     }
 
-    /// The next byte that is no blank; the place is there.
+    /// The next byte that is not whitespace; moves to it but not past it.
     pub fn past_blanks(&mut self) -> Option<u8> {
         loop {
             match *self.text.get(self.at)? {
@@ -247,7 +248,7 @@ fn special(text: &[u8]) -> Option<usize> {
     }
     let rest = &text[at..];
     let end = memchr::memchr2(b'"', b'\\', rest)?;
-    // No early end: so that many bytes are compared at a time.
+    // No early exit, so that the compiler can compare many bytes at once.
     let controls = rest[..end].iter().fold(false, |any, b| any | (*b < b' '));
     (!controls).then_some(at + end)
 }

@@ -66,7 +66,7 @@ fn names_that_differ_in_one_byte_have_other_fingerprints() {
 
 #[test]
 fn it_agrees_with_a_parser_whatever_is_given() {
-    // Random texts of few names and values: duplicates are common.
+    // Random texts with few names and values, so duplicates are common.
     let mut state = 7_u64;
     let mut next = |below: u64| {
         state = state
@@ -100,7 +100,7 @@ fn it_agrees_with_a_parser_whatever_is_given() {
         let text = build(&mut next, 0);
         let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         let read = given(&text);
-        // serde_json's own object keeps the last one.
+        // serde_json's own object keeps the last one too.
         assert_eq!(parsed(&read), parsed(&text), "{text}");
         assert_eq!(given(&read), read, "{text}");
         let mut again = Names::new();
@@ -120,7 +120,7 @@ fn what_is_too_deep_to_be_looked_at_is_still_checked() {
     assert!(read(Bytes::from_static(b"\"\xff\"")).is_err());
 }
 
-/// What the scan says of a text is what serde_json says.
+/// Asserts that scan and serde_json agree on a text, and returns their verdict.
 fn judged(text: &[u8]) -> bool {
     let parsed = serde_json::from_slice::<IgnoredAny>(text).is_ok();
     let scanned = scan::is_well_formed(text, &mut Names::new());
@@ -130,7 +130,8 @@ fn judged(text: &[u8]) -> bool {
 
 #[test]
 fn the_scan_judges_as_a_parser_does() {
-    // Texts of what matters to a parser, put together at random: most are wrong, and many are right.
+    // Random sequences of tokens that matter to a parser: most texts are malformed, and many
+    // well-formed.
     let parts: Vec<&str> = "{ } [ ] , : \" \\ \\n \\u00e9 \\uD800 \\x \\u12 a é 0 1 -1 -0 01 1.5 1. .5 1e5 1E+5 1e 1e+ - + true false null tru nul NaN {} [] [1] {\"a\":1} \"a\" \"a\":"
         .split(' ')
         .chain([" ", "\n", "\t", "\r", "\u{b}", "\u{1}", "\u{7f}", "\""])
@@ -149,7 +150,7 @@ fn the_scan_judges_as_a_parser_does() {
         right += usize::from(judged(text.as_bytes()));
     }
     assert!(right > 10_000, "{right}");
-    // Well-formed ones with a byte changed, taken out or put in.
+    // Well-formed texts with one byte changed, removed or inserted.
     let whole = br#" {"name":"J\u00f6rg \"x\"","n":[-1.5e3, 0,true,null,{}],"o":{"a b":"","c":[[]]}, "x":"\\"} "#;
     assert!(judged(whole));
     for at in 0..whole.len() {

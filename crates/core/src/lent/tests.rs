@@ -1,4 +1,4 @@
-//! Who gets the host, and who is refused.
+//! Which callers can use the host, and which are refused.
 
 use super::{Lent, Refused};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ impl Counts for u64 {
 
 type Scope = Lent<dyn Counts, u32>;
 
-/// The pointer without the lifetime of what the host borrows.
+/// The pointer without the lifetime of the host's borrows.
 fn erased(host: &mut dyn Counts) -> *mut (dyn Counts + 'static) {
     // SAFETY: only a lifetime changes, and each test drops its guard before the host.
     unsafe { std::mem::transmute(std::ptr::from_mut(host)) }
@@ -59,7 +59,7 @@ fn one_at_a_time_and_on_its_own_thread() {
         for _ in 0..3 {
             s.spawn(|| {
                 for _ in 0..50 {
-                    // What the other thread has taken out at the moment is busy.
+                    // While another thread has taken it out, the host is busy.
                     let refused = scope.with(|_, _| ()).unwrap_err();
                     assert!(matches!(refused, Refused::OtherThread | Refused::Busy));
                 }

@@ -1,4 +1,4 @@
-//! Values that Kafka's own UtilsTest holds its Java to.
+//! Values from Kafka's own UtilsTest.
 
 use super::{murmur2, partition_of};
 

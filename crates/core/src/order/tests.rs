@@ -36,7 +36,7 @@ fn children_come_in_the_order_in_which_they_were_made() {
     for pair in ordinals.windows(2) {
         let (one, two) = (parent.child(pair[0]), parent.child(pair[1]));
         assert!(one < two, "{pair:?}");
-        // Whatever is made of the first comes before what is made of the second.
+        // Anything derived from the first record comes before anything derived from the second.
         assert!(one.child(1_000) < two, "{pair:?}");
         assert!(one.child(1_000).child(3) < two.child(0), "{pair:?}");
     }
@@ -77,7 +77,7 @@ fn what_waited_comes_in_the_order_of_what_it_stems_from() {
         (held(101, 0).number(), held(101, 0).task()),
         (1_000, Task(4))
     );
-    // What waited for more than an epoch.
+    // Records that were held for more than an epoch.
     assert!(held(7, 3) < held(8, 0));
     assert!(held(8, 0) < held(101, 0));
     assert!(held(0, 0) < held(1, 0));
@@ -98,6 +98,6 @@ fn what_came_out_in_an_earlier_part_waits_behind_what_did_not() {
     let other_part = Order::new(200, Task(0)).at_end(EPOCH, 2).at_end(EPOCH, 4);
     assert!(late < other_part);
     assert_eq!(late.number(), 1_004);
-    // There is room for what is made of them.
+    // There is room in the path for records derived from them.
     assert!(late < late.child(1) && late.child(1) < late.child(2));
 }

@@ -21,7 +21,7 @@ fn compare(a: &Datum, b: &Datum) -> Ordering {
             _ => unreachable!(),
         }
     }
-    // Exact: a double by its whole part, then by what is left of it.
+    // Exact: compares the integral part of the double first, then its fraction.
     fn with_float(a: i64, b: f64) -> Ordering {
         if b.abs() > 1e30 {
             return 0.0_f64.total_cmp(&b);

@@ -1,4 +1,4 @@
-//! What is JSON and what is not, beside serde's own parser.
+//! Which texts are JSON, compared with serde's own parser.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn what_is_not_is_refused_where_it_comes_from_outside() {
         let error = Serde::Json.read(bytes()).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Serde);
         assert!(error.message().contains("not well-formed JSON"), "{error}");
-        // A store holds what was looked at when it came.
+        // A store holds text that was checked when it was read from its topic.
         assert!(Serde::Json.decode(bytes()).is_ok());
     }
 }

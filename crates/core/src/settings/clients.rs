@@ -1,11 +1,11 @@
 //! Properties of the Kafka clients: passed on, or refused with a reason.
 //!
-//! Takes a name as the user wrote it; gives the client it is for and the name without its prefix.
-//! Has the list of properties that the engine sets itself. The client (crate log) checks the rest.
+//! Takes a name as the user wrote it; returns the client it is for and the name without its prefix.
+//! Holds the list of properties that the engine sets itself. The client (crate log) checks the rest.
 
 use super::ClientRole;
 
-/// Client properties that the engine owns, and why.
+/// Client properties that only the engine sets, and why.
 pub const OWNED: &[(&str, &str)] = &[
     (
         "acks",
@@ -93,7 +93,7 @@ pub(super) const IDLE: &[(&str, &str)] = &[
     ("value.serializer", "the sink says its serde"),
 ];
 
-/// Owned properties with the values that the engine sets itself: giving them changes nothing.
+/// Owned properties with the values that the engine sets itself: setting them to these changes nothing.
 const SAME: &[(&str, &[&str])] = &[
     ("acks", &["all", "-1"]),
     ("enable.auto.commit", &["false"]),
@@ -102,7 +102,7 @@ const SAME: &[(&str, &[&str])] = &[
     ("isolation.level", &["read_committed"]),
 ];
 
-/// Is this what the engine sets itself?
+/// Whether this is the value that the engine sets itself.
 pub(super) fn is_own_value(name: &str, value: &str) -> bool {
     let property = PREFIXES
         .iter()
@@ -112,7 +112,7 @@ pub(super) fn is_own_value(name: &str, value: &str) -> bool {
         .any(|(same, values)| *same == property && values.contains(&value.trim()))
 }
 
-/// Is it a property of this name, of whatever client? For the nearest name of a mistyped one.
+/// Names of client properties without their prefix, to find the nearest one to a mistyped name.
 pub(super) fn bare_names() -> impl Iterator<Item = &'static str> {
     const OTHERS: [&str; 6] = [
         "sasl.jaas.config",
@@ -144,7 +144,7 @@ const PREFIXES: &[(&str, ClientRole)] = &[
     ("admin.", ClientRole::Admin),
 ];
 
-/// Families that need no prefix.
+/// Families of properties that need no prefix.
 const FAMILIES: &[&str] = &[
     "sasl.",
     "ssl.",
@@ -199,20 +199,20 @@ const BARE: &[(&str, ClientRole)] = &[
     ("max.request.size", ClientRole::Producer),
 ];
 
-/// What a name is, to the clients.
+/// What a name means to the Kafka clients.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Client<'a> {
-    /// Goes to this client under this name.
+    /// Passed to this client under this name.
     Passed(ClientRole, &'a str),
-    /// Can't be set, and why.
+    /// Can't be set; the reason.
     Refused(&'static str),
-    /// Changes nothing, and why.
+    /// Changes nothing; the reason.
     Idle(&'static str),
     /// Not a client property.
     No,
 }
 
-/// Says what a name is, to the clients.
+/// Classifies a name.
 pub(super) fn client(name: &str) -> Client<'_> {
     if let Some((prefix, role)) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
         return known(*role, &name[prefix.len()..]);

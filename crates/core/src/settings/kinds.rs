@@ -1,4 +1,4 @@
-//! Values by the kind of their setting, and the forms that only one setting has.
+//! Values by the type of their setting, and the forms that only one setting has.
 
 use super::WatermarkDefault;
 use super::read::{Value, bool_of, duration_of, number_of, size_of, text_of};
@@ -10,7 +10,7 @@ pub(super) fn of_table(key: &KeySpec, default: &str) -> Value {
     read(key, &Json::from(default)).expect("defaults in the table are valid (tested)")
 }
 
-/// A value of the kind that the row asks for, or what is allowed instead.
+/// A value of the type that the row asks for, or a text that says what is allowed.
 pub(super) fn read(key: &KeySpec, value: &Json) -> std::result::Result<Value, String> {
     let text = text_of(value);
     let bounded = |n: Option<i64>, what: &str| match n {
@@ -50,7 +50,7 @@ pub(super) fn read(key: &KeySpec, value: &Json) -> std::result::Result<Value, St
     }
 }
 
-/// `bounded:10s`, `monotonic` or `none`, and perhaps `,idle:5m`.
+/// `bounded:10s`, `monotonic` or `none`, optionally followed by `,idle:5m`.
 pub(super) fn watermark_of(text: &str) -> Option<WatermarkDefault> {
     let ms = |text: &str| duration_of(&Json::from(text.trim())).filter(|ms| *ms >= 0);
     let (strategy, idle) = match text.split_once(',') {

@@ -1,13 +1,13 @@
-//! The valid name that a mistyped one looks most like.
+//! Finds the valid name nearest to a mistyped one.
 
 use super::clients::bare_names;
 use super::streams::STREAMS_CONFIG;
 use super::table::KEYS;
 
-/// Names that are less alike than this have nothing to do with each other.
+/// Names less similar than this are unrelated.
 const ALIKE: f64 = 0.9;
 
-/// The nearest name of a setting or of a client property, if one is near.
+/// The nearest name of a setting or of a client property, if one is similar enough.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let keys = KEYS.iter().flat_map(|key| [Some(key.name), key.alias]);
     let streams = STREAMS_CONFIG.iter().map(|(name, _)| *name);

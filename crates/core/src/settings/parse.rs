@@ -1,7 +1,7 @@
 //! Parses raw pairs into [`Settings`], or reports every problem at once.
 //!
-//! Takes names with dots or underscores and values as JSON scalars. Contains the checks that
-//! involve several settings, and those of names that become topics.
+//! Takes names with dots or underscores and values as JSON scalars. Contains the checks that involve
+//! several settings, and those of names that become topics.
 
 mod values;
 
@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Kafka's bound for topic names is 249; the longest name made of it has to fit.
+/// Kafka allows 249 characters in a topic name; the longest name that contains the id has to fit.
 const MAX_APPLICATION_ID: usize = 150;
 
 /// What was parsed so far.
@@ -26,11 +26,11 @@ const MAX_APPLICATION_ID: usize = 150;
 struct Reading {
     values: BTreeMap<&'static str, Value>,
     clients: Vec<(ClientRole, String, String)>,
-    /// Of changelog topics: the names behind `topic.`.
+    /// Configuration of changelog topics: the names after `topic.`.
     topics: BTreeMap<String, String>,
-    /// What was given, of the names in the table.
+    /// Names in the table that the user set.
     given: BTreeSet<&'static str>,
-    /// What was given and changes nothing: what it is, and why.
+    /// Settings that the user set and that change nothing: what was set, and why it has no effect.
     idle: Vec<(String, String)>,
     problems: Vec<String>,
 }
@@ -67,7 +67,7 @@ pub(super) fn parse(pairs: &[(String, Json)]) -> Result<Settings> {
     )
 }
 
-/// Every setting with its value and whether it was given, then the properties of the clients.
+/// Every setting with its value and whether it was set, then the properties of the clients.
 pub(super) fn in_force(pairs: &[(String, Json)]) -> Vec<(String, Json, bool)> {
     let mut reading = Reading::default();
     for (name, value) in pairs {
@@ -99,14 +99,14 @@ impl Reading {
             .push(format!("{name} = {}: {why}", shown(name, value)));
     }
 
-    /// Accepted, and a line of the log says why it doesn't matter; or refused, if that is asked for.
+    /// Accepts a setting without effect; the log says why it doesn't matter.
     fn idle(&mut self, name: &str, value: &Json, why: &str) {
         let what = format!("{name} = {}", shown(name, value));
         self.idle.push((what, why.to_owned()));
     }
 
     fn pair(&mut self, given: &str, value: &Json) {
-        // Kafka Streams' internal settings stand between underscores: __emit.interval.ms...__
+        // Kafka Streams' internal settings are enclosed in underscores: __emit.interval.ms...__
         let name = given.trim().trim_matches('_').replace('_', ".");
         let own = clients::own_setting(&name).unwrap_or(&name);
         if let Some(key) = KEYS.iter().find(|k| k.name == own || k.alias == Some(own)) {
@@ -155,13 +155,13 @@ impl Reading {
             Ok(read) => drop(self.values.insert(key.name, read)),
             Err(why) => {
                 self.problem(key.name, value, &why);
-                // Known to be given, so that it isn't reported as missing too.
+                // Marked as set, so that it isn't reported as missing too.
                 self.values.insert(key.name, Value::Wrong);
             }
         }
     }
 
-    /// A name of Kafka Streams that is no setting here; false if the clients know it.
+    /// Handles a name of Kafka Streams that is not a setting here; false if the clients know it.
     fn of_kafka_streams(&mut self, effect: Effect, given: &str, value: &Json) -> bool {
         match effect {
             Effect::None(why) => match streams::impossible(given, value) {
@@ -182,7 +182,7 @@ impl Reading {
     }
 
     fn client_property(&mut self, name: &str, given: &str, value: &Json) {
-        // librdkafka has names with underscores (log_level): those stay as they are.
+        // librdkafka has names with underscores (log_level); those are kept.
         let (dotted, raw) = (client(name), client(given));
         match if raw == Client::No { dotted } else { raw } {
             Client::Passed(role, property) if !value.is_null() => match text_of(value) {
@@ -238,7 +238,7 @@ impl Reading {
         self.values.insert(key.name, value);
     }
 
-    /// The user's properties, and which client is to serve.
+    /// The user's client properties, and the choice of the client.
     fn client_properties(&mut self) -> Vec<(ClientRole, String, String)> {
         let mut properties = std::mem::take(&mut self.clients);
         let client = self.text("kafka.client");
@@ -358,7 +358,7 @@ impl Reading {
         }
     }
 
-    /// Rules over several settings; settings that are wrong by themselves are skipped.
+    /// Rules over several settings; skips settings that are wrong by themselves.
     fn contradictions(&mut self, s: &Settings) {
         let known = |names: &[&str]| {
             names

@@ -1,11 +1,11 @@
 //! Parses single values.
 //!
-//! Takes a JSON scalar (Python passes text, numbers and booleans; the environment only text); gives
-//! a number, duration, size or boolean.
+//! Takes a JSON scalar (Python passes text, numbers and booleans; the environment only text); returns a
+//! number, duration, size or boolean.
 
 use serde_json::Value as Json;
 
-/// A value that fits its row.
+/// A value that matches the type of its row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     /// Text, a path, or one of the allowed words.
@@ -14,7 +14,7 @@ pub(super) enum Value {
     Number(i64),
     /// True or false.
     Bool(bool),
-    /// Given, but of no use; its problem is noted.
+    /// Set, but invalid; the problem is already recorded.
     Wrong,
 }
 
@@ -94,7 +94,7 @@ fn with_unit(value: &Json, units: &[(&str, f64)]) -> Option<i64> {
     (total.abs() < 9e15).then_some(total as i64)
 }
 
-/// May the value of a setting or property with this name be a secret? Mistyped names too.
+/// Whether the value of a setting or property with this name may be a secret. Covers mistyped names too.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 10] = [
@@ -106,7 +106,7 @@ pub fn is_secret(name: &str) -> bool {
         "token",
         "private",
         "credential",
-        // Those of schema registries: addresses may hold a password.
+        // Properties of schema registries: addresses may contain a password.
         "user.info",
         "registry.url",
     ];

@@ -1,6 +1,6 @@
 //! Where local state lives if `state.dir` isn't set: in a directory that survives a reboot, if there is one.
 //!
-//! The choice is pure; [`default_state_dir`] asks the machine.
+//! The choice itself does no I/O; [`default_state_dir`] queries the machine.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ struct Machine<'a> {
     user: u32,
 }
 
-/// The first of these that can be written: what systemd gives a unit with `StateDirectory=`, the XDG state
-/// home if it is set, `/var/lib`, the XDG state home's usual place, the temporary directory.
+/// The first of these that is writable: the directory that systemd gives a unit with `StateDirectory=`,
+/// the XDG state home if it is set, `/var/lib`, the default XDG state home, the temporary directory.
 fn choose(machine: &Machine<'_>) -> PathBuf {
     let named = |name: &str| {
         (machine.variable)(name)
@@ -35,19 +35,19 @@ fn choose(machine: &Machine<'_>) -> PathBuf {
     places
         .find(|place| (machine.can_write)(place))
         .unwrap_or_else(|| {
-            // One directory for each user: the first would keep the others out.
+            // One directory per user: the first user's would keep the others out.
             machine
                 .temporary
                 .join(format!("stoatflow-{}", machine.user))
         })
 }
 
-/// Whose process this is, as the system shows it; 0 where it doesn't.
+/// The user of this process, from /proc; 0 if that doesn't exist.
 fn user() -> u32 {
     std::fs::metadata("/proc/self").map_or(0, |own| own.uid())
 }
 
-/// May this user write into a directory of these permissions?
+/// Whether this user may write into a directory with these permissions.
 const fn may_write(user: u32, (owner, mode): (u32, u32)) -> bool {
     const OWNER_MAY: u32 = 0o300;
     const ALL_MAY: u32 = 0o003;
@@ -59,14 +59,14 @@ const fn may_write(user: u32, (owner, mode): (u32, u32)) -> bool {
     user == 0 || by_user == wanted
 }
 
-/// Can a directory be made, or written, there?
+/// Whether a directory can be created here, or written if it exists.
 fn can_write(place: &Path) -> bool {
     let existing = place.ancestors().find_map(|above| above.metadata().ok());
     existing.is_some_and(|above| above.is_dir() && may_write(user(), (above.uid(), above.mode())))
 }
 
 /// The default of `state.dir` on this machine.
-#[allow(clippy::disallowed_methods)] // these variables are those of the machine, and part of the settings
+#[allow(clippy::disallowed_methods)] // these variables belong to the machine, and are part of the settings
 pub(super) fn default_state_dir() -> PathBuf {
     choose(&Machine {
         variable: &|name| std::env::var(name).ok(),

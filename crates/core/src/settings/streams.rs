@@ -1,7 +1,7 @@
-//! What becomes of each name of Kafka Streams' `StreamsConfig`.
+//! What happens to each name of Kafka Streams' `StreamsConfig`.
 //!
-//! A table and the translations of values: class names of Java give the words of this engine. Nothing of it
-//! runs Java. The page docs/reference/streams-config.md is made from the table.
+//! A table of names and the translation of values: Java class names become words of this engine. No Java
+//! code is run. The page docs/reference/streams-config.md is made from the table.
 
 use super::table::KEYS;
 use serde_json::Value as Json;
@@ -9,17 +9,17 @@ use serde_json::Value as Json;
 /// What a name of Kafka Streams does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is a setting here too, or another name of one.
+    /// It is a setting here too, or an alias of one.
     Taken,
-    /// It goes to the Kafka client.
+    /// It is passed to the Kafka client.
     Client,
     /// It becomes another setting.
     Becomes(&'static str),
-    /// It changes nothing, and why.
+    /// It changes nothing; the reason.
     None(&'static str),
 }
 
-/// Names with what they do, by the alphabet.
+/// Names and their effects, in alphabetical order.
 pub const STREAMS_CONFIG: &[(&str, Effect)] = &[
     (
         "acceptable.recovery.lag",
@@ -269,7 +269,7 @@ pub const STREAMS_CONFIG: &[(&str, Effect)] = &[
     ),
 ];
 
-/// Prefixes of `StreamsConfig`, with what becomes of the names behind them.
+/// Prefixes of `StreamsConfig`, and what happens to the names that start with them.
 pub const STREAMS_PREFIXES: &[(&str, &str)] = &[
     ("admin.", "goes to the admin client"),
     ("client.tag.", "accepted: there is nothing to assign"),
@@ -293,7 +293,7 @@ pub const STREAMS_PREFIXES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a name does, in dots.
+/// The effect of a name written with dots.
 pub(super) fn effect(name: &str) -> Option<Effect> {
     if name.starts_with("client.tag.") {
         return Some(Effect::None("there is nothing to assign"));
@@ -309,7 +309,7 @@ pub(super) fn effect(name: &str) -> Option<Effect> {
     found.map(|(_, effect)| *effect)
 }
 
-/// What a value would change that can't be done here, of a name that has no effect otherwise.
+/// Why a value can't be supported, for a name that has no effect otherwise.
 pub(super) fn impossible(name: &str, value: &Json) -> Option<&'static str> {
     let headers =
         name == "dsl.store.format" && value.as_str()?.trim().eq_ignore_ascii_case("HEADERS");
@@ -326,7 +326,7 @@ const OPTIMIZATIONS: [&str; 3] = [
 ];
 const REUSE_SOURCE_TOPICS: &str = "reuse.ktable.source.topics";
 
-/// What `topology.optimization` asks for that matters here: `reuse.ktable.source.topics` or `none`.
+/// The part of `topology.optimization` that matters here: `reuse.ktable.source.topics` or `none`.
 pub(super) fn optimization(text: &str) -> Result<&'static str, String> {
     match text.trim() {
         "all" => return Ok(REUSE_SOURCE_TOPICS),
@@ -344,7 +344,7 @@ pub(super) fn optimization(text: &str) -> Result<&'static str, String> {
     }
 }
 
-/// The last part of a Java class's name.
+/// The last part of a Java class name.
 fn class(text: &str) -> &str {
     text.trim()
         .trim_start_matches("class ")
@@ -353,7 +353,7 @@ fn class(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// Another value for the same, and why: what older versions of Kafka Streams called it.
+/// Today's value for one that older versions of Kafka Streams used, and a note about it.
 pub(super) fn older_value(key: &str, value: &Json) -> Option<(&'static str, &'static str)> {
     let text = value.as_str()?.trim();
     match (key, text) {
@@ -365,11 +365,11 @@ pub(super) fn older_value(key: &str, value: &Json) -> Option<(&'static str, &'st
     }
 }
 
-/// What Confluent's serdes read from the same configuration.
+/// The note for settings that Confluent's serdes read from the same configuration.
 pub(super) const REGISTRY: &str = "a schema registry is asked by serdes: \
      registry = sf.SchemaRegistry.from_config(config), then Serdes.avro(..., registry=registry)";
 
-/// Is it a setting of Confluent's serdes?
+/// Whether it is a setting of Confluent's serdes.
 pub(super) fn is_of_registry(name: &str) -> bool {
     const NAMES: [&str; 9] = [
         "auto.register.schemas",
@@ -385,7 +385,7 @@ pub(super) fn is_of_registry(name: &str) -> bool {
     name.starts_with("schema.registry.") || NAMES.contains(&name)
 }
 
-/// The serde that a setting names; `custom` is one of the user's code.
+/// The serde that a setting names; `custom` stands for one of the user.
 pub(super) fn serde(text: &str) -> Result<&'static str, String> {
     const WORDS: [&str; 7] = [
         "bytes", "string", "int32", "int64", "double", "json", "custom",
@@ -411,7 +411,7 @@ pub(super) fn serde(text: &str) -> Result<&'static str, String> {
     }
 }
 
-/// How sources find the time of a record.
+/// How sources determine the timestamp of a record.
 pub(super) fn extractor(text: &str) -> Result<&'static str, String> {
     const WORDS: [(&str, &str); 4] = [
         ("fail_on_invalid", "FailOnInvalidTimestamp"),

@@ -1,4 +1,4 @@
-//! Names of Kafka Streams: each is taken over, mapped, or accepted with a sentence.
+//! Names of Kafka Streams: each is taken over, mapped, or accepted with a note.
 
 use super::*;
 use crate::Handler;

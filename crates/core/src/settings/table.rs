@@ -20,7 +20,7 @@ pub enum KeyType {
     Duration,
     /// A number of bytes, or text such as `64MiB`.
     Size,
-    /// A path of the file system.
+    /// A file system path.
     Path,
 }
 
@@ -37,9 +37,9 @@ pub struct KeySpec {
     pub doc: &'static str,
     /// The words of a [`KeyType::Choice`].
     pub allowed: &'static [&'static str],
-    /// The least number that makes sense.
+    /// The smallest valid number.
     pub min: i64,
-    /// The greatest number that makes sense.
+    /// The largest valid number.
     pub max: i64,
     /// Another name for the same thing (an older name in Kafka Streams).
     pub alias: Option<&'static str>,
@@ -91,7 +91,7 @@ use KeyType::{Bool, Choice, Count, Duration, Path, Size, Text};
 const DAY_MS: i64 = 86_400_000;
 const INT: i64 = i32::MAX as i64;
 
-/// Of a range that lies within `i64`.
+/// An edge of a range that lies within `i64`.
 #[allow(clippy::cast_possible_wrap)]
 const fn edge(of: u64) -> i64 {
     of as i64

@@ -13,7 +13,7 @@ fn pairs(value: &Value) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Valid settings with these on top.
+/// Valid settings with these added or replaced.
 fn with(more: &Value) -> crate::Result<Settings> {
     let mut all = pairs(&json!({"application.id": "app", "bootstrap.servers": "localhost:9092"}));
     for (name, value) in pairs(more) {

@@ -1,4 +1,4 @@
-//! All lengths, both ways.
+//! All lengths, written and read back.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn what_is_short_comes_back_and_is_equal_to_nothing_else() {
             assert_ne!(Some(short), Short::of(7, &other), "byte {at} of {len}");
             assert_ne!(Some(short), Short::of(7, &all[..at]));
         }
-        // Zeros at the end count.
+        // Trailing zeros count.
         let longer = [&all[..len], &[0]].concat();
         assert_ne!(Some(short), Short::of(7, &longer));
     }

@@ -1,7 +1,7 @@
-//! Decimals and UUIDs between bytes and texts.
+//! Converts decimals and UUIDs between bytes and text.
 //!
-//! Takes the bytes of an unscaled number, gives its digits with a point, and back, to the last
-//! digit. Never rounds.
+//! Takes the bytes of an unscaled number, returns its digits with a decimal point, and vice versa, to
+//! the last digit. Never rounds.
 
 use num_bigint::BigInt;
 
@@ -22,7 +22,7 @@ pub(super) fn text(bytes: &[u8], scale: usize) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-/// The bytes of a decimal; `Err` says what is wrong with the text.
+/// The bytes of a decimal; `Err` explains what is wrong with the text.
 pub(super) fn bytes(text: &str, precision: usize, scale: usize) -> Result<Vec<u8>, String> {
     let odd = || format!("{text:?} is no decimal number");
     let text = text.trim();
@@ -39,7 +39,7 @@ pub(super) fn bytes(text: &str, precision: usize, scale: usize) -> Result<Vec<u8
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(odd());
     }
-    // How many digits are behind the point now, and how many are to be.
+    // The number of digits after the point now, and how many must be added.
     let behind = i64::try_from(fraction.len()).unwrap_or(i64::MAX) - i64::from(exponent);
     let more = i64::try_from(scale).unwrap_or(i64::MAX) - behind;
     if !(-1000..=1000).contains(&more) {
@@ -68,7 +68,7 @@ pub(super) fn bytes(text: &str, precision: usize, scale: usize) -> Result<Vec<u8
     Ok(number.to_signed_bytes_be())
 }
 
-/// The same in so many bytes.
+/// The same number in exactly this many bytes, sign-extended.
 pub(super) fn sized(mut bytes: Vec<u8>, size: usize) -> Result<Vec<u8>, String> {
     if bytes.len() > size {
         return Err(format!("it needs {} bytes, {size} are there", bytes.len()));

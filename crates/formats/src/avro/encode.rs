@@ -1,10 +1,10 @@
-//! Values as a schema says.
+//! Encodes values by a schema.
 //!
-//! Takes a datum of any origin, gives bytes: what was read with the same schema is copied, everything else is
-//! written field by field. A union takes the branch that fits best, in the order of the schema where several
-//! fit alike. A field that is missing takes its default; one that the schema doesn't have is an error,
-//! because nothing is dropped silently. Never rounds, and never makes a number of a text or a text of a
-//! number.
+//! Takes a datum of any origin, returns bytes: a value that was read with the same schema is copied,
+//! everything else is written field by field. A union takes the branch that fits best; among equally
+//! good ones the first in the schema. A missing field gets its default. A field that the schema doesn't
+//! have is an error, because nothing is dropped silently. Never rounds, and never turns a number into
+//! text or text into a number.
 
 use super::decimal;
 use super::scan::Cursor;
@@ -32,7 +32,7 @@ pub(super) fn encode(schema: &Schema, datum: &Datum, out: Vec<u8>) -> Result<Vec
     }
 }
 
-/// The bytes of a field's default, which a schema gives as JSON.
+/// The bytes of a field's default, which a schema contains as JSON.
 pub(super) fn default(schema: &Schema, node: NodeId, value: &serde_json::Value) -> Result<Bytes> {
     let mut encoder = Encoder {
         schema,
@@ -51,14 +51,14 @@ pub(super) fn default(schema: &Schema, node: NodeId, value: &serde_json::Value) 
 struct Encoder<'a> {
     schema: &'a Schema,
     out: Vec<u8>,
-    /// Inside JSON text, bytes are texts of one character for each.
+    /// Within JSON text, bytes are written as text with one character per byte.
     json: bool,
-    /// In the default of a schema, so are decimals and UUIDs.
+    /// In the default of a schema, decimals and UUIDs are written that way too.
     fallback: bool,
     depth: usize,
 }
 
-/// A number in zigzag and variable length.
+/// Writes a zigzag varint.
 #[allow(clippy::cast_sign_loss)]
 pub(super) fn put_long(out: &mut Vec<u8>, number: i64) {
     let mut rest = ((number << 1) ^ (number >> 63)) as u64;
@@ -105,7 +105,7 @@ impl Encoder<'_> {
                 if AvroValue::of(datum).is_none() && Fields::of(datum).is_none() =>
             {
                 match object.parts()? {
-                    // It may be a view with changes.
+                    // The parts may contain a view with changes.
                     Some(parts) => self.put(node, &parts),
                     None => self.put(node, &Datum::Json(object.to_json()?)),
                 }
@@ -127,10 +127,10 @@ impl Encoder<'_> {
             self.out.extend_from_slice(value.bytes());
             return Ok(());
         }
-        // Its bytes are bytes, whatever it is a part of.
+        // Bytes inside it are real bytes, even if it is part of a JSON value.
         let before = std::mem::replace(&mut self.json, false);
         let done = match self.schema.node(node) {
-            // Which branch it came in may be the better answer.
+            // The branch that it was read with may be the better choice.
             Node::Union(branches) if value.has_parts() => self.union(node, branches, datum),
             _ => value
                 .split()
@@ -141,7 +141,7 @@ impl Encoder<'_> {
         done
     }
 
-    /// A record that came with this schema: what nobody changed is copied.
+    /// A changed record of this schema: copies the fields that were not changed.
     fn changed(&mut self, node: NodeId, datum: &Datum) -> Put {
         let Some(ChangedRecord { record, changes }) = ChangedRecord::of(datum) else {
             return Ok(());
@@ -197,7 +197,7 @@ impl Encoder<'_> {
                 self.long(*number);
             }
             (Node::Long, Datum::Int(number)) => self.long(*number),
-            #[allow(clippy::cast_precision_loss)] // as where whole numbers meet doubles
+            #[allow(clippy::cast_precision_loss)] // as wherever integers become doubles
             (Node::Double, Datum::Int(number)) => {
                 self.out.extend_from_slice(&(*number as f64).to_le_bytes());
             }
@@ -208,7 +208,7 @@ impl Encoder<'_> {
             (Node::Float, Datum::Int(number)) => {
                 self.out.extend_from_slice(&(*number as f32).to_le_bytes());
             }
-            #[allow(clippy::cast_possible_truncation)] // what a float is for
+            #[allow(clippy::cast_possible_truncation)] // the schema says float
             (Node::Float, Datum::Float(number)) => {
                 let short = *number as f32;
                 if short.is_infinite() && number.is_finite() {
@@ -295,7 +295,7 @@ impl Encoder<'_> {
         };
         Self::known(fields, members)?;
         for (at, field) in fields.all().iter().enumerate() {
-            // Most values name their fields in the order of the schema.
+            // Most values list their fields in the order of the schema.
             let given = match members.get(at) {
                 Some((name, value)) if *name == field.name => Some(value),
                 _ => members
@@ -320,7 +320,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Nothing is dropped silently.
+    /// Refuses fields that the schema doesn't have: nothing is dropped silently.
     fn known(fields: &schema::Fields, members: &[(Text, Datum)]) -> Put {
         for (name, _) in members {
             if fields.place(name.as_str()).is_none() {
@@ -354,7 +354,7 @@ impl Encoder<'_> {
         Err(first.unwrap_or_else(|| self.other(node, datum)))
     }
 
-    /// How well a value fits a branch (0 is best); `None`: not at all.
+    /// How well a value fits a branch (0 is best); `None` if it doesn't fit.
     fn rank(&self, branch: NodeId, datum: &Datum) -> Option<u8> {
         if let Some(value) = AvroValue::of(datum) {
             if value.schema().is(self.schema) && value.node() == branch {

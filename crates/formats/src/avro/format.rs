@@ -1,10 +1,11 @@
-//! The serde: a schema, and what stands before the bytes of a record.
+//! The Avro serde: a schema, and the optional header before the bytes of a value.
 //!
-//! Takes a [`Spec`](super::Spec)'s parts, gives datums of bytes and bytes of datums. Plain Avro, or behind
-//! Confluent's header: a zero and the id of the writer's schema. What another known schema wrote is resolved
-//! by Avro's rules, and is then a value of this schema. A value that was read with this schema is written as
-//! the bytes it came in. Bytes that stand for a whole record, map or array are taken for an encoded one.
-//! Schemas are given, or found by their ids in a registry (`Registered`).
+//! Takes the parts of a [`Spec`](super::Spec), converts bytes to datums and datums to bytes. Plain Avro,
+//! or with Confluent's header: a zero and the id of the writer's schema. A value with another known
+//! schema is resolved by Avro's rules, and is a value of this schema from then on. A value that was read
+//! with this schema is written with the bytes it was read from. Bytes given for a whole record, map or
+//! array count as an encoded one. Schemas are configured, or looked up by their ids in a registry
+//! (`Registered`).
 
 use super::encode;
 use super::resolve;
@@ -25,11 +26,11 @@ use stoatflow_core::{CustomSerde, Datum, Error, Result, SchemaPlace, SchemaRegis
 pub struct Format {
     schema: Arc<Schema>,
     name: String,
-    /// The id that is written; without one, records have no header.
+    /// The id that is written; `None`: values have no header.
     id: Option<u32>,
-    /// Of other writers, by their ids; `None`: it writes as this one does.
+    /// Schemas of other writers by id; `None` if the writer's encoding is the same.
     writers: BTreeMap<u32, Option<Arc<Schema>>>,
-    /// Who knows ids; then none is given.
+    /// The registry that resolves ids; then none are configured.
     registered: Option<Registered<Option<Arc<Schema>>>>,
     decode: Decode,
 }
@@ -38,7 +39,7 @@ impl Format {
     /// Prepares a format.
     ///
     /// # Errors
-    /// `Topology` for what is no schema, and for a writer's schema that this one can't read.
+    /// `Topology` for an invalid schema, and for a writer's schema that this one can't read.
     pub fn new(schema: &str, id: Option<u32>, writers: &BTreeMap<u32, String>) -> Result<Self> {
         let schema = Arc::new(Schema::parse(schema)?);
         let mut known = BTreeMap::new();
@@ -62,8 +63,8 @@ impl Format {
             let same = writer.form() == schema.form();
             known.insert(*id, (!same).then(|| Arc::new(writer)));
         }
-        // State that was kept with another schema can't be read with this one, unless its records
-        // say their schema.
+        // State written with another schema can't be read with this one, unless each value carries its
+        // schema id.
         let name = match id {
             None => format!("avro({}, {:08x})", schema.title(), schema.form() >> 32),
             Some(_) => format!("avro({})", schema.title()),
@@ -78,7 +79,8 @@ impl Format {
         })
     }
 
-    /// The same, whose ids a registry knows: records begin with one, and any of them may come.
+    /// The same format with a registry: every value begins with a schema id, which the registry
+    /// resolves.
     #[must_use]
     pub fn registered(&self, registry: Arc<dyn SchemaRegistry>, place: SchemaPlace) -> Self {
         Self {
@@ -91,10 +93,10 @@ impl Format {
         }
     }
 
-    /// Asks the registry for the id that is written, if there is one.
+    /// Requests the id that is written from the registry, if there is one.
     ///
     /// # Errors
-    /// What the registry says.
+    /// Those of the registry.
     pub fn prepare(&self) -> Result<()> {
         self.written_id().map(|_| ())
     }
@@ -109,20 +111,20 @@ impl Format {
         self.id.is_some() || self.registered.is_some()
     }
 
-    /// What functions get for its values.
+    /// Sets how values are passed to functions.
     #[must_use]
     pub const fn decoding(mut self, decode: Decode) -> Self {
         self.decode = decode;
         self
     }
 
-    /// The schema that values have.
+    /// The schema of the values.
     #[must_use]
     pub const fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// The body of a record, and who wrote it if it wasn't this schema.
+    /// The body of a value, and the writer's schema if it differs from this one.
     fn open(&self, bytes: &Bytes) -> Result<(Bytes, Option<Arc<Schema>>)> {
         if let Some(registered) = &self.registered {
             let (id, body) = framing::open(bytes, "Avro")?;
@@ -148,7 +150,7 @@ impl Format {
         }
     }
 
-    /// A writer's schema, unless it writes as this one does.
+    /// A writer's schema; `None` if its encoding equals this one's.
     fn writer(&self, text: &str) -> Result<Option<Arc<Schema>>> {
         let writer = Schema::parse(text)?;
         SchemaCompatibility::can_read(writer.parsed(), self.schema.parsed()).map_err(|e| {
@@ -164,7 +166,7 @@ impl Format {
         Ok((!same).then(|| Arc::new(writer)))
     }
 
-    /// What another schema wrote, as bytes of this one.
+    /// A value of another schema, as bytes of this one.
     fn resolved(&self, body: &Bytes, writer: &Schema) -> Result<Bytes> {
         scan::check(writer, body)?;
         resolve::resolve(writer, &self.schema, body).map_err(|e| {

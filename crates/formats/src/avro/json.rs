@@ -1,7 +1,7 @@
-//! A value as JSON text: what functions of objects and the JSON serde make of it.
+//! A value as JSON text, for functions that take objects and for the JSON serde.
 //!
-//! Takes bytes, gives text. Bytes become text as in Avro's own JSON: one character for each byte.
-//! Never reads JSON.
+//! Takes bytes, returns text. Bytes become text as in Avro's own JSON: one character per byte. Never
+//! reads JSON.
 
 use super::decimal;
 use super::scan::Cursor;

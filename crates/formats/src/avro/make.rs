@@ -1,6 +1,6 @@
-//! A whole value in the terms of another language.
+//! Converts a whole value for another language.
 //!
-//! Takes an [`AvroValue`] and a [`Maker`], gives what the maker makes of it, from the inside out. Decodes
+//! Takes an [`AvroValue`] and a [`Maker`], returns what the maker builds, from the inside out. Decodes
 //! everything, once.
 
 use super::decimal;
@@ -10,10 +10,10 @@ use super::value::AvroValue;
 use crate::make::{Leaf, Maker};
 use stoatflow_core::Result;
 
-/// Makes all of a value.
+/// Converts a whole value.
 ///
 /// # Errors
-/// `Serde` for bytes that are damaged, and the maker's own.
+/// `Serde` for damaged bytes, and those of the maker.
 pub fn make<M: Maker>(value: &AvroValue, maker: &mut M) -> Result<M::Made, M::Trouble> {
     let mut cursor = Cursor::new(value.bytes());
     each(value.schema(), value.node(), &mut cursor, maker, 0)

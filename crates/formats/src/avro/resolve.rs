@@ -1,9 +1,9 @@
-//! What another schema wrote, as bytes of this one, by Avro's rules.
+//! Schema resolution: a value of the writer's schema as bytes of the reader's, by Avro's rules.
 //!
-//! Takes bytes that were checked with the writer's schema, gives those of the reader's: fields by name or
-//! alias, defaults for what is missing, wider numbers, the branch of a union that fits best. Logical types
-//! are what carries them, so that one may come or go; decimals need the same point. Never makes a value of
-//! what it copies.
+//! Takes bytes that were checked with the writer's schema, returns those of the reader's: fields by name
+//! or alias, defaults for missing fields, wider numbers, the branch of a union that fits best. A logical
+//! type counts as its underlying type, so the two schemas may differ in it; decimals need the same
+//! precision and scale. Copies bytes without decoding them.
 
 use super::encode::put_long;
 use super::scan::Cursor;
@@ -11,10 +11,11 @@ use super::schema::{Fields, Node, NodeId, Schema};
 use bytes::Bytes;
 use stoatflow_core::{Error, Result};
 
-/// A value of the schema `from` as one of the schema `to`.
+/// Converts a value of the schema `from` into one of the schema `to`.
 ///
 /// # Errors
-/// `Serde` for a value that the other schema has no form for: a word, a branch, a text that is none.
+/// `Serde` for a value that the other schema can't express: an enum symbol, a branch, bytes that are not
+/// text.
 pub(super) fn resolve(from: &Schema, to: &Schema, bytes: &Bytes) -> Result<Bytes> {
     let mut resolver = Resolver {
         from,
@@ -31,7 +32,7 @@ struct Resolver<'a> {
     out: Vec<u8>,
 }
 
-/// How well two types go together: the less, the better.
+/// How well two types match; smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Same,
@@ -46,7 +47,7 @@ impl Resolver<'_> {
         to: NodeId,
         depth: usize,
     ) -> Result<()> {
-        // As where they were checked: what has nothing within it may be one deeper.
+        // The same limit as in `scan::check`: values without parts may be one level deeper.
         cursor.deeper(self.from, depth.saturating_sub(1))?;
         let (source, target) = (self.from, self.to);
         match (source.node(from), target.node(to)) {
@@ -121,11 +122,11 @@ impl Resolver<'_> {
                 self.out.extend_from_slice(&number.to_le_bytes());
             }
             (_, Node::String) => {
-                // Of bytes, not all are texts.
+                // Not all bytes are text.
                 let text = cursor.text(source)?;
                 self.sized(text.as_bytes());
             }
-            // The same bytes: an int is written as a long, a text as bytes.
+            // The bytes are the same: an int is written like a long, text like bytes.
             _ => {
                 let began = cursor.at;
                 cursor.skip(source, from, depth)?;
@@ -171,7 +172,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Can a value of the one type be one of the other? What is within lists, maps and records is seen there.
+    /// How well a value of the writer's type fits the reader's; `None` if not at all. The contents of
+    /// lists, maps and records are checked when they are resolved.
     fn fit(&self, from: NodeId, to: NodeId) -> Option<Fit> {
         let (writer, reader) = (self.from.node(from), self.to.node(to));
         if let (
@@ -222,7 +224,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Types are told apart by their names, without namespaces.
+    /// Named types match by name; namespaces are ignored.
     fn is_called_alike(&self, from: NodeId, to: NodeId) -> bool {
         short(self.from.name(from)) == short(self.to.name(to))
     }
@@ -251,7 +253,8 @@ fn short(name: Option<&str>) -> Option<&str> {
     name.and_then(|name| name.rsplit('.').next())
 }
 
-/// Of what is bytes, whatever they mean: `Some(None)` behind their length, `Some(Some(n))` so many.
+/// For types that are encoded as bytes: `Some(None)` after a length, `Some(Some(n))` with exactly n
+/// bytes.
 const fn bytes_of(node: &Node) -> Option<Option<usize>> {
     match node {
         Node::Bytes | Node::Decimal { size: None, .. } => Some(None),

@@ -1,19 +1,19 @@
-//! Where values lie in Avro's binary form.
+//! Finds values in Avro's binary encoding.
 //!
-//! Takes bytes and a node, gives the place behind its value. Everything is checked on the way: bytes that end
-//! too early, numbers that are too long, branches and words that don't exist, texts that are no UTF-8. Never
-//! copies.
+//! Takes bytes and a node, returns the position after its value. Validates everything on the way:
+//! truncated bytes, numbers that are too long, branches and symbols that don't exist, text that is not
+//! UTF-8. Never copies.
 
 use super::schema::{Node, NodeId, Schema};
 use stoatflow_core::{Error, Result};
 
-/// Values within values, at most: recursion must not eat the stack of a lane.
+/// Maximum nesting of values: recursion must not overflow the stack of a lane.
 const DEEPEST: usize = 128;
 
-/// So many elements without a single byte (an array of nulls) are no accident.
+/// Maximum length of a run whose elements take no bytes (an array of nulls); more are treated as damage.
 const WEIGHTLESS: i64 = 65_536;
 
-/// A place in bytes.
+/// A position in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     pub bytes: &'a [u8],
@@ -23,7 +23,7 @@ pub(super) struct Cursor<'a> {
 /// One run of elements of an array or a map.
 pub(super) struct Block {
     pub count: i64,
-    /// Bytes, if the writer said it.
+    /// Its size in bytes, if the writer included it.
     pub size: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// A finding about these bytes.
+    /// An error about these bytes.
     #[cold]
     pub fn fault(&self, schema: &Schema, what: &str) -> Error {
         Error::serde(format!(
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number in zigzag and variable length.
+    /// Reads a zigzag varint.
     #[inline]
     pub fn long(&mut self, schema: &Schema) -> Result<i64> {
         let first = self.byte(schema)?;
@@ -91,7 +91,7 @@ impl<'a> Cursor<'a> {
         Ok(number)
     }
 
-    /// A length, or a place in a list.
+    /// A length, or an index.
     #[inline]
     pub fn size(&mut self, schema: &Schema) -> Result<usize> {
         let number = self.long(schema)?;
@@ -115,7 +115,7 @@ impl<'a> Cursor<'a> {
         Ok(out)
     }
 
-    /// Bytes behind their length.
+    /// Bytes after their length.
     #[inline]
     pub fn sized(&mut self, schema: &Schema) -> Result<&'a [u8]> {
         let size = self.size(schema)?;
@@ -136,7 +136,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The branch of a union, the word of an enum.
+    /// The branch of a union, or the symbol of an enum.
     #[inline]
     pub fn choice(&mut self, of: usize, schema: &Schema) -> Result<usize> {
         let at = self.size(schema)?;
@@ -146,7 +146,7 @@ impl<'a> Cursor<'a> {
         Ok(at)
     }
 
-    /// The next run of elements; `None` behind the last.
+    /// The next run of elements; `None` after the last.
     #[inline]
     pub fn block(&mut self, schema: &Schema) -> Result<Option<Block>> {
         let count = self.long(schema)?;
@@ -165,7 +165,8 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// What is decided before a run of elements that began here and has come to its second one.
+    /// Called before the second element of a run that starts at `began`: refuses a long run of elements
+    /// without bytes.
     pub fn weighs(&self, began: usize, count: i64, schema: &Schema) -> Result<()> {
         if self.at == began && count > WEIGHTLESS {
             return Err(self.fault(schema, "a list has too many empty elements"));
@@ -173,7 +174,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes behind a value.
+    /// Skips a value.
     pub fn skip(&mut self, schema: &Schema, node: NodeId, depth: usize) -> Result<()> {
         match schema.node(node) {
             Node::Null => {}
@@ -232,7 +233,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Runs `each` once for every element of an array or a map.
+    /// Runs `each` for every element of an array or a map.
     pub fn elements(
         &mut self,
         schema: &Schema,
@@ -263,7 +264,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Checks that bytes are one value from end to end.
+/// Checks that bytes are exactly one value.
 pub(super) fn check(schema: &Schema, bytes: &[u8]) -> Result<()> {
     let mut cursor = Cursor::new(bytes);
     cursor.skip(schema, schema.root(), 0)?;

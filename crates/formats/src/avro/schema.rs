@@ -1,6 +1,6 @@
-//! A schema as reading needs it: nodes in one list, names resolved to places in it.
+//! A schema in the form that reading needs: nodes in one list, names resolved to indexes.
 //!
-//! Takes the text of a schema, gives [`Schema`]. Defaults are encoded here, once. Never reads a value.
+//! Takes the text of a schema, returns [`Schema`]. Defaults are encoded here, once. Never reads a value.
 
 use super::encode;
 use crate::near::near;
@@ -11,11 +11,11 @@ use std::fmt::Write;
 use stoatflow_core::{Error, Result, Text};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-/// The place of a node in its schema.
+/// The index of a node in its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId(u32);
 
-/// What a value is. Dates and times are the numbers that carry them.
+/// The type of a value. Dates and times have the type of their numbers.
 #[derive(Debug)]
 pub enum Node {
     /// Null.
@@ -34,28 +34,28 @@ pub enum Node {
     Bytes,
     /// Text.
     String,
-    /// So many bytes.
+    /// This many bytes.
     Fixed(usize),
-    /// A UUID in 16 bytes; one in text is a text.
+    /// A UUID in 16 bytes; one written as a string is a `String`.
     Uuid,
-    /// A number with so many digits behind the point; in bytes, or in so many.
+    /// A number with this many digits after the point; in bytes, or in a fixed size.
     Decimal {
         /// Digits in all.
         precision: usize,
-        /// Digits behind the point.
+        /// Digits after the point.
         scale: usize,
         /// The size of a fixed one.
         size: Option<usize>,
     },
-    /// One of these words.
+    /// One of these symbols.
     Enum(Box<[Text]>),
-    /// A list of these.
+    /// A list with elements of this type.
     Array(NodeId),
-    /// Of these, by name.
+    /// A map with values of this type.
     Map(NodeId),
-    /// One of these.
+    /// A value of one of these types.
     Union(Box<[NodeId]>),
-    /// Fields in an order.
+    /// Fields in order.
     Record(Fields),
 }
 
@@ -64,11 +64,11 @@ pub enum Node {
 pub struct Field {
     /// Its name.
     pub name: Text,
-    /// What it is.
+    /// Its type.
     pub node: NodeId,
-    /// The bytes of its default.
+    /// Its encoded default.
     pub default: Option<Bytes>,
-    /// What a writer may call it.
+    /// Other names under which a writer may have written it.
     pub aliases: Box<[Text]>,
 }
 
@@ -82,16 +82,16 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// In their order.
+    /// The fields in order.
     #[must_use]
     pub fn all(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The place of a field.
+    /// The index of a field.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
-        // A hash costs more than to look at a handful.
+        // For a few fields a linear search is cheaper than a hash.
         if self.fields.len() <= 8 {
             return self
                 .fields
@@ -107,19 +107,19 @@ impl Fields {
         self.place(name).map(|at| &self.fields[at])
     }
 
-    /// What a user who wrote this name may have meant.
+    /// A suggestion for a user who mistyped a field's name.
     #[must_use]
     pub fn meant(&self, name: &str) -> String {
         near(name, self.fields.iter().map(|field| field.name.as_str()))
     }
 }
 
-/// A schema, ready to read with.
+/// A schema, ready for reading.
 pub struct Schema {
     nodes: Vec<Node>,
-    /// Of records, enums and what is fixed.
+    /// Names of records, enums and fixed types.
     names: HashMap<NodeId, String>,
-    /// The words of enums that stand for words they don't have.
+    /// Default symbols of enums, for symbols that they don't have.
     fallbacks: HashMap<NodeId, usize>,
     root: NodeId,
     fingerprint: u128,
@@ -134,10 +134,10 @@ impl std::fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Reads the text of a schema.
+    /// Parses the text of a schema.
     ///
     /// # Errors
-    /// `Topology` for what is no schema.
+    /// `Topology` for an invalid schema.
     pub fn parse(text: &str) -> Result<Self> {
         let parsed = Parsed::parse_str(text).map_err(|e| {
             Error::topology("this is no Avro schema")
@@ -156,7 +156,7 @@ impl Schema {
             form: 0,
             parsed,
         };
-        // The canonical form leaves out where the points of decimals are.
+        // The canonical form leaves out precision and scale of decimals.
         let mut form = schema.parsed.canonical_form();
         for node in &schema.nodes {
             if let Node::Decimal {
@@ -187,40 +187,40 @@ impl Schema {
         Ok(schema)
     }
 
-    /// A node.
+    /// The node at an index.
     #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
 
-    /// What a whole value is.
+    /// The type of a whole value.
     #[must_use]
     pub const fn root(&self) -> NodeId {
         self.root
     }
 
-    /// The full name of a record, an enum, or what is fixed.
+    /// The full name of a record, an enum or a fixed type.
     pub(super) fn name(&self, id: NodeId) -> Option<&str> {
         self.names.get(&id).map(String::as_str)
     }
 
-    /// The word of an enum that stands for words it doesn't have.
+    /// The default symbol of an enum, for symbols that it doesn't have.
     pub(super) fn fallback(&self, id: NodeId) -> Option<usize> {
         self.fallbacks.get(&id).copied()
     }
 
-    /// As `apache-avro` has it.
+    /// The schema as parsed by `apache-avro`.
     pub(super) const fn parsed(&self) -> &Parsed {
         &self.parsed
     }
 
-    /// A hash of what decides the bytes of values: documentation and blanks don't.
+    /// A hash of everything that affects the encoding; documentation and whitespace don't.
     #[must_use]
     pub const fn form(&self) -> u64 {
         self.form
     }
 
-    /// Was it read from the same text?
+    /// Whether both were parsed from the same text.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || self.fingerprint == other.fingerprint
@@ -264,7 +264,7 @@ impl Schema {
     }
 }
 
-/// A field's default, until all nodes are known: record, place, JSON.
+/// A field's default, until all nodes are known: record, index of the field, JSON.
 type Defaulted = (NodeId, usize, serde_json::Value);
 
 #[derive(Default)]

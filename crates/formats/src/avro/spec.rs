@@ -1,8 +1,8 @@
-//! A format as the plan carries it: texts and numbers.
+//! An Avro format in the plan: text and numbers.
 //!
 //! Takes the JSON
 //! `{"schema": "...", "schema_id": 7, "writer_schemas": {"3": "..."}, "registry": 0, "decode": "dict"}`,
-//! gives a [`Format`] that is built once and shared.
+//! returns a [`Format`] that is built once and shared.
 
 use super::format::Format;
 use serde::{Deserialize, Serialize};
@@ -11,14 +11,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use stoatflow_core::{Error, Result};
 
-/// What functions get for a value.
+/// How a value is passed to functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decode {
-    /// A view, which decodes what is read.
+    /// As a view, which decodes only what is read.
     #[default]
     Lazy,
-    /// A dict or a list of their own.
+    /// As a dict or a list of their own.
     Dict,
 }
 
@@ -32,18 +32,18 @@ impl Decode {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// The text of the schema that values have.
+    /// The text of the schema of the values.
     pub schema: String,
-    /// What Confluent's header says; without it, there is no header.
+    /// The schema id in Confluent's header; `None`: values have no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_id: Option<u32>,
-    /// Schemas of other writers, by the ids that their records say.
+    /// Schemas of other writers, by the ids in their records.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub writer_schemas: BTreeMap<String, String>,
-    /// The custom serde of this number asks a registry for ids and schemas.
+    /// The index of the custom serde that asks a registry for ids and schemas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<u32>,
-    /// What functions get.
+    /// How a value is passed to functions.
     #[serde(default, skip_serializing_if = "Decode::is_lazy")]
     pub decode: Decode,
     #[serde(skip)]
@@ -51,7 +51,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Of its parts.
+    /// Creates a spec from its parts.
     #[must_use]
     pub fn new(
         schema: String,
@@ -68,7 +68,8 @@ impl Spec {
         }
     }
 
-    /// Do both write the same bytes? Equal ones show them to functions in the same way too.
+    /// Whether both have the same schemas and ids, and so write the same bytes. Equality also compares
+    /// `decode`.
     #[must_use]
     pub fn writes_as(&self, other: &Self) -> bool {
         self.identity() == other.identity()
@@ -79,7 +80,7 @@ impl Spec {
         (schema, self.schema_id, writers, self.registry)
     }
 
-    /// Do records begin with the id of their schema?
+    /// Whether values begin with the id of their schema.
     #[must_use]
     pub const fn is_framed(&self) -> bool {
         self.schema_id.is_some() || self.registry.is_some()
@@ -98,10 +99,10 @@ impl Spec {
         })
     }
 
-    /// As [`Self::format`], not kept: its error still has its cause.
+    /// Like [`Self::format`], but not cached: the error keeps its cause.
     ///
     /// # Errors
-    /// As [`Self::format`].
+    /// Those of [`Self::format`].
     pub fn make(&self) -> Result<Format> {
         let ids = self
             .writer_schemas

@@ -1,4 +1,4 @@
-//! Values that are read where they lie, and written as their schema says.
+//! Values that are read in place, and written by their schema.
 
 mod fuzz;
 mod parts;
@@ -103,10 +103,10 @@ fn what_nobody_changed_is_the_same_bytes() {
     );
     let value = format.decode(&bytes).unwrap();
     assert_eq!(format.encode(&value).unwrap().as_ptr(), bytes.as_ptr());
-    // As does a serde that was made of the same text once more.
+    // So does a serde that was created from the same text again.
     let other = Format::new(USER, None, &BTreeMap::new()).unwrap();
     assert_eq!(other.encode(&value).unwrap().as_ptr(), bytes.as_ptr());
-    // A part shares the bytes of the whole, and is copied where it is written.
+    // A part shares the bytes of the whole, and is copied when it is written.
     let boss = AvroValue::of(&value)
         .unwrap()
         .walk([Member("boss")])
@@ -285,7 +285,7 @@ fn a_scalar_is_a_scalar() {
 #[test]
 fn runs_of_elements_with_sizes_are_read_too() {
     let longs = format(r#"{"type": "array", "items": "long"}"#);
-    // Two of 2 bytes, then one: -2 2 [1 2] 1 [3] 0
+    // A run of two in 2 bytes, then a run of one: -2 2 [1 2] 1 [3] 0
     let bytes = Bytes::from_static(&[3, 4, 2, 4, 2, 6, 0]);
     let value = longs.decode(&bytes).unwrap();
     let value = AvroValue::of(&value).unwrap();
@@ -323,7 +323,7 @@ fn damaged_bytes_are_refused_where_they_are_read() {
         );
         assert!(error.to_string().contains("'shop.User'"), "{error}");
     }
-    // A list of nulls takes no bytes: its length must not be believed.
+    // A list of nulls takes no bytes: its length must not be trusted.
     let nulls = format(r#"{"type": "array", "items": "null"}"#);
     let many = Bytes::from_static(&[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0]);
     assert!(
@@ -333,7 +333,7 @@ fn damaged_bytes_are_refused_where_they_are_read() {
             .to_string()
             .contains("too many empty elements")
     );
-    // A list that holds itself, deeper than a stack should be.
+    // A list that contains itself, nested deeper than the stack allows.
     let list = format(
         r#"{"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}"#,
     );
@@ -410,7 +410,7 @@ mod framed {
         assert_eq!(value.walk([Member("name")]).unwrap(), Datum::text("ann"));
         assert_eq!(value.walk([Member("level")]).unwrap(), Datum::text("LOW"));
         assert_eq!(value.walk([Member("gone")]).unwrap(), Datum::Null);
-        // Written again, it is of the serde's own schema.
+        // When it is written again, it has the serde's own schema.
         let again = framed.encode(&framed.decode(&bytes).unwrap()).unwrap();
         assert_eq!(&again[..5], [0, 0, 0, 0, 7]);
         let body = encoded(&format(USER), r#"{"id": 7, "name": "ann"}"#);

@@ -1,9 +1,9 @@
-//! A value that stays bytes: what a record with an Avro serde carries.
+//! An Avro value that stays encoded: the type of a value within a record.
 //!
-//! Takes the bytes of a value that was checked, gives its fields, elements and entries one by one: what lies
-//! before them is skipped, nothing else is decoded. Texts, bytes and inner values share the buffer. Never
-//! changes itself, but counts as what may: a store with another serde must give back what it wrote, and not
-//! this.
+//! Takes the bytes of a validated value, returns its fields, elements and entries one by one: skips what
+//! is before them, and decodes nothing else. Text, bytes and inner values share the buffer. It never
+//! changes, but `changes` returns true: a store with another serde must return the value as decoded from
+//! its bytes, not this object.
 
 mod changed;
 mod open;
@@ -27,9 +27,9 @@ pub struct AvroValue {
     schema: Arc<Schema>,
     node: NodeId,
     bytes: Bytes,
-    /// The same behind a header, as it came.
+    /// The same bytes with their header, as they were read.
     framed: Option<Bytes>,
-    /// Do functions get dicts and lists of their own for it?
+    /// Whether functions get it as dicts and lists of their own.
     for_change: bool,
 }
 
@@ -40,7 +40,7 @@ impl AvroValue {
         datum.opaque()
     }
 
-    /// The datum of a whole record: a scalar as what it is, everything else as one of these.
+    /// The datum of a whole value: a scalar as itself, everything else as an `AvroValue`.
     pub(super) fn read(
         schema: &Arc<Schema>,
         bytes: Bytes,
@@ -62,19 +62,19 @@ impl AvroValue {
         }
     }
 
-    /// Its schema.
+    /// The schema.
     #[must_use]
     pub const fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// What it is, by its schema (a union: one of them).
+    /// Its type in the schema (of a union: one of the branches).
     #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Its bytes, without a header.
+    /// The bytes, without a header.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
@@ -84,7 +84,7 @@ impl AvroValue {
         self.framed.as_ref()
     }
 
-    /// The branch that is here.
+    /// Replaces a union by the branch at this position.
     fn resolve(&self, cursor: &mut Cursor<'_>, mut node: NodeId) -> Result<NodeId> {
         while let Node::Union(branches) = self.schema.node(node) {
             node = branches[cursor.choice(branches.len(), &self.schema)?];
@@ -92,10 +92,10 @@ impl AvroValue {
         Ok(node)
     }
 
-    /// Follows a path; null where there is nothing.
+    /// Follows a path; null where nothing is found.
     ///
     /// # Errors
-    /// `User` for a member of what has none, `Serde` for bytes that are damaged.
+    /// `User` for a member of a value without members, `Serde` for damaged bytes.
     pub fn walk<'p>(&self, path: impl IntoIterator<Item = Step<'p>>) -> Result<Datum> {
         let schema = &*self.schema;
         let mut cursor = Cursor::new(&self.bytes);
@@ -125,7 +125,7 @@ impl AvroValue {
         self.datum(&mut cursor, node)
     }
 
-    /// Goes to the field of a record.
+    /// Moves to the field of a record.
     fn find_field(
         &self,
         cursor: &mut Cursor<'_>,
@@ -141,7 +141,7 @@ impl AvroValue {
         Ok(Some((at, fields.all()[at].node)))
     }
 
-    /// Goes to the entry of a map.
+    /// Moves to the entry of a map.
     fn find_entry(&self, cursor: &mut Cursor<'_>, of: NodeId, name: &str) -> Result<bool> {
         while let Some(block) = cursor.block(&self.schema)? {
             for _ in 0..block.count {
@@ -154,7 +154,7 @@ impl AvroValue {
         Ok(false)
     }
 
-    /// Goes to an element of an array.
+    /// Moves to an element of an array.
     fn find_element(&self, cursor: &mut Cursor<'_>, of: NodeId, at: usize) -> Result<bool> {
         let mut left = at;
         while let Some(block) = cursor.block(&self.schema)? {
@@ -177,7 +177,7 @@ impl AvroValue {
         Ok(false)
     }
 
-    /// The datum of what is here; no union.
+    /// The datum at this position; the type is not a union.
     fn datum(&self, cursor: &mut Cursor<'_>, node: NodeId) -> Result<Datum> {
         let schema = &*self.schema;
         let slice = |part: &[u8]| self.bytes.slice_ref(part);
@@ -217,7 +217,7 @@ impl AvroValue {
         })
     }
 
-    /// What lies there, not read.
+    /// A part as a value of its own, not decoded.
     fn part(&self, node: NodeId, place: Range<usize>) -> Datum {
         Datum::Opaque(Arc::new(Self {
             schema: Arc::clone(&self.schema),
@@ -228,17 +228,17 @@ impl AvroValue {
         }))
     }
 
-    /// What it is, and where that begins.
+    /// The type with unions resolved, and the position of the value.
     fn opened(&self) -> Result<(Cursor<'_>, NodeId)> {
         let mut cursor = Cursor::new(&self.bytes);
         let node = self.resolve(&mut cursor, self.node)?;
         Ok((cursor, node))
     }
 
-    /// The elements of an array; `None` if it is none.
+    /// The elements of an array; `None` for other types.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn elements(&self) -> Result<Option<Vec<Datum>>> {
         let (mut cursor, node) = self.opened()?;
         let Node::Array(of) = self.schema.node(node) else {
@@ -252,7 +252,8 @@ impl AvroValue {
         Ok(Some(found))
     }
 
-    /// Its parts, each as it would be read: a list, or the members of an object. A scalar is itself.
+    /// Its parts, each as if it were read: a list, or the members of an object. A scalar is returned
+    /// itself.
     pub(super) fn split(&self) -> Result<Datum> {
         if let Some(elements) = self.elements()? {
             return Ok(Datum::List(elements.into()));
@@ -277,25 +278,25 @@ impl AvroValue {
         Ok(Fields(members).datum())
     }
 
-    /// Is it an object or a list, and no scalar?
+    /// True for an object or a list, false for a scalar.
     pub(super) fn has_parts(&self) -> bool {
         let node = self.opened().map(|(_, node)| self.schema.node(node));
         matches!(node, Ok(Node::Record(_) | Node::Map(_) | Node::Array(_)))
     }
 
-    /// Is it an object (else a list)?
+    /// True for an object, false for a list.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn is_object(&self) -> Result<bool> {
         let (_, node) = self.opened()?;
         Ok(!matches!(self.schema.node(node), Node::Array(_)))
     }
 
-    /// Elements of an array, members of an object.
+    /// The number of elements of an array, or of members of an object.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn length(&self) -> Result<usize> {
         let (mut cursor, node) = self.opened()?;
         let mut count = 0;

@@ -1,8 +1,8 @@
-//! The serde: a schema, and what stands before the text of a record.
+//! The JSON Schema serde: a schema, and the optional header before the text of a value.
 //!
-//! Takes datums, gives text that fits the schema; takes bytes, gives JSON. Plain, or behind
-//! Confluent's header: a zero and the id of the writer's schema. Who wrote a record is of no matter
-//! for its value: it must fit this schema. What a store gives back was checked when it was written.
+//! Takes datums, returns text that fits the schema; takes bytes, returns JSON. Plain, or with
+//! Confluent's header: a zero and the id of the writer's schema. The writer doesn't matter: every value
+//! must fit this schema. Values from a store were validated when they were written.
 
 use crate::avro::Decode;
 use crate::framing;
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{CustomSerde, Datum, Error, PlainJson, Result, SchemaPlace, SchemaRegistry};
 
-/// Characters of what a validator says: it quotes values.
+/// Limit of characters of the validator's message, which quotes values.
 const SAID: usize = 300;
 
-/// What stands before a text.
+/// The header before a text.
 #[derive(Clone, Debug)]
 enum Header {
     Plain,
@@ -30,17 +30,17 @@ enum Header {
 #[derive(Clone, Debug)]
 pub struct Checked {
     title: String,
-    /// Without one, nothing is checked.
+    /// `None`: nothing is validated.
     validator: Option<Arc<Validator>>,
     header: Header,
     decode: Decode,
 }
 
 impl Checked {
-    /// Prepares a serde; `references` are texts of schemas by the names that this one has for them.
+    /// Prepares a serde; `references` are texts of schemas by the names that this one uses for them.
     ///
     /// # Errors
-    /// `Topology` for what is no schema, and for one that refers to what isn't there.
+    /// `Topology` for an invalid schema, and for one with an unresolved reference.
     pub fn new(
         schema: &str,
         references: &BTreeMap<String, String>,
@@ -66,7 +66,7 @@ impl Checked {
         })
     }
 
-    /// The same, whose ids a registry knows: records begin with one, and any of them may come.
+    /// The same serde with a registry: every value begins with a schema id, which the registry resolves.
     #[must_use]
     pub fn registered(&self, registry: Arc<dyn SchemaRegistry>, place: SchemaPlace) -> Self {
         Self {
@@ -75,24 +75,24 @@ impl Checked {
         }
     }
 
-    /// The same, which takes any JSON.
+    /// The same serde, accepting any JSON.
     #[must_use]
     pub fn unchecked(mut self) -> Self {
         self.validator = None;
         self
     }
 
-    /// What functions get for its values.
+    /// Sets how values are passed to functions.
     #[must_use]
     pub const fn decoding(mut self, decode: Decode) -> Self {
         self.decode = decode;
         self
     }
 
-    /// Asks the registry for the id that is written, if there is one.
+    /// Requests the id that is written from the registry, if there is one.
     ///
     /// # Errors
-    /// What the registry says.
+    /// Those of the registry.
     pub fn prepare(&self) -> Result<()> {
         self.written_id().map(|_| ())
     }
@@ -105,14 +105,15 @@ impl Checked {
         }
     }
 
-    /// The text of a record.
+    /// The text of a value, without its header.
     fn open(&self, bytes: &Bytes) -> Result<Bytes> {
         let (own, others) = match &self.header {
             Header::Plain => return Ok(bytes.clone()),
             Header::Given { own, others } => (own, others),
             Header::Registered(ids) => {
                 let (id, body) = framing::open(bytes, "JSON")?;
-                // Who asks has seen that it is one of JSON; its text is of no use here.
+                // The registry client refuses ids of other schema types; the text of the schema isn't
+                // needed here.
                 ids.writer(id, |_| Ok(()))?;
                 return Ok(body);
             }
@@ -175,8 +176,8 @@ fn parse(schema: &str) -> Result<Value> {
     })
 }
 
-/// Draft 7 where the schema doesn't say another one, and without looking at `format` and what is
-/// encoded within texts: as Confluent's serializers do.
+/// Draft 7 unless the schema names another one, and without validating `format` and encoded content,
+/// like Confluent's serializers.
 fn validator(schema: &Value, references: &BTreeMap<String, String>) -> Result<Validator> {
     let refused = |e: &dyn std::fmt::Display| {
         Error::topology(format!("this is no JSON Schema that can be used: {e}")).hint(
@@ -203,7 +204,7 @@ fn validator(schema: &Value, references: &BTreeMap<String, String>) -> Result<Va
 
 impl CustomSerde for Checked {
     fn name(&self) -> &str {
-        // A store that was kept with another schema is read all the same: what decides is the header.
+        // State that was written with another schema can still be read: only the header matters.
         match self.header {
             Header::Plain => "json_schema(plain)",
             _ => "json_schema",

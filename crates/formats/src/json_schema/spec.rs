@@ -1,8 +1,9 @@
-//! A schema as the plan carries it.
+//! A JSON Schema in the plan.
 //!
 //! Takes the JSON
-//! `{"schema": "...", "references": {"a.json": "..."}, "schema_id": 7, "schema_ids": [3], "registry": 0, "validate": false, "decode": "dict"}`,
-//! gives a [`Checked`] that is built once and shared.
+//! `{"schema": "...", "references": {"a.json": "..."}, "schema_id": 7, "schema_ids": [3], "registry": 0,
+//! "validate": false, "decode": "dict"}`,
+//! returns a [`Checked`] that is built once and shared.
 
 use super::checked::Checked;
 use crate::avro::Decode;
@@ -16,24 +17,24 @@ use stoatflow_core::{Error, Result};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JsonSchemaSpec {
-    /// The text of the schema that values fit.
+    /// The text of the schema that values must fit.
     pub schema: String,
-    /// Texts of the schemas that it refers to, by their names in it.
+    /// Texts of the schemas that it refers to, by the names it uses for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub references: BTreeMap<String, String>,
-    /// What Confluent's header says; without it, there is no header.
+    /// The schema id in Confluent's header; `None`: values have no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_id: Option<u32>,
     /// Ids of other writers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schema_ids: Vec<u32>,
-    /// The custom serde of this number asks a registry for ids.
+    /// The index of the custom serde that asks a registry for ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<u32>,
-    /// Must values fit?
+    /// Whether values are validated.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub validate: bool,
-    /// What functions get.
+    /// How a value is passed to functions.
     #[serde(default, skip_serializing_if = "Decode::is_lazy")]
     pub decode: Decode,
     #[serde(skip)]
@@ -45,7 +46,7 @@ const fn yes() -> bool {
 }
 
 impl JsonSchemaSpec {
-    /// Of its parts.
+    /// Creates a spec from its parts.
     #[must_use]
     pub fn new(
         schema: String,
@@ -66,7 +67,7 @@ impl JsonSchemaSpec {
         }
     }
 
-    /// Do both write the same bytes? What is checked and shown is another matter.
+    /// Whether both write the same bytes. Ignores `validate` and `decode`.
     #[must_use]
     pub fn writes_as(&self, other: &Self) -> bool {
         self.identity() == other.identity()
@@ -76,7 +77,7 @@ impl JsonSchemaSpec {
         (&self.schema, self.schema_id, self.registry)
     }
 
-    /// Do records begin with the id of their schema?
+    /// Whether values begin with the id of their schema.
     #[must_use]
     pub const fn is_framed(&self) -> bool {
         self.schema_id.is_some() || self.registry.is_some()
@@ -96,10 +97,10 @@ impl JsonSchemaSpec {
         })
     }
 
-    /// As [`Self::format`], not kept: its error still has its next step.
+    /// Like [`Self::format`], but not cached: the error keeps its next step.
     ///
     /// # Errors
-    /// As [`Self::format`].
+    /// Those of [`Self::format`].
     pub fn make(&self) -> Result<Checked> {
         let ids = self.schema_id.map(|own| (own, &*self.schema_ids));
         let made = Checked::new(&self.schema, &self.references, ids)?.decoding(self.decode);

@@ -1,4 +1,4 @@
-//! JSON that fits, JSON that doesn't, and what stands before it.
+//! JSON that fits, JSON that doesn't, and the header before it.
 
 use super::*;
 use bytes::Bytes;
@@ -82,7 +82,7 @@ fn formats_and_encodings_are_remarks_as_in_confluents_serializers() {
 
 #[test]
 fn a_schema_without_a_draft_is_one_of_draft_7() {
-    // Later drafts have another word for it.
+    // Later drafts use another keyword for it.
     let tuple = r#"{"items": [{"type": "string"}, {"type": "integer"}]}"#;
     let serde = Checked::new(tuple, &BTreeMap::new(), None).unwrap();
     assert!(serde.encode(&json(r#"["a", 1]"#)).is_ok());

@@ -1,7 +1,7 @@
-//! From descriptors to nodes.
+//! Compiles descriptors into nodes.
 //!
-//! Takes a `FileDescriptorSet`, gives the nodes that a message needs. Recursive types are finite here: a node
-//! is numbered before its parts are looked at.
+//! Takes a `FileDescriptorSet`, returns the nodes that a message needs. Recursive types end here: a node
+//! gets its index before its parts are compiled.
 
 use super::scalar::{Scalar, whole};
 use super::schema::{Default, Enum, Field, List, Map, Message, Node, NodeId};
@@ -19,7 +19,7 @@ use std::fmt::Write;
 use stoatflow_core::{Error, Result, Text};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What a schema is made of.
+/// The parts of a schema.
 pub(super) struct Compiled {
     pub nodes: Vec<Node>,
     pub root: NodeId,
@@ -34,8 +34,8 @@ pub(super) fn compile(descriptors: &[u8], message: &str) -> Result<Compiled> {
     let mut compiler = Compiler::default();
     let root = compiler.message(&found)?;
     compiler.forms();
-    // A path names kind and place, one after the other; messages, and messages within them, are the
-    // kinds here.
+    // A descriptor path alternates the field number (message or nested message) and the index; only the
+    // indexes are kept.
     let indexes = found.path().iter().skip(1).step_by(2).copied().collect();
     Ok(Compiled {
         nodes: compiler.nodes,
@@ -45,15 +45,15 @@ pub(super) fn compile(descriptors: &[u8], message: &str) -> Result<Compiled> {
     })
 }
 
-/// What to do about a file that is of an edition.
+/// The hint for a file that uses an edition.
 pub(super) const EDITIONS: &str = "proto2 and proto3 can be read, editions can't yet: begin the file with syntax = \"proto3\"; (fields of edition 2023 that are not repeated are `optional` ones there)";
 
-/// What a `FileDescriptorSet` holds.
+/// The pool of the files in a `FileDescriptorSet`.
 pub(super) fn pool(descriptors: &[u8]) -> Result<DescriptorPool> {
     let none = |e: &dyn std::fmt::Display| {
         Error::topology(format!("these are no descriptors of Protobuf messages: {e}")).hint("give a serialized FileDescriptorSet with all imports (protoc --include_imports --descriptor_set_out=...)")
     };
-    // The pool refuses an unknown syntax too, but panics where it is that of the first file.
+    // The pool refuses an unknown syntax too, but panics if the first file has it.
     let set = FileDescriptorSet::decode(descriptors).map_err(|e| none(&e))?;
     let known = |syntax: &str| matches!(syntax, "" | "proto2" | "proto3");
     if let Some(file) = set.file.iter().find(|file| !known(file.syntax())) {
@@ -84,7 +84,7 @@ fn none_such(pool: &DescriptorPool, message: &str) -> Error {
         .iter()
         .copied()
         .filter(|name| !name.starts_with("google.protobuf."));
-    // Whoever left the package out means the message all the same.
+    // A name without its package still means the message.
     let near = match own
         .iter()
         .find(|name| name.rsplit('.').next() == Some(message))
@@ -189,7 +189,7 @@ impl Compiler {
         })
     }
 
-    /// What stands in a field, one of it if it is repeated.
+    /// The node of a field's value; of a repeated field, of one element.
     fn value(&mut self, field: &FieldDescriptor) -> Result<NodeId> {
         match field.kind() {
             Kind::Message(message) => self.message(&message),
@@ -207,7 +207,7 @@ impl Compiler {
         }
         let mut by_number = HashMap::new();
         let mut values: Vec<_> = of.values().collect();
-        // As they stand in the file: the first of them is the default, and of two names for a number the
+        // In the order of the file: the first value is the default, and of two names for one number the
         // first one counts.
         values.sort_by_key(|value| value.path().last().copied());
         for value in &values {
@@ -227,7 +227,7 @@ impl Compiler {
         id
     }
 
-    /// Gives each message the hash of what can be reached from it.
+    /// Gives each message the hash of everything reachable from it.
     fn forms(&mut self) {
         let ids = (0..).map(NodeId).take(self.nodes.len());
         let forms: Vec<u128> = ids.map(|id| self.form(id)).collect();
@@ -240,7 +240,7 @@ impl Compiler {
 
     fn form(&self, root: NodeId) -> u128 {
         let mut text = String::new();
-        // Messages are numbered as they are met, so that their names don't count.
+        // Messages are numbered in the order of discovery, so that their names don't count.
         let mut met = IndexSet::from([root]);
         let mut at = 0;
         while let Some(id) = met.get_index(at).copied() {
@@ -260,8 +260,8 @@ impl Compiler {
         xxh3_128(text.as_bytes())
     }
 
-    /// Writes what decides the bytes of a node, and gives the message that it holds, which is
-    /// written elsewhere.
+    /// Appends what decides the bytes of a node; returns the message that it contains, whose shape the
+    /// caller appends separately.
     fn shape(&self, id: NodeId, text: &mut String) -> Option<NodeId> {
         match &self.nodes[id.0 as usize] {
             Node::Scalar(scalar) => text.push_str(scalar.word()),
@@ -301,7 +301,7 @@ fn odd(field: &FieldDescriptor) -> Error {
     .hint("give descriptors that protoc has made")
 }
 
-/// What one of the wrappers of `google.protobuf` wraps.
+/// The type inside one of the wrappers of `google.protobuf`.
 fn wrapped(name: &str) -> Option<Scalar> {
     Some(match name.strip_prefix("google.protobuf.")? {
         "DoubleValue" => Scalar::Double,

@@ -1,10 +1,10 @@
-//! Values as a message type says.
+//! Encodes values by a message type.
 //!
-//! Takes a datum of any origin, gives bytes: what was read with the same type is copied, with all
-//! that the type doesn't know; everything else is written field by field, by number. A field that
-//! is null, or missing, is not written, and neither is the default of one that knows no difference
-//! (proto3). A member that the message doesn't have is an error, because nothing is dropped
-//! silently. Never rounds, and never makes a number of a text or a text of a number.
+//! Takes a datum of any origin, returns bytes: a value that was read with the same type is copied,
+//! including fields that the type doesn't know; everything else is written field by field, by number. A
+//! field that is null or missing is not written, and neither is the default of a field without presence
+//! (proto3). A member that the message doesn't have is an error, because nothing is dropped silently.
+//! Never rounds, and never turns a number into text or text into a number.
 
 mod scalars;
 
@@ -19,7 +19,7 @@ use crate::tree::tree;
 use std::borrow::Cow;
 use stoatflow_core::{Datum, Fields, Open, Result, Text};
 
-/// The bytes of a datum, behind what is there already.
+/// Appends the bytes of a datum to `out`.
 pub(super) fn encode(schema: &Schema, datum: &Datum, out: Vec<u8>) -> Result<Vec<u8>> {
     let mut encoder = Encoder {
         schema,
@@ -36,12 +36,12 @@ pub(super) fn encode(schema: &Schema, datum: &Datum, out: Vec<u8>) -> Result<Vec
 struct Encoder<'a> {
     schema: &'a Schema,
     out: Vec<u8>,
-    /// Inside JSON text, bytes are texts of one character for each.
+    /// Within JSON text, bytes are written as text with one character per byte.
     json: bool,
     depth: usize,
 }
 
-/// The numbers in tags.
+/// Wire types: the low bits of a tag.
 const SIZED: u8 = 2;
 const GROUP: u8 = 3;
 const GROUP_END: u8 = 4;
@@ -59,10 +59,10 @@ impl<'s> Encoder<'s> {
         self.varint(u64::from(number) << 3 | u64::from(wire));
     }
 
-    /// What `write` writes, behind its length.
+    /// Writes the output of `write`, prefixed with its length.
     fn sized(&mut self, write: impl FnOnce(&mut Self) -> Put) -> Put {
         let began = self.out.len();
-        // Most are short: one byte for the length.
+        // Most lengths are short: reserve one byte.
         self.out.push(0);
         write(self)?;
         let size = self.out.len() - began - 1;
@@ -77,7 +77,7 @@ impl<'s> Encoder<'s> {
         Ok(())
     }
 
-    /// Hands on what a datum is: JSON and foreign objects as their parts.
+    /// Passes the resolved datum to `write`: JSON and foreign objects as their parts.
     fn opened<T>(
         &mut self,
         datum: &Datum,
@@ -120,7 +120,7 @@ impl<'s> Encoder<'s> {
                 self.out.extend_from_slice(value.bytes());
                 return Ok(());
             }
-            // Its bytes are bytes, whatever it is a part of.
+            // Bytes inside it are real bytes, even if it is part of a JSON value.
             let before = std::mem::replace(&mut self.json, false);
             let parts = Open::parts(value)?;
             self.members(node, message, &parts)?;
@@ -155,7 +155,7 @@ impl<'s> Encoder<'s> {
         };
         Self::known(message, members)?;
         for (at, field) in message.fields.iter().enumerate() {
-            // Most values name their fields in the order of their numbers.
+            // Most values list their fields in the order of their numbers.
             let given = match members.get(at) {
                 Some((name, value)) if *name == field.name => Some(value),
                 _ => members
@@ -168,7 +168,7 @@ impl<'s> Encoder<'s> {
         Ok(())
     }
 
-    /// Refuses members that the message doesn't have, and those that exclude each other; gives the
+    /// Refuses members that the message doesn't have, and those that exclude each other; returns the
     /// oneofs that are set.
     fn known(message: &Message, members: &[(Text, Datum)]) -> Put<Vec<bool>> {
         let mut chosen: Vec<Option<&str>> = vec![None; message.oneofs.len()];
@@ -193,7 +193,7 @@ impl<'s> Encoder<'s> {
         Ok(chosen.iter().map(Option::is_some).collect())
     }
 
-    /// A message of this type, of which some fields are different: the others are copied, as they came.
+    /// A message of this type with some changed fields: copies the other fields as they were read.
     fn changed(&mut self, message: &'s Message, changed: &ChangedMessage) -> Put {
         let Fields(changes) = &changed.changes;
         let is_set = Self::known(message, changes)?;
@@ -223,7 +223,7 @@ impl<'s> Encoder<'s> {
         waiting.try_for_each(|(field, value)| self.member(field, value))
     }
 
-    /// A field, if it isn't null.
+    /// Writes a field, if it isn't null.
     fn member(&mut self, field: &Field, value: &Datum) -> Put {
         let name = field.name.as_str();
         if !value.is_null() && !is_null(value) {
@@ -254,7 +254,7 @@ impl<'s> Encoder<'s> {
         }
     }
 
-    /// A value behind its tag; is it what stands for one that isn't written?
+    /// Writes a tag and its value; returns whether the value is the type's default.
     fn tagged(&mut self, number: u32, node: NodeId, group: bool, datum: &Datum) -> Put<bool> {
         if let Some(wire) = self.schema.node(node).wire() {
             self.tag(number, wire);
@@ -271,7 +271,7 @@ impl<'s> Encoder<'s> {
         Ok(false)
     }
 
-    /// A value without parts; is it zero?
+    /// Writes a value without parts; returns whether it is zero.
     fn single(&mut self, node: NodeId, datum: &Datum) -> Put<bool> {
         let schema = self.schema;
         self.opened(datum, |me, datum| match schema.node(node) {
@@ -296,7 +296,7 @@ impl<'s> Encoder<'s> {
         }
     }
 
-    /// Only what is of this field: others may lie between its pieces.
+    /// Copies the pieces of this field only: others may lie between them.
     fn copied(&mut self, number: u32, value: &ProtobufValue) -> Put {
         let fault = |fault| value.schema().fault(&fault, value.bytes().len());
         let mut cursor = Cursor::new(value.bytes());
@@ -384,7 +384,7 @@ impl<'s> Encoder<'s> {
     }
 }
 
-/// What a datum is: JSON and foreign objects as their parts; `json` says whether they came as text.
+/// Resolves a datum: JSON and foreign objects become their parts; `json` is set if they were JSON text.
 fn resolved<'d>(datum: &'d Datum, json: &mut bool) -> Put<Cow<'d, Datum>> {
     match datum {
         Datum::Json(text) => {
@@ -396,14 +396,14 @@ fn resolved<'d>(datum: &'d Datum, json: &mut bool) -> Put<Cow<'d, Datum>> {
                 Some(parts) => parts,
                 None => Datum::Json(object.to_json()?),
             };
-            // It may be a view with changes.
+            // The parts may contain a view with changes.
             resolved(&parts, json).map(|parts| Cow::Owned(parts.into_owned()))
         }
         _ => Ok(Cow::Borrowed(datum)),
     }
 }
 
-/// Is it one of those that are told apart where they are written?
+/// Whether the encoder handles this type of object itself.
 fn is_known(datum: &Datum) -> bool {
     ProtobufValue::of(datum).is_some()
         || ChangedMessage::of(datum).is_some()
@@ -411,7 +411,7 @@ fn is_known(datum: &Datum) -> bool {
         || Serialized::of(datum).is_some()
 }
 
-/// JSON's null, which a function may have put into an object.
+/// Whether it is JSON's null, which a function may have put into an object.
 fn is_null(datum: &Datum) -> bool {
     matches!(datum, Datum::Json(text) if text.trim_ascii() == b"null")
 }

@@ -1,8 +1,9 @@
-//! What a field of a message is, given all pieces that were written for it.
+//! The value of a message's field, from all pieces that were written for it.
 //!
-//! Takes the bytes of a message, gives each field's [`Slot`]: of values without parts the last one counts,
-//! the pieces of a message are one message, a member of a oneof displaces the others, elements and entries
-//! are found between the first and the last of them. What is in a slot is [`Seen`] as the field's type says.
+//! Takes the bytes of a message, returns each field's [`Slot`]: for values without parts the last one
+//! counts, the pieces of a message are merged, a member of a oneof replaces the others, elements and
+//! entries are found between the first and the last of them. A slot is decoded to [`Seen`] by the
+//! field's type.
 
 use super::scalar::Scalar;
 use super::scan::{Cursor, Fault, Piece, Raw, Scanned};
@@ -12,34 +13,33 @@ use indexmap::IndexMap;
 use std::borrow::Cow;
 use stoatflow_core::{Error, Result};
 
-/// What there is of a field.
+/// The collected pieces of a field.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Slot<'a> {
     #[default]
     Absent,
-    /// A value without parts, as it was written last.
+    /// The last value without parts that was written.
     Raw(Raw<'a>),
-    /// What a wrapper holds, if that isn't its default.
+    /// The value inside a wrapper, if it isn't the default.
     Wrapped(Option<Raw<'a>>),
-    /// The bytes of a message. Those of several pieces stand one after the other, which is what
-    /// merging them means.
+    /// The bytes of a message. Several pieces are concatenated, which merges them.
     Message(Cow<'a, [u8]>),
-    /// From the first to the last of a repeated field.
+    /// The range from the first to the last piece of a repeated field.
     Many(&'a [u8]),
 }
 
-/// What is there, as its type says.
+/// A field's value, decoded by its type.
 #[derive(Clone, Debug)]
 pub(super) enum Seen<'a> {
     Leaf(Leaf<'a>),
     /// The bytes of a message.
     Message(NodeId, Cow<'a, [u8]>),
-    /// The bytes in which the elements or the entries lie, among others.
+    /// The bytes that contain the elements or entries, among other fields.
     Many(NodeId, &'a [u8]),
 }
 
 impl<'a> Slot<'a> {
-    /// Adds what was written; was it written as its type is? Not for what is repeated.
+    /// Adds a piece; returns false if its wire type doesn't match the field. Not for repeated fields.
     fn add(&mut self, node: &Node, group: bool, raw: Raw<'a>) -> Scanned<bool> {
         match node {
             Node::Scalar(scalar) if scalar.fits(raw) => *self = Self::Raw(raw),
@@ -76,7 +76,7 @@ impl<'a> Slot<'a> {
             return self.add(node, field.group, piece.raw);
         }
         let began = match self {
-            // A slice of the whole.
+            // It is a slice of `whole`.
             Self::Many(before) => before.as_ptr() as usize - whole.as_ptr() as usize,
             _ => piece.began,
         };
@@ -84,7 +84,7 @@ impl<'a> Slot<'a> {
         Ok(true)
     }
 
-    /// What a type sees in it; `empty` where there is nothing.
+    /// The slot decoded by its type; `empty` if nothing was written.
     fn seen(self, schema: &'a Schema, node: NodeId, empty: Seen<'a>) -> Result<Seen<'a>> {
         let leaf = match (schema.node(node), self) {
             (_, Self::Absent) => return Ok(empty),
@@ -109,7 +109,7 @@ fn leaf<'a>(schema: &Schema, node: &'a Node, raw: Raw<'a>) -> Result<Leaf<'a>> {
     }
 }
 
-/// What a wrapper holds.
+/// The value inside a wrapper.
 pub(super) fn unwrapped(of: Scalar, body: &[u8]) -> Scanned<Option<Raw<'_>>> {
     let (mut found, mut cursor) = (None, Cursor::new(body));
     while let Some(piece) = cursor.piece()? {
@@ -120,7 +120,7 @@ pub(super) fn unwrapped(of: Scalar, body: &[u8]) -> Scanned<Option<Raw<'_>>> {
     Ok(found)
 }
 
-/// One field.
+/// Reads one field.
 pub(super) fn one<'a>(
     schema: &'a Schema,
     message: &'a Message,
@@ -153,7 +153,7 @@ fn slot<'a>(
     Ok(slot)
 }
 
-/// All fields, in their order.
+/// Reads all fields, in order.
 pub(super) fn all<'a>(
     schema: &'a Schema,
     message: &'a Message,
@@ -185,7 +185,7 @@ fn slots<'a>(schema: &Schema, message: &Message, body: &'a [u8]) -> Scanned<Vec<
     Ok(slots)
 }
 
-/// Calls `take` with each element, in order, until it says no.
+/// Calls `take` with each element, in order, until it returns false.
 pub(super) fn elements<'a>(
     schema: &'a Schema,
     list: &List,
@@ -221,7 +221,7 @@ pub(super) fn elements<'a>(
     Ok(())
 }
 
-/// The entries of a map, each name once: the last one counts.
+/// The entries of a map; if a key repeats, the last entry counts.
 pub(super) fn entries<'a>(
     schema: &'a Schema,
     map: &Map,
@@ -258,7 +258,7 @@ pub(super) fn entries<'a>(
     Ok(found)
 }
 
-/// Finds what must be there and isn't.
+/// Finds required fields that are missing.
 pub(super) fn required(schema: &Schema, node: NodeId, body: &[u8]) -> Result<()> {
     let Node::Message(message) = schema.node(node) else {
         return Ok(());

@@ -1,11 +1,10 @@
-//! The serde: a message type, and what stands before the bytes of a record.
+//! The Protobuf serde: a message type, and the optional header before the bytes of a value.
 //!
-//! Takes descriptors, gives datums of bytes and bytes of datums. Plain Protobuf, or behind
-//! Confluent's header: a zero, the id of the writer's schema, and where in its file the message
-//! stands. Protobuf tells fields by their numbers, so what another known id wrote needs no
-//! resolving. A value that was read with this type is written as the bytes it came in. Ids are
-//! given, or a registry knows them ([`Registered`]): then the writer's file says which message a
-//! record is.
+//! Takes descriptors, converts bytes to datums and datums to bytes. Plain Protobuf, or with Confluent's
+//! header: a zero, the id of the writer's schema, and the position of the message in its file. Protobuf
+//! identifies fields by number, so a value with another known id needs no schema resolution. A value
+//! that was read with this type is written with the bytes it was read from. Ids are configured, or
+//! looked up in a registry ([`Registered`]): then the writer's file decides which message a value is.
 
 use super::encode;
 use super::places::Places;
@@ -18,22 +17,22 @@ use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use stoatflow_core::{CustomSerde, Datum, Error, Result, SchemaPlace, SchemaRegistry};
 
-/// What Confluent's header may say.
+/// The ids that Confluent's header may contain.
 #[derive(Clone, Debug)]
 struct Ids {
     /// The id that is written.
     own: u32,
-    /// Others that are read.
+    /// Other ids that are accepted.
     others: Vec<u32>,
-    /// All of the header that is written.
+    /// The whole header that is written.
     header: Vec<u8>,
 }
 
-/// What a registry says, as far as it was asked.
+/// Answers of a registry so far.
 #[derive(Debug)]
 struct Registration {
     ids: Registered<Arc<Places>>,
-    /// All of the header that is written, once the id is known.
+    /// The whole header that is written, once the id is known.
     header: OnceLock<Vec<u8>>,
 }
 
@@ -43,7 +42,7 @@ pub struct Format {
     schema: Arc<Schema>,
     name: String,
     ids: Option<Ids>,
-    /// Who knows ids; then none is given.
+    /// The registry that resolves ids; then none are configured.
     registration: Option<Arc<Registration>>,
     shown: Shown,
 }
@@ -52,11 +51,11 @@ impl Format {
     /// Prepares a format.
     ///
     /// # Errors
-    /// `Topology` for what are no descriptors, and for a message that they don't have.
+    /// `Topology` for invalid descriptors, and for a message that they don't contain.
     pub fn new(descriptors: &[u8], message: &str, id: Option<u32>, others: &[u32]) -> Result<Self> {
         let schema = Arc::new(Schema::parse(descriptors, message)?);
-        // State that was kept with another type may mean something else with this one, unless its records say
-        // their schema.
+        // State written with another type may mean something else with this one, unless each value
+        // carries its schema id.
         let name = match id {
             None => format!("protobuf({}, {:08x})", schema.title(), schema.form() >> 96),
             Some(_) => format!("protobuf({})", schema.title()),
@@ -75,7 +74,8 @@ impl Format {
         })
     }
 
-    /// The same, whose ids a registry knows: records begin with one, and any of them may come.
+    /// The same format with a registry: every value begins with a schema id, which the registry
+    /// resolves.
     #[must_use]
     pub fn registered(&self, registry: Arc<dyn SchemaRegistry>, place: SchemaPlace) -> Self {
         Self {
@@ -89,15 +89,15 @@ impl Format {
         }
     }
 
-    /// Asks the registry for the id that is written, if there is one.
+    /// Requests the id that is written from the registry, if there is one.
     ///
     /// # Errors
-    /// What the registry says.
+    /// Those of the registry.
     pub fn prepare(&self) -> Result<()> {
         self.header().map(|_| ())
     }
 
-    /// What is written before each value.
+    /// The header before each value.
     fn header(&self) -> Result<&[u8]> {
         let Some(registration) = &self.registration else {
             return Ok(self.ids.as_ref().map_or(&[], |ids| &ids.header));
@@ -113,14 +113,14 @@ impl Format {
         self.ids.is_some() || self.registration.is_some()
     }
 
-    /// The same, whose values functions get as dicts of their own.
+    /// The same format, but functions get values as dicts of their own.
     #[must_use]
     pub fn as_dicts(mut self) -> Self {
         self.shown = Shown::Dict;
         self
     }
 
-    /// The same, whose values functions get as what this serde reads.
+    /// The same format, but functions get values as decoded by this serde.
     #[must_use]
     pub fn shown_by(&self, serde: Arc<dyn CustomSerde>) -> Self {
         Self {
@@ -129,16 +129,16 @@ impl Format {
         }
     }
 
-    /// The type that values have.
+    /// The type of the values.
     #[must_use]
     pub const fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// A record without its header.
+    /// A value without its header.
     ///
     /// # Errors
-    /// `Serde` for a record that has none, or one of an id that isn't known.
+    /// `Serde` for a value without a header, or with an unknown id.
     pub fn body(&self, bytes: &Bytes) -> Result<Bytes> {
         if let Some(registration) = &self.registration {
             return self.of_writer(&registration.ids, bytes);
@@ -158,7 +158,7 @@ impl Format {
             )));
         }
         let (found, body) = place_of(&rest)?;
-        // In another schema the message may stand elsewhere.
+        // In another schema the message may have another position.
         if is_own && found != self.schema.indexes {
             return Err(Error::serde(format!(
                 "the record is another message of the schema {id}: the one at {found:?}, where '{}' is at {:?}",
@@ -170,7 +170,7 @@ impl Format {
         Ok(body)
     }
 
-    /// The same, where the writer's file says which message it is.
+    /// As [`Self::body`], where the writer's file decides which message it is.
     fn of_writer(&self, ids: &Registered<Arc<Places>>, bytes: &Bytes) -> Result<Bytes> {
         let (id, rest) = framing::open(bytes, "Protobuf")?;
         let wanted = self.schema.title();
@@ -190,14 +190,14 @@ impl Format {
     }
 }
 
-/// All that stands before a value.
+/// The whole header before a value.
 fn header(id: u32, schema: &Schema) -> Vec<u8> {
     let mut header = framing::header(id).to_vec();
     indexes(&schema.indexes, &mut header);
     header
 }
 
-/// Which message of its file a record is, and the rest.
+/// The position of a value's message in its file, and the rest.
 fn place_of(rest: &Bytes) -> Result<(Vec<i32>, Bytes)> {
     let mut cursor = Cursor::new(rest);
     let Some(found) = indexes_of(&mut cursor) else {
@@ -209,14 +209,15 @@ fn place_of(rest: &Bytes) -> Result<(Vec<i32>, Bytes)> {
     Ok((found, rest.slice(cursor.at..)))
 }
 
-/// Which message of a file it is: places within places. The first one of a file is one zero.
+/// Writes the position of a message in its file: indexes of nested messages. The first message is a
+/// single zero.
 fn indexes(places: &[i32], out: &mut Vec<u8>) {
     if places == [0] {
         return out.push(0);
     }
     let count = i32::try_from(places.len()).unwrap_or(i32::MAX);
     for number in std::iter::once(&count).chain(places) {
-        // Neither is negative: the sign's bit is 0.
+        // Neither is negative: the sign bit is 0.
         let mut rest = number.unsigned_abs() << 1;
         while rest >= 0x80 {
             out.push((rest & 0x7f) as u8 | 0x80);
@@ -234,7 +235,7 @@ fn indexes_of(cursor: &mut Cursor<'_>) -> Option<Vec<i32>> {
     };
     match next()? {
         0 => Some(vec![0]),
-        // A file has no messages a hundred deep.
+        // No file nests messages a hundred levels deep.
         count @ 1..=100 => (0..count).map(|_| next()).collect(),
         _ => None,
     }
@@ -269,7 +270,7 @@ impl CustomSerde for Format {
         let mut out = Vec::with_capacity(header.len() + datum.weight());
         out.extend_from_slice(header);
         let (schema, root) = (&self.schema, self.schema.root());
-        // A wrapper stands for what it wraps, and that may be bytes.
+        // A wrapper is represented by its content, which may be bytes.
         if let (Datum::Bytes(body), Node::Message(_)) = (datum, schema.node(root)) {
             let whose = || format!("the Protobuf message '{}'", schema.title());
             scan::check(schema, root, body).map_err(|e| framing::unencoded(&whose(), e))?;

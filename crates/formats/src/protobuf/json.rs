@@ -1,4 +1,4 @@
-//! A value as JSON text: what functions of objects and the JSON serde make of it. Never reads JSON.
+//! A value as JSON text, for functions that take objects and for the JSON serde. Never reads JSON.
 
 use super::fields::{self, Seen};
 use super::schema::{Node, NodeId, Schema};
@@ -26,7 +26,7 @@ fn each(schema: &Schema, seen: Seen<'_>, out: &mut Vec<u8>) -> Result<()> {
     }
 }
 
-/// Of what has parts.
+/// Writes a value with parts.
 pub(super) fn write(schema: &Schema, node: NodeId, body: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let member = |sign: &mut u8, name: &str, seen: Seen<'_>, out: &mut Vec<u8>| {
         out.push(*sign);
@@ -60,7 +60,7 @@ pub(super) fn write(schema: &Schema, node: NodeId, body: &[u8], out: &mut Vec<u8
             })?;
             close(sign, b'[', b']', out);
         }
-        // Bytes that are written again: nothing else without parts is a value of its own.
+        // Bytes kept for a writer: no other value without parts becomes a `ProtobufValue`.
         _ => text(&latin(body), out)?,
     }
     Ok(())

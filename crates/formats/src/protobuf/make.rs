@@ -1,4 +1,4 @@
-//! A whole value in the terms of another language. Decodes everything, once.
+//! Converts a whole value for another language. Decodes everything, once.
 
 use super::fields::{self, Seen};
 use super::schema::{Node, NodeId, Schema};
@@ -6,10 +6,10 @@ use super::value::ProtobufValue;
 use crate::make::{Leaf, Maker};
 use stoatflow_core::Result;
 
-/// Makes all of a value.
+/// Converts a whole value.
 ///
 /// # Errors
-/// `Serde` for bytes that are damaged, and the maker's own.
+/// `Serde` for damaged bytes, and those of the maker.
 pub fn make<M: Maker>(value: &ProtobufValue, maker: &mut M) -> Result<M::Made, M::Trouble> {
     parts(value.schema(), value.node(), value.bytes(), maker)
 }
@@ -59,7 +59,7 @@ fn parts<M: Maker>(
                 None => maker.list(items),
             }
         }
-        // A value without parts is no value of these: it is what it is.
+        // Values without parts never become a `ProtobufValue`.
         _ => maker.leaf(Leaf::Null),
     }
 }

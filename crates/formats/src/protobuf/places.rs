@@ -1,9 +1,9 @@
-//! Which messages a registered file has, and where in it: what the numbers behind a schema id mean.
+//! The messages of a registered file and their positions: the meaning of the indexes after a schema id.
 //!
-//! Takes the text of a .proto file or its descriptor in base64, gives the places of one message.
-//! The file alone will do: nothing that it imports is looked at. Entries of maps are messages
-//! within messages to protoc, and so to Confluent's serializers for Python, Go and .NET; the one
-//! for Java counts without them. Either is right here.
+//! Takes the text of a .proto file or its descriptor in base64, returns the positions of one message.
+//! The file alone is enough: its imports are not read. protoc counts entries of maps as nested messages,
+//! and so do Confluent's serializers for Python, Go and .NET; the one for Java doesn't count them. Both
+//! are accepted.
 
 use super::sources::parsed;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
@@ -13,14 +13,14 @@ use stoatflow_core::{Error, Result};
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Where the message is.
+    /// The positions of the message.
     own: Vec<Vec<i32>>,
-    /// What is elsewhere.
+    /// The names of other messages by position.
     names: BTreeMap<Vec<i32>, String>,
 }
 
 impl Places {
-    /// Of a message, by its full name, in a file.
+    /// The positions of a message, by its full name, in a file.
     pub fn of(file: &str, message: &str) -> Result<Self> {
         let file = parsed("schema.proto", file).map_err(|e| {
             Error::serde(format!("its schema is no Protobuf file: {e:?}"))
@@ -45,12 +45,12 @@ impl Places {
         Ok(places)
     }
 
-    /// Is the message there?
+    /// Whether the message is at this position.
     pub fn has(&self, place: &[i32]) -> bool {
         self.own.iter().any(|own| own == place)
     }
 
-    /// What is there.
+    /// The message at this position, if it is another one.
     pub fn name(&self, place: &[i32]) -> Option<&str> {
         self.names.get(place).map(String::as_str)
     }

@@ -1,11 +1,11 @@
-//! Values without parts: how they are written, and what they are.
+//! Values without parts: how they are encoded, and what they decode to.
 
 use super::scan::{Cursor, Raw, Scanned};
 use super::schema::{Enum, Node, Schema};
 use crate::make::Leaf;
 use stoatflow_core::{Error, Result};
 
-/// What a value without parts is.
+/// The type of a value without parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // as in .proto files
 pub enum Scalar {
@@ -24,13 +24,15 @@ pub enum Scalar {
     Double,
     Bytes,
     String {
-        /// Must it be UTF-8 where it is read? In proto2 nobody asks before somebody wants the text.
+        /// Whether it must be UTF-8 when the value is read. In proto2 this is only checked when the text
+        /// is decoded.
         checked: bool,
     },
 }
 
 impl Raw<'_> {
-    /// The number of an enum's word: what is longer loses its upper half, as in Protobuf's own libraries.
+    /// The number of an enum value: a longer varint loses its upper half, as in Protobuf's own
+    /// libraries.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
     pub fn number(self) -> i32 {
         match self {
@@ -41,7 +43,7 @@ impl Raw<'_> {
 }
 
 impl Scalar {
-    /// As in .proto files.
+    /// The name in .proto files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -63,7 +65,7 @@ impl Scalar {
         }
     }
 
-    /// What stands for it where it is not written.
+    /// The default where the field is not written.
     pub(super) const fn zero(self) -> Leaf<'static> {
         match self {
             Self::Bool => Leaf::Bool(false),
@@ -74,12 +76,12 @@ impl Scalar {
         }
     }
 
-    /// Do several of them stand together, without tags?
+    /// Whether several of them can be packed, without tags.
     pub(super) const fn packs(self) -> bool {
         !matches!(self, Self::Bytes | Self::String { .. })
     }
 
-    /// Is it a number without a fraction?
+    /// Whether it is an integer.
     pub(super) const fn is_whole(self) -> bool {
         !matches!(
             self,
@@ -87,7 +89,7 @@ impl Scalar {
         )
     }
 
-    /// How it is written: the number in a tag.
+    /// The wire type: the low bits of a tag.
     pub(super) const fn wire(self) -> u8 {
         match self {
             Self::Fixed64 | Self::Sfixed64 | Self::Double => 1,
@@ -97,7 +99,7 @@ impl Scalar {
         }
     }
 
-    /// Was it written as this?
+    /// Whether `raw` has the wire type of this scalar.
     pub(super) const fn fits(self, raw: Raw<'_>) -> bool {
         matches!(
             (self.wire(), raw),
@@ -105,7 +107,7 @@ impl Scalar {
         )
     }
 
-    /// The next of those that stand together.
+    /// The next value of a packed field.
     pub(super) fn next<'a>(self, cursor: &mut Cursor<'a>) -> Scanned<Raw<'a>> {
         match self.wire() {
             1 => cursor.array().map(Raw::Fixed64),
@@ -114,7 +116,7 @@ impl Scalar {
         }
     }
 
-    /// What was written. Numbers that are too long lose their upper half, as in Protobuf's own libraries.
+    /// Decodes a value. Numbers that are too long lose their upper half, as in Protobuf's own libraries.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
     pub(super) fn leaf<'a>(self, raw: Raw<'a>, schema: &Schema) -> Result<Leaf<'a>> {
         Ok(match (self, raw) {
@@ -145,19 +147,19 @@ impl Scalar {
                     .hint("fix the producer, or make the field one of bytes"));
                 }
             },
-            // It was looked at before: `fits`.
+            // Excluded by `fits`, which was called before.
             _ => Leaf::Null,
         })
     }
 }
 
-/// A whole number, of which half of the large ones have no sign.
+/// An integer from unsigned 64 bits.
 pub(super) fn whole(number: u64) -> Leaf<'static> {
     i64::try_from(number).map_or(Leaf::Large(number), Leaf::Int)
 }
 
 impl Enum {
-    /// The word for a number; a number that has none stays one.
+    /// The name of an enum value; a number without a name stays a number.
     pub(super) fn leaf(&self, number: i32) -> Leaf<'_> {
         match self.by_number.get(&number) {
             Some(word) => Leaf::Text(word.as_str()),
@@ -167,7 +169,7 @@ impl Enum {
 }
 
 impl Node {
-    /// How a value without parts is written: the number in a tag.
+    /// The wire type of a value without parts.
     pub(super) const fn wire(&self) -> Option<u8> {
         match self {
             Self::Scalar(scalar) => Some(scalar.wire()),
@@ -176,7 +178,7 @@ impl Node {
         }
     }
 
-    /// As what several of it stand together, if they do.
+    /// The scalar type in which values of this node are packed, if they can be.
     pub(super) const fn packs(&self) -> Option<Scalar> {
         match self {
             Self::Scalar(scalar) if scalar.packs() => Some(*scalar),

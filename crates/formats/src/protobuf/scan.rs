@@ -1,48 +1,49 @@
-//! Where fields lie in Protobuf's wire format.
+//! Finds fields in Protobuf's wire format.
 //!
-//! Takes bytes, gives pieces: the number of a field, and what was written for it. Checks whole values: bytes
-//! that end too early, numbers that are too long, groups that don't close, texts that are no UTF-8. A field
-//! that the type doesn't know, or that was written as something else, is no error: Protobuf keeps it unread.
-//! Never copies.
+//! Takes bytes, returns pieces: the number of a field, and the value written for it. Validates whole
+//! values: truncated bytes, numbers that are too long, groups that aren't closed, text that is not
+//! UTF-8. A field that the type doesn't know, or that has another wire type, is not an error: Protobuf
+//! keeps it unread. Never copies.
 
 use super::scalar::Scalar;
 use super::schema::{List, Map, Message, Node, NodeId, Schema};
 use stoatflow_core::{Error, Result};
 
-/// Values within values, at most, as in Protobuf's own libraries: recursion must not eat the stack of a lane.
+/// Maximum nesting of values, as in Protobuf's own libraries: recursion must not overflow the stack of a
+/// lane.
 pub(super) const DEEPEST: usize = 100;
 
-/// A place in bytes.
+/// A position in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
 }
 
-/// What was written for a field.
+/// The encoded value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raw<'a> {
     Varint(u64),
     Fixed64([u8; 8]),
-    /// Behind its length.
+    /// After its length.
     Sized(&'a [u8]),
-    /// Between the marks of a group.
+    /// Between the start and end tags of a group.
     Group(&'a [u8]),
     Fixed32([u8; 4]),
 }
 
-/// A field with its number, where it is.
+/// An encoded field with its number and position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     pub number: u32,
     pub raw: Raw<'a>,
-    /// With its tag.
+    /// Includes the tag.
     pub began: usize,
     pub ended: usize,
 }
 
 impl<'a> Raw<'a> {
-    /// The bytes of a message, if it is one.
+    /// The bytes of a message, if it has the right wire type.
     pub const fn body(self, group: bool) -> Option<&'a [u8]> {
         match (self, group) {
             (Self::Sized(body), false) | (Self::Group(body), true) => Some(body),
@@ -51,7 +52,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// What is wrong with bytes; whose bytes they are is said where it is known.
+/// What is wrong with bytes; the caller adds the name of the type.
 #[derive(Debug)]
 pub(super) struct Fault {
     what: &'static str,
@@ -126,7 +127,7 @@ impl<'a> Cursor<'a> {
         Ok(out)
     }
 
-    /// The number of a field, and how it was written.
+    /// The number of a field, and its wire type.
     #[inline]
     fn tag(&mut self) -> Scanned<(u32, u8)> {
         let began = self.at;
@@ -169,7 +170,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes behind the mark that ends a group, gives what is before it.
+    /// Skips past the end tag of a group, returns the bytes before it.
     fn group(&mut self, number: u32, depth: usize) -> Scanned<&'a [u8]> {
         if depth > DEEPEST {
             return Err(self.fault("groups are nested too deeply"));
@@ -193,7 +194,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl Schema {
-    /// A finding about bytes that should be a value.
+    /// An error about bytes that should be a value.
     #[cold]
     pub(super) fn fault(&self, fault: &Fault, size: usize) -> Error {
         Error::serde(format!(
@@ -206,7 +207,7 @@ impl Schema {
     }
 }
 
-/// Checks that bytes are a value from end to end.
+/// Checks that all bytes form a value.
 pub(super) fn check(schema: &Schema, node: NodeId, bytes: &[u8]) -> Result<()> {
     let checked = match schema.node(node) {
         Node::Wrapper { of, .. } => wrapper(*of, bytes, 0),
@@ -220,7 +221,7 @@ pub(super) fn check(schema: &Schema, node: NodeId, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A fault within a part lies that much further behind.
+/// Adds the offset of the part to the position of its fault.
 fn within(fault: Fault, whole: &[u8], part: &[u8]) -> Fault {
     // The part is a slice of the whole.
     let offset = part.as_ptr() as usize - whole.as_ptr() as usize;
@@ -249,7 +250,7 @@ fn message(schema: &Schema, message: &Message, bytes: &[u8], depth: usize) -> Sc
     Ok(())
 }
 
-/// One value of a field; `whole` is where it lies.
+/// Checks one value of a field; `whole` contains its bytes.
 fn value(
     schema: &Schema,
     node: NodeId,
@@ -320,7 +321,7 @@ fn map(schema: &Schema, map: &Map, raw: Raw<'_>, whole: &[u8], depth: usize) -> 
         let mut cursor = Cursor::new(entry);
         while let Some(piece) = cursor.piece()? {
             match (piece.number, piece.raw, map.key) {
-                // A name that is no text can't be one of an object's.
+                // A key that is not text can't be the name of an object's member.
                 (1, Raw::Sized(text), Scalar::String { .. })
                     if std::str::from_utf8(text).is_err() =>
                 {

@@ -1,6 +1,6 @@
-//! A message type as reading needs it: nodes in one list, fields by number and by name.
+//! A message type in the form that reading needs: nodes in one list, fields by number and by name.
 //!
-//! Takes descriptors, gives [`Schema`]. Defaults are datums already. Never reads a value.
+//! Takes descriptors, returns [`Schema`]. Defaults are already decoded. Never reads a value.
 
 use super::compile::compile;
 use super::fields::Seen;
@@ -13,24 +13,24 @@ use std::collections::HashMap;
 use stoatflow_core::{Result, Text};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The place of a node in its schema.
+/// The index of a node in its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId(pub(super) u32);
 
-/// What a value is.
+/// The type of a value.
 #[derive(Debug)]
 pub enum Node {
     /// A value without parts.
     Scalar(Scalar),
-    /// A word for a number.
+    /// An enum: names for numbers.
     Enum(Enum),
-    /// Fields.
+    /// A message with fields.
     Message(Message),
-    /// One of `google.protobuf`'s wrappers: null, or what it wraps.
+    /// A wrapper of `google.protobuf`: null, or the wrapped value.
     Wrapper {
         /// Its full name.
         name: String,
-        /// What it wraps.
+        /// The type inside.
         of: Scalar,
     },
     /// A repeated field.
@@ -39,19 +39,19 @@ pub enum Node {
     Map(Map),
 }
 
-/// Words for numbers.
+/// An enum.
 #[derive(Debug)]
 pub struct Enum {
     /// Its full name.
     pub name: String,
     pub(super) by_number: HashMap<i32, Text>,
     pub(super) by_word: HashMap<String, i32>,
-    /// In their order.
+    /// Names in the order of the file.
     pub(super) words: Vec<Text>,
 }
 
 impl Enum {
-    /// Its words, in their order.
+    /// The names of its values, in order.
     pub fn words(&self) -> impl Iterator<Item = &str> + Clone {
         self.words.iter().map(Text::as_str)
     }
@@ -60,23 +60,23 @@ impl Enum {
 /// The elements of a repeated field, which lie among the other fields of their message.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
-    /// What an element is.
+    /// The type of an element.
     pub of: NodeId,
     pub(super) number: u32,
     pub(super) packed: bool,
     pub(super) group: bool,
 }
 
-/// The entries of a map, which lie there too.
+/// The entries of a map, which lie among the other fields too.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
-    /// What a value is.
+    /// The type of a value.
     pub of: NodeId,
     pub(super) number: u32,
     pub(super) key: Scalar,
 }
 
-/// What a field is where it is not written.
+/// The value of a field that is not written.
 #[derive(Debug)]
 pub(super) enum Default {
     Leaf(Leaf<'static>),
@@ -99,22 +99,22 @@ impl Default {
 pub struct Field {
     /// Its name.
     pub name: Text,
-    /// What it is.
+    /// Its type.
     pub node: NodeId,
-    /// Must it be there (proto2)?
+    /// Whether it is required (proto2).
     pub required: bool,
     pub(super) number: u32,
-    /// What it is where it is not there: null if it can be told from what is.
+    /// Its value where it is not written: null if it has presence.
     pub(super) default: Default,
-    /// Is "not there" something else than its default?
+    /// Whether it has presence: being absent differs from having the default value.
     pub(super) presence: bool,
     pub(super) group: bool,
-    /// Those with the same number exclude each other.
+    /// Fields with the same number exclude each other.
     pub(super) oneof: Option<u32>,
 }
 
 impl Field {
-    /// What it is where nothing is written for it.
+    /// Its value where nothing is written for it.
     pub(super) fn absent(&self, schema: &Schema) -> Seen<'_> {
         match schema.node(self.node) {
             Node::List(_) | Node::Map(_) => Seen::Many(self.node, &[]),
@@ -128,26 +128,26 @@ impl Field {
 pub struct Message {
     /// Its full name.
     pub name: String,
-    /// A hash of what decides its bytes and those of its parts: numbers and types.
+    /// A hash of everything that affects its bytes and those of its parts: numbers and types.
     pub(super) form: u128,
-    /// By number.
+    /// Sorted by number.
     pub(super) fields: Vec<Field>,
     pub(super) by_name: HashMap<String, usize>,
-    /// Names of what excludes each other, for messages.
+    /// Names of the oneofs, for messages.
     pub(super) oneofs: Vec<String>,
 }
 
 impl Message {
-    /// Its fields, by number.
+    /// The fields, sorted by number.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The place of a field.
+    /// The index of a field.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<usize> {
-        // A hash costs more than to look at a handful.
+        // For a few fields a linear search is cheaper than a hash.
         if self.fields.len() <= 8 {
             return self.fields.iter().position(|f| f.name.as_str() == name);
         }
@@ -160,10 +160,10 @@ impl Message {
         self.place(name).map(|at| &self.fields[at])
     }
 
-    /// The place of the field with a number.
+    /// The index of the field with a number.
     #[inline]
     pub(super) fn numbered(&self, number: u32) -> Option<usize> {
-        // Most messages number their fields from one on, without a gap.
+        // Most messages number their fields from 1 without gaps.
         let near = (number as usize).wrapping_sub(1);
         if self.fields.get(near).is_some_and(|f| f.number == number) {
             return Some(near);
@@ -171,7 +171,7 @@ impl Message {
         self.fields.binary_search_by_key(&number, |f| f.number).ok()
     }
 
-    /// What a user who wrote this name may have meant.
+    /// A suggestion for a user who mistyped a field's name.
     #[must_use]
     pub fn meant(&self, name: &str) -> String {
         if self.fields.is_empty() {
@@ -181,11 +181,11 @@ impl Message {
     }
 }
 
-/// A message type, ready to read with.
+/// A message type, ready for reading.
 pub struct Schema {
     pub(super) nodes: Vec<Node>,
     pub(super) root: NodeId,
-    /// Where the message stands in its file.
+    /// The position of the message in its file.
     pub(super) indexes: Vec<i32>,
     pub(super) has_required: bool,
     fingerprint: u128,
@@ -201,7 +201,7 @@ impl Schema {
     /// Reads a `FileDescriptorSet`; `message` is a full name.
     ///
     /// # Errors
-    /// `Topology` for what is no such set, and for a message that isn't in it.
+    /// `Topology` for bytes that are not such a set, and for a message that isn't in it.
     pub fn parse(descriptors: &[u8], message: &str) -> Result<Self> {
         let compiled = compile(descriptors, message)?;
         let mut identity = xxh3_128(descriptors).to_le_bytes().to_vec();
@@ -215,19 +215,19 @@ impl Schema {
         })
     }
 
-    /// A node.
+    /// The node at an index.
     #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
 
-    /// What a whole value is.
+    /// The type of a whole value.
     #[must_use]
     pub const fn root(&self) -> NodeId {
         self.root
     }
 
-    /// A hash of what decides the bytes of values: names don't, and neither do comments.
+    /// A hash of everything that affects the encoding; names and comments don't.
     #[must_use]
     pub fn form(&self) -> u128 {
         match self.node(self.root) {
@@ -236,19 +236,19 @@ impl Schema {
         }
     }
 
-    /// Are values, and what stands before them in Confluent's framing, written as by another one?
+    /// Whether values, and their position in Confluent's header, are encoded as by another schema.
     #[must_use]
     pub fn writes_as(&self, other: &Self) -> bool {
         self.form() == other.form() && self.indexes == other.indexes
     }
 
-    /// Was it made of the same?
+    /// Whether both were parsed from the same descriptors and message name.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || self.fingerprint == other.fingerprint
     }
 
-    /// Do the bytes of one of its nodes mean the same as those of another's?
+    /// Whether the bytes of a node mean the same as those of a node of another schema.
     pub(super) fn same(&self, node: NodeId, other: &Self, of_other: NodeId) -> bool {
         if self.is(other) {
             return node == of_other;
@@ -259,7 +259,7 @@ impl Schema {
         }
     }
 
-    /// What stands for a value where nothing is written for it.
+    /// The value of a node for which nothing is written.
     pub(super) fn empty(&self, node: NodeId) -> Seen<'_> {
         match self.node(node) {
             Node::Scalar(scalar) | Node::Wrapper { of: scalar, .. } => Seen::Leaf(scalar.zero()),

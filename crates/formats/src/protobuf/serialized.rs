@@ -1,6 +1,6 @@
-//! A message that another library made and wrote: an object of a generated class.
+//! A message that another library serialized: an object of a generated class.
 //!
-//! Takes its type's name and its bytes; a sink of that type takes the bytes. Never looks into them.
+//! Takes its type's name and its bytes; a sink with that type takes the bytes. Never decodes them.
 
 use bytes::Bytes;
 use std::any::Any;
@@ -12,7 +12,7 @@ use stoatflow_core::{Datum, Error, Opaque, Result};
 pub struct Serialized {
     /// The full name of its type.
     pub name: String,
-    /// What it was written as.
+    /// Its serialized bytes.
     pub bytes: Bytes,
 }
 
@@ -23,7 +23,7 @@ impl Serialized {
         datum.opaque()
     }
 
-    /// As a datum.
+    /// Wraps the message in a datum.
     #[must_use]
     pub fn datum(self) -> Datum {
         Datum::Opaque(Arc::new(self))

@@ -1,7 +1,8 @@
-//! Descriptors of what the user gave: .proto files and texts, and sets of descriptors that hold
-//! more than is needed.
+//! Descriptors from the user's input: .proto files, their text, and descriptor sets that hold more than
+//! needed.
 //!
-//! Gives the bytes of a `FileDescriptorSet`. Reads files once, when a serde is made; never runs protoc.
+//! Returns the bytes of a `FileDescriptorSet`. Reads files once, when a serde is created; never runs
+//! protoc.
 
 use super::compile::{EDITIONS, find, pool};
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -16,10 +17,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use stoatflow_core::{Error, Result};
 
-/// The name of a text that is no file.
+/// The file name given to a text.
 const TEXT: &str = "schema.proto";
 
-/// A text beside files.
+/// A text that is compiled together with files.
 struct One(String);
 
 impl FileResolver for One {
@@ -31,7 +32,7 @@ impl FileResolver for One {
     }
 }
 
-/// Files as a registry has them.
+/// Files from a registry.
 struct Stored(BTreeMap<String, String>);
 
 impl FileResolver for Stored {
@@ -43,9 +44,9 @@ impl FileResolver for Stored {
     }
 }
 
-/// A file of a registry: the text of a .proto file, or its descriptor in base64.
+/// A file from a registry: the text of a .proto file, or its descriptor in base64.
 pub(super) fn parsed(name: &str, content: &str) -> std::result::Result<File, protox::Error> {
-    // No .proto file is base64: it has spaces or signs that base64 doesn't have.
+    // No .proto file is valid base64: it contains spaces or characters that base64 doesn't have.
     let descriptor = BASE64_STANDARD.decode(content.trim()).ok();
     let descriptor = descriptor.and_then(|bytes| FileDescriptorProto::decode(&*bytes).ok());
     let Some(mut descriptor) = descriptor else {
@@ -55,10 +56,10 @@ pub(super) fn parsed(name: &str, content: &str) -> std::result::Result<File, pro
     Ok(File::from_file_descriptor_proto(descriptor))
 }
 
-/// Of a file as a registry has it, with those that it imports, by their names there.
+/// Compiles a file from a registry, with its imports by the names they have there.
 ///
 /// # Errors
-/// `Topology` for what doesn't compile.
+/// `Topology` for a file that doesn't compile.
 pub fn of_registered(content: &str, imports: &BTreeMap<String, String>) -> Result<Vec<u8>> {
     let mut files = imports.clone();
     files.insert(TEXT.to_owned(), content.to_owned());
@@ -67,11 +68,11 @@ pub fn of_registered(content: &str, imports: &BTreeMap<String, String>) -> Resul
     compiled(resolver, &[], Path::new(TEXT))
 }
 
-/// A file of a set.
+/// A file of a descriptor set.
 pub struct ProtoFile {
-    /// Its name, as others import it.
+    /// Its name, as other files import it.
     pub name: String,
-    /// The names of those that it imports.
+    /// The names of its imports.
     pub imports: Vec<String>,
     /// Its descriptor.
     pub descriptor: Vec<u8>,
@@ -80,7 +81,7 @@ pub struct ProtoFile {
 /// The files of a set, and the name of the one that has the message.
 ///
 /// # Errors
-/// `Topology` for what are no descriptors, and for a message that they don't have.
+/// `Topology` for invalid descriptors, and for a message that they don't contain.
 pub fn files(descriptors: &[u8], message: &str) -> Result<(String, Vec<ProtoFile>)> {
     let pool = pool(descriptors)?;
     let own = find(&pool, message)?.parent_file().name().to_owned();
@@ -95,20 +96,20 @@ pub fn files(descriptors: &[u8], message: &str) -> Result<(String, Vec<ProtoFile
     Ok((own, files.collect()))
 }
 
-/// Of the text of a .proto file, which may import from these folders.
+/// Compiles the text of a .proto file, which may import from these directories.
 ///
 /// # Errors
-/// `Topology` for what doesn't compile, with line and column.
+/// `Topology` for text that doesn't compile, with line and column.
 pub fn of_text(text: &str, folders: &[PathBuf]) -> Result<Vec<u8>> {
     let mut resolver = ChainFileResolver::new();
     resolver.add(One(text.to_owned()));
     compiled(resolver, folders, Path::new(TEXT))
 }
 
-/// Of a .proto file, which may import from these folders.
+/// Compiles a .proto file, which may import from these directories.
 ///
 /// # Errors
-/// `Topology` for what can't be read or doesn't compile, with file, line and column.
+/// `Topology` for a file that can't be read or doesn't compile, with file, line and column.
 pub fn of_file(path: &Path, folders: &[PathBuf]) -> Result<Vec<u8>> {
     compiled(ChainFileResolver::new(), folders, path)
 }
@@ -125,7 +126,7 @@ fn compiled(mut resolver: ChainFileResolver, folders: &[PathBuf], path: &Path) -
 }
 
 fn refused(error: &protox::Error, folders: &[PathBuf]) -> Error {
-    // Written this way it says file, line and column.
+    // The debug format contains file, line and column.
     let said = format!("{error:?}");
     let refused = Error::topology(format!("this is no Protobuf schema: {said}"));
     if said.contains("edition") {
@@ -144,11 +145,11 @@ fn refused(error: &protox::Error, folders: &[PathBuf]) -> Error {
     refused.hint("correct the .proto file there")
 }
 
-/// The files that a message needs, without comments; and its name, which may be left out if there
-/// is one only.
+/// The files that a message needs, without comments, and the message's name, which may be omitted if
+/// there is only one.
 ///
 /// # Errors
-/// `Topology` for what are no descriptors, and where it isn't clear which message is meant.
+/// `Topology` for invalid descriptors, and if it isn't clear which message is meant.
 pub fn needed(descriptors: &[u8], message: Option<&str>) -> Result<(Vec<u8>, String)> {
     let pool = pool(descriptors)?;
     let message = match message {
@@ -167,14 +168,14 @@ pub fn needed(descriptors: &[u8], message: Option<&str>) -> Result<(Vec<u8>, Str
     for file in pool.files().filter(|file| wanted.contains(file.name())) {
         let mut file = file.file_descriptor_proto().clone();
         file.source_code_info = None;
-        // A set is a message of nothing but files: its field 1.
+        // A `FileDescriptorSet` is a message with only one field, 1: the files.
         set.push(0x0a);
         set.extend(file.encode_length_delimited_to_vec());
     }
     Ok((set, message))
 }
 
-/// The message of the last file, which is the one that was asked for: those that it imports stand before it.
+/// The message of the last file, which is the one that was given: its imports come before it.
 fn only_one(pool: &DescriptorPool) -> Result<String> {
     let last = pool.files().last();
     let names: Vec<String> = last

@@ -1,9 +1,9 @@
-//! A format as the plan carries it: texts and numbers.
+//! A Protobuf format in the plan: text and numbers.
 //!
 //! Takes the JSON
 //! `{"descriptors": "<base64>", "message": "shop.Order", "schema_id": 7, "schema_ids": [3],
 //! "registry": 0, "decode": "dict"}`,
-//! gives a [`Format`] that is built once and shared.
+//! returns a [`Format`] that is built once and shared.
 
 use super::format::Format;
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -12,16 +12,16 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use stoatflow_core::{Error, Result};
 
-/// What functions get for a value.
+/// How a value is passed to functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decode {
-    /// A view, which decodes what is read.
+    /// As a view, which decodes only what is read.
     #[default]
     Lazy,
-    /// A dict of their own.
+    /// As a dict of their own.
     Dict,
-    /// A message of the user's class, which the custom serde of this number makes.
+    /// As a message of the user's class, created by the custom serde with this index.
     Message(u32),
 }
 
@@ -37,18 +37,18 @@ impl Decode {
 pub struct Spec {
     /// A `FileDescriptorSet`, in base64.
     pub descriptors: String,
-    /// The full name of the message that values are.
+    /// The full name of the values' message type.
     pub message: String,
-    /// What Confluent's header says; without it, there is no header.
+    /// The schema id in Confluent's header; `None`: values have no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_id: Option<u32>,
     /// Ids of other writers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schema_ids: Vec<u32>,
-    /// The custom serde of this number asks a registry for ids and schemas.
+    /// The index of the custom serde that asks a registry for ids and schemas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<u32>,
-    /// What functions get.
+    /// How a value is passed to functions.
     #[serde(default, skip_serializing_if = "Decode::is_lazy")]
     pub decode: Decode,
     #[serde(skip)]
@@ -56,7 +56,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Of its parts.
+    /// Creates a spec from its parts.
     #[must_use]
     pub fn new(
         descriptors: &[u8],
@@ -75,7 +75,8 @@ impl Spec {
         }
     }
 
-    /// The format; who shows its values, if that is the user's class, is told to it later.
+    /// The format. If values are shown as a class of the user, [`Format::shown_by`] adds its serde
+    /// later.
     ///
     /// # Errors
     /// `Topology` for descriptors that can't be used.
@@ -106,7 +107,8 @@ impl Spec {
         })
     }
 
-    /// Do both write the same bytes? Equal ones show them to functions in the same way too.
+    /// Whether both have the same descriptors and ids, and so write the same bytes. Equality also
+    /// compares `decode`.
     #[must_use]
     pub fn writes_as(&self, other: &Self) -> bool {
         self.identity() == other.identity()
@@ -118,7 +120,7 @@ impl Spec {
         (descriptors, message, ids.0, ids.1, self.registry)
     }
 
-    /// Do records begin with the id of their schema?
+    /// Whether values begin with the id of their schema.
     #[must_use]
     pub const fn is_framed(&self) -> bool {
         self.schema_id.is_some() || self.registry.is_some()

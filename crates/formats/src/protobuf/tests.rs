@@ -1,4 +1,4 @@
-//! Messages that are read where they lie, and written as their type says.
+//! Messages that are read in place, and written by their type.
 
 mod fuzz;
 mod random;
@@ -82,7 +82,7 @@ fn at(value: &Datum, path: &[Step<'_>]) -> Datum {
     value.walk(path.iter().copied()).unwrap()
 }
 
-/// As the crate `prost-reflect` reads it.
+/// Decodes with the crate `prost-reflect`.
 fn dynamic(text: &str, message: &str, bytes: &[u8]) -> DynamicMessage {
     let pool = DescriptorPool::decode(&*of_text(text, &[]).unwrap()).unwrap();
     let of = pool.get_message_by_name(message).unwrap();
@@ -208,17 +208,17 @@ fn a_member_of_what_has_none_is_an_error() {
 fn what_nobody_changed_is_the_same_bytes() {
     let format = order();
     let mut bytes = bytes_of(&format, ANN).to_vec();
-    bytes.extend_from_slice(&[0xf8, 0x3f, 0x07]); // the field 1023, which nobody knows
+    bytes.extend_from_slice(&[0xf8, 0x3f, 0x07]); // the field 1023, which the type doesn't know
     let bytes = Bytes::from(bytes);
     let value = format.decode(&bytes).unwrap();
     assert_eq!(format.encode(&value).unwrap().as_ptr(), bytes.as_ptr());
-    // As does a serde that was made of the same text once more.
+    // So does a serde that was created from the same text again.
     assert_eq!(order().encode(&value).unwrap().as_ptr(), bytes.as_ptr());
-    // A part shares the bytes of the whole, and is copied where it is written, with what nobody knows.
+    // A part shares the bytes of the whole, and is copied when it is written, including unknown fields.
     let customer = at(&value, &[Member("customer")]);
     let part = ProtobufValue::of(&customer).unwrap().bytes();
     assert!(bytes.as_ptr_range().contains(&part.as_ptr()));
-    // By a type of the same name and form, too, that is part of other descriptors.
+    // Also by a type of the same name and form from other descriptors.
     let alone = format_of(SHOP, "shop.Customer");
     let strange = Bytes::from_static(b"\x0a\x03ann\xf8\x3f\x07");
     let read = alone.decode(&strange).unwrap();
@@ -270,7 +270,7 @@ fn what_is_written_is_in_the_order_of_numbers_and_without_defaults() {
         r#"{"numbers": [], "level": "LOW", "amount": 0, "items": [""], "coupon": null, "id": "x", "cash": 0, "photo": ""}"#,
     );
     assert_eq!(&written[..], b"\x0a\x01x\x22\x00\x58\x00");
-    // Minus zero is no default.
+    // Minus zero is not a default.
     assert_eq!(bytes_of(&format, r#"{"amount": -0.0}"#).len(), 9);
 }
 
@@ -334,7 +334,7 @@ fn parts_are_told_one_by_one() {
     assert!(Open::is_list(items) && !Open::is_list(open));
     assert_eq!(items.element(0).unwrap(), Some(Datum::text("pen")));
     assert_eq!(items.element(2).unwrap(), None);
-    // Written again, the parts are the same message.
+    // When the parts are written again, they are the same message.
     assert_eq!(format.encode(&parts).unwrap(), bytes_of(&format, ANN));
 }
 
@@ -354,7 +354,7 @@ fn a_name_tells_state_of_another_type_apart() {
     let name = |text: &str| format_of(text, "M").name().to_owned();
     let first = name("syntax = \"proto3\"; message M { int32 a = 1; M m = 2; }");
     assert!(first.starts_with("protobuf(M, "), "{first}");
-    // Names and comments decide no bytes.
+    // Names and comments don't affect the bytes.
     let renamed = name("syntax = \"proto3\"; /* x */ message M { M n = 2; int32 b = 1; }");
     assert_eq!(renamed, first);
     for other in [
@@ -371,8 +371,8 @@ fn a_name_tells_state_of_another_type_apart() {
 #[test]
 fn a_changed_message_keeps_what_nobody_changed() {
     let format = order();
-    // An unknown field, an order that is not ours, elements in two pieces, an inner message with an
-    // unknown field.
+    // An unknown field, fields out of order, elements in two pieces, an inner message with an unknown
+    // field.
     let odd = b"\xf8\x3f\x07\x22\x01a\x19\0\0\0\0\0\0\xf0\x3f\x0a\x01x\x22\x01b\x12\x03\xf8\x3f\x07\x58\x05";
     let value = format.decode(&Bytes::from_static(odd)).unwrap();
     let changed = |changes: Vec<(&str, Datum)>| {
@@ -388,7 +388,7 @@ fn a_changed_message_keeps_what_nobody_changed() {
         one,
         b"\x0a\x01y\xf8\x3f\x07\x22\x01a\x19\0\0\0\0\0\0\xf0\x3f\x22\x01b\x12\x03\xf8\x3f\x07\x58\x05"
     );
-    // A default is not written, elements go with their field, a member of a oneof displaces the other.
+    // A default is not written, elements go with their field, a member of a oneof replaces the other.
     let more = changed(vec![
         ("amount", Datum::Int(0)),
         ("items", Datum::List([Datum::text("c")].into())),
@@ -409,7 +409,7 @@ fn a_changed_message_keeps_what_nobody_changed() {
             .to_string()
             .contains("exclude each other")
     );
-    // Elsewhere it is its members.
+    // For other code it is an object with its members.
     let open = ProtobufValue::of(&value).unwrap();
     let id = || Fields(vec![(Text::from("id"), Datum::text("y"))]);
     let elsewhere = open.with_members(id()).unwrap();

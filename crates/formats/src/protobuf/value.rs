@@ -1,10 +1,10 @@
-//! A value that stays bytes: what a record with a Protobuf serde carries.
+//! A Protobuf value that stays encoded: the type of a value within a record.
 //!
-//! Takes the bytes of a value that was checked, gives its fields, elements and entries one by one: those
-//! before and behind are passed by, nothing else is decoded. Texts, bytes and inner values share the buffer.
-//! The elements of a repeated field lie among the other fields of their message, so a list holds the stretch
-//! from its first to its last. Never changes itself, but counts as what may: a store with another serde must
-//! give back what it wrote, and not this.
+//! Takes the bytes of a validated value, returns its fields, elements and entries one by one: skips the
+//! others, and decodes nothing else. Text, bytes and inner values share the buffer. The elements of a
+//! repeated field lie among the other fields of their message, so a list holds the range from its first
+//! to its last element. It never changes, but `changes` returns true: a store with another serde must
+//! return the value as decoded from its bytes, not this object.
 
 mod changed;
 mod open;
@@ -22,15 +22,15 @@ use std::any::Any;
 use std::sync::Arc;
 use stoatflow_core::{CustomSerde, Datum, Error, Opaque, Open, Result, Text};
 
-/// What functions get for a whole value.
+/// How a whole value is passed to functions.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Shown {
-    /// A view of it.
+    /// As a view.
     #[default]
     Lazy,
-    /// A dict of their own.
+    /// As a dict of their own.
     Dict,
-    /// What this serde makes of the record's bytes.
+    /// As the result of this serde for the value's bytes.
     By(Arc<dyn CustomSerde>),
 }
 
@@ -40,7 +40,7 @@ pub struct ProtobufValue {
     schema: Arc<Schema>,
     node: NodeId,
     bytes: Bytes,
-    /// The same behind a header, as it came.
+    /// The same bytes with their header, as they were read.
     framed: Option<Bytes>,
     shown: Shown,
 }
@@ -52,7 +52,7 @@ impl ProtobufValue {
         datum.opaque()
     }
 
-    /// The datum of a whole record: of a wrapper what it wraps, everything else as one of these.
+    /// The datum of a whole value: of a wrapper its content, everything else as a `ProtobufValue`.
     pub(super) fn read(
         schema: &Arc<Schema>,
         bytes: Bytes,
@@ -80,19 +80,19 @@ impl ProtobufValue {
         }
     }
 
-    /// Its schema.
+    /// The schema.
     #[must_use]
     pub const fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// What it is, by its schema.
+    /// Its type in the schema.
     #[must_use]
     pub const fn node(&self) -> NodeId {
         self.node
     }
 
-    /// The bytes of a message, without a header; those in which a list or a map lies.
+    /// The bytes of a message, without a header; of a list or a map the bytes that contain it.
     #[must_use]
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
@@ -102,7 +102,7 @@ impl ProtobufValue {
         self.framed.as_ref()
     }
 
-    /// As functions get it, if a serde says so: an object of the user's own class.
+    /// The value as functions get it if a serde decides that: an object of the user's own class.
     ///
     /// # Errors
     /// Those of the serde.
@@ -116,16 +116,16 @@ impl ProtobufValue {
         }
     }
 
-    /// Follows a path; null where there is nothing.
+    /// Follows a path; null where nothing is found.
     ///
     /// # Errors
-    /// `User` for a member of what has none, `Serde` for bytes that are damaged.
+    /// `User` for a member of a value without members, `Serde` for damaged bytes.
     pub fn walk<'p>(&self, path: impl IntoIterator<Item = Step<'p>>) -> Result<Datum> {
         let mut path = path.into_iter();
         self.follow(self.node, &self.bytes, &mut path)
     }
 
-    /// From what lies in these bytes.
+    /// Follows a path from a node in these bytes.
     fn follow<'p>(
         &self,
         node: NodeId,
@@ -148,7 +148,7 @@ impl ProtobufValue {
         }
     }
 
-    /// One step from there; `None`: there is nothing.
+    /// One step into a node; `None` if nothing is found.
     fn enter<'a>(
         &'a self,
         node: NodeId,
@@ -180,7 +180,7 @@ impl ProtobufValue {
         }
     }
 
-    /// The datum of what was found.
+    /// The datum of a decoded field.
     fn datum(&self, seen: Seen<'_>) -> Datum {
         match seen {
             Seen::Leaf(leaf) => self.own(leaf),
@@ -196,14 +196,14 @@ impl ProtobufValue {
             bytes: self.keep(body),
             framed: None,
             shown: match &self.shown {
-                // The class is that of the whole.
+                // The user's class applies to the whole value only.
                 Shown::By(_) => Shown::Lazy,
                 other => other.clone(),
             },
         }))
     }
 
-    /// Bytes that lie in this value's buffer, mostly; the pieces of a message that was put together don't.
+    /// Bytes that usually lie in this value's buffer; those of a merged message don't, and are copied.
     fn keep(&self, part: &[u8]) -> Bytes {
         let (own, range) = (self.bytes.as_ptr_range(), part.as_ptr_range());
         if own.start <= range.start && range.end <= own.end {
@@ -217,21 +217,21 @@ impl ProtobufValue {
             Leaf::Null => Datum::Null,
             Leaf::Bool(truth) => Datum::Bool(truth),
             Leaf::Int(number) => Datum::Int(number),
-            // As everywhere: a whole number beyond 64 bits stays its digits.
+            // As everywhere, an integer beyond 64 bits keeps its digits.
             Leaf::Large(number) => Datum::Json(number.to_string().into()),
             Leaf::Float(number) => Datum::Float(number),
             Leaf::Bytes(bytes) => Datum::Bytes(self.keep(bytes)),
-            // Its bytes are those of a text.
+            // The bytes were checked to be text.
             Leaf::Text(text) => {
                 Text::from_utf8(self.keep(text.as_bytes())).map_or(Datum::Null, Datum::Str)
             }
         }
     }
 
-    /// The elements of a list; `None` if it is none.
+    /// The elements of a list; `None` for other types.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn elements(&self) -> Result<Option<Vec<Datum>>> {
         let Node::List(list) = self.schema.node(self.node) else {
             return Ok(None);
@@ -244,7 +244,7 @@ impl ProtobufValue {
         Ok(Some(found))
     }
 
-    /// Is it bytes? They are a value of their own only where they are written again.
+    /// Whether it holds bytes. They are a value of their own only where they are kept for a writer.
     pub(super) fn is_bytes(&self) -> bool {
         matches!(
             self.schema.node(self.node),
@@ -256,7 +256,7 @@ impl ProtobufValue {
         )
     }
 
-    /// Its members, each as `made` makes it.
+    /// Its members, each converted by `made`.
     fn members(&self, made: impl Fn(NodeId, Seen<'_>) -> Datum) -> Result<Vec<(Text, Datum)>> {
         let schema = &*self.schema;
         let mut members = Vec::new();
@@ -277,16 +277,16 @@ impl ProtobufValue {
         Ok(members)
     }
 
-    /// Is it an object (else a list)?
+    /// True for an object, false for a list.
     #[must_use]
     pub fn is_object(&self) -> bool {
         !matches!(self.schema.node(self.node), Node::List(_))
     }
 
-    /// Elements of a list, members of an object.
+    /// The number of elements of a list, or of members of an object.
     ///
     /// # Errors
-    /// `Serde` for bytes that are damaged.
+    /// `Serde` for damaged bytes.
     pub fn length(&self) -> Result<usize> {
         let schema = &*self.schema;
         match schema.node(self.node) {

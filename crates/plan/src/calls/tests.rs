@@ -25,7 +25,7 @@ fn kept() -> Box<View> {
 
 #[test]
 fn joiners_are_called_side_by_side_wherever_the_join_is_read() {
-    // Between two joins stands a function that is awaited for one row after another.
+    // The function between the two joins is awaited for one row after another.
     let inner = View::Join {
         left: kept(),
         right: kept(),
@@ -90,7 +90,7 @@ fn an_offload_has_up_to_three_joiners() {
         feeders: vec![],
     };
     let found = |op: &Op| side_by_side(op).iter().map(|a| a.udf).collect::<Vec<_>>();
-    // A request is awaited for one record after another.
+    // The request function is awaited for one record after another, so it is not listed.
     let all = offload(awaited(1), Some(awaited(2)), Some(awaited(3)));
     assert_eq!(found(&all), [1, 2, 3]);
     let one = offload(Function::Udf(1), None, Some(awaited(3)));

@@ -1,6 +1,6 @@
-//! Do the calls fit together beyond their kinds: what a join, an aggregation, a branch, a processor needs?
+//! Checks that calls fit together beyond their kinds: joins, aggregations, branches and processors.
 //!
-//! Takes a call and the kinds around it, adds findings. Never decides what the arguments mean.
+//! Takes a call and the kinds of its inputs, adds findings. Never decides what the arguments mean.
 
 use super::{Kind, Shape};
 use crate::aggregation::members;
@@ -12,7 +12,7 @@ use crate::spec::SerdeSpec;
 use crate::suggestion::suggestion;
 use crate::tables::named_store;
 
-/// Checks which arguments the call has, by the kinds of its inputs.
+/// Checks which arguments the call has, given the kinds of its inputs.
 pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mut Problems) {
     let call = &plan.nodes[i].call;
     let mut found: Vec<String> = Vec::new();
@@ -152,7 +152,7 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
     }
 }
 
-/// The native aggregation of an `aggregate`, if it is one: of a cogroup that of the whole.
+/// The native aggregation of an `aggregate`, if it is one; for a cogroup the combined one.
 fn native(
     plan: &LogicalPlan,
     from: usize,
@@ -256,7 +256,7 @@ fn join(plan: &LogicalPlan, shape: &Shape, call: &Call, j: &Joining) -> Vec<Stri
     found
 }
 
-/// Are the updates of a table versions: is its store versioned, or is it a view of such a table?
+/// Whether the updates of a table are versions: its store is versioned, or it is a view of such a table.
 pub(crate) fn is_versioned(plan: &LogicalPlan, i: usize) -> bool {
     let call = &plan.nodes[i].call;
     match (call, call.materialized()) {
@@ -272,7 +272,7 @@ pub(crate) fn is_versioned(plan: &LogicalPlan, i: usize) -> bool {
     }
 }
 
-/// How far back the table behind a view is known.
+/// How long the table behind a view keeps its history.
 fn history(plan: &LogicalPlan, i: usize) -> Option<i64> {
     let call = &plan.nodes[i].call;
     match call {
@@ -295,7 +295,7 @@ fn history(plan: &LogicalPlan, i: usize) -> Option<i64> {
     }
 }
 
-/// A `suppress` that stands for the table when it is read by key.
+/// The `suppress` that serves the reads by key of this table, if there is one.
 fn suppressed(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<usize> {
     let call = &plan.nodes[i].call;
     if shape.kind(i) != Kind::Table || named_store(call).is_some() {
@@ -316,7 +316,7 @@ fn suppressed(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<usize> {
     }
 }
 
-/// Checks the stores that processors name, and that stores have users.
+/// Checks that the stores of processors exist, and that declared stores are used.
 pub(super) fn stores(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) {
     let mut known: Vec<&str> = Vec::new();
     for node in &plan.nodes {

@@ -1,4 +1,4 @@
-//! Is each call right in itself: its names, serdes, functions and expressions?
+//! Checks each call by itself: its names, serdes, functions and expressions.
 //!
 //! Takes a call, adds findings. Never looks at other calls.
 
@@ -21,7 +21,7 @@ use stoatflow_formats::protobuf::Decode;
 const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
 const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
 
-/// What is wrong with the batches that a call asks for.
+/// Problems with the batches that a call asks for.
 fn batch_problem(call: &Call) -> Option<String> {
     let (function, schema, max_rows, max_wait_ms, others) = match call {
         Call::MapBatches {
@@ -222,7 +222,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     }
 }
 
-/// What is wrong with a watermark.
+/// Problems with a watermark.
 fn watermark_problem(plan: &LogicalPlan, watermark: &Watermark) -> Option<String> {
     let functions = plan.functions.len();
     match watermark.strategy {
@@ -252,7 +252,7 @@ fn watermark_problem(plan: &LogicalPlan, watermark: &Watermark) -> Option<String
         .then(|| "it is aligned with a group, but has no watermark to align".to_owned())
 }
 
-/// What is wrong with a policy for late records.
+/// Problems with a policy for late records.
 fn late_problem(plan: &LogicalPlan, i: usize, late: &Late) -> Option<String> {
     if let Late::Call(calling) = late
         && calling.udf as usize >= plan.functions.len()
@@ -280,7 +280,7 @@ fn late_problem(plan: &LogicalPlan, i: usize, late: &Late) -> Option<String> {
     })
 }
 
-/// What is wrong with the limits of an offload.
+/// Problems with the limits of an offload.
 fn offload_problems(o: &Offloading) -> Vec<String> {
     let mut found = Vec::new();
     let patience = &o.patience;
@@ -308,7 +308,7 @@ fn offload_problems(o: &Offloading) -> Vec<String> {
     found
 }
 
-/// The names that it gives to stores.
+/// The store names that a call sets.
 fn stores(call: &Call) -> Vec<&str> {
     let mut all: Vec<&str> = call
         .materialized()
@@ -323,7 +323,7 @@ fn stores(call: &Call) -> Vec<&str> {
     all
 }
 
-/// Kafka's rules for the names of topics hold for nodes and stores too: their names become topics.
+/// Names of nodes and stores must follow Kafka's rules for topic names, because they become topic names.
 fn name_problem(what: &str, name: &str) -> Option<String> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let wrong = if name.is_empty() {
@@ -340,7 +340,7 @@ fn name_problem(what: &str, name: &str) -> Option<String> {
     Some(format!("the {what} '{name}' {wrong}"))
 }
 
-/// What is wrong with a serde.
+/// Problems with a serde.
 pub(super) fn serde_problem(
     plan: &LogicalPlan,
     argument: &str,

@@ -1,13 +1,13 @@
-//! Do expressions read only what is there where they stand?
+//! Checks that expressions read only what is available in their position.
 //!
-//! Takes a call, gives findings: a joiner sees two sides, a reducer what was and what comes, everything
-//! else one record. Never looks at types.
+//! Takes a call, returns findings: a joiner reads two sides, a reducer the aggregate and the new value,
+//! everything else one record. Never looks at types.
 
 use crate::function::Function;
 use crate::logical::Call;
 use crate::{Expression, TimestampExtractor};
 
-/// What an expression can read at one place.
+/// What an expression can read in its position.
 #[derive(Clone, Copy)]
 enum Sees {
     /// Key, value and timestamp.
@@ -45,7 +45,7 @@ impl Sees {
     }
 }
 
-/// The functions of a call with what they see.
+/// The functions of a call, with what each can read.
 fn places(call: &Call) -> Vec<(&Function, Sees)> {
     match call {
         Call::Reduce {
@@ -93,7 +93,7 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
     }
 }
 
-/// What its expressions read that isn't there.
+/// Problems: what its expressions read that is not available.
 pub(super) fn problems(call: &Call) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(TimestampExtractor::Expr(e)) = call.timestamp() {

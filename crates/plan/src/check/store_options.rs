@@ -1,10 +1,10 @@
-//! Is what a store says about RocksDB possible, and has RocksDB the store?
+//! Checks the RocksDB options of a store, and that RocksDB keeps the store at all.
 //!
-//! Takes a call, gives a finding. Whether all caches fit into the memory is known at the start only.
+//! Takes a call, returns a finding. Whether all caches fit into memory is only known at the start.
 
 use crate::logical::Call;
 
-/// What is wrong with the call's `RocksDBConfig`.
+/// Problems with the call's `RocksDBConfig`.
 pub(super) fn rocksdb_problem(call: &Call) -> Option<String> {
     let (store, config, in_memory) = match call {
         Call::StateStore {

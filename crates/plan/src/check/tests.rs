@@ -156,7 +156,7 @@ fn a_late_policy_is_checked_and_shared() {
     let table = json!({"op": "table", "topic": "t", "key": "string", "value": "string", "late": {"dlq": "t"}});
     assert!(refused(&json!([table])).contains("sends late records to 't'"));
 
-    // Two streams of one topic are one source: they can't disagree.
+    // Two streams of one topic are one source, so their policies must be the same.
     assert!(refused(&json!([stream(), reading(json!("drop"))])).contains("the same late="));
     let dropping = json!([reading(json!("drop")), reading(json!("drop"))]);
     let plan = compiled(&dropping);

@@ -1,15 +1,15 @@
-//! Is each store of timers the store of one processor?
+//! Checks that each timer store belongs to one processor.
 //!
-//! Takes the plan, adds findings. Why one: what a timer calls is `on_timer` of the processor that registered
-//! it, and a store doesn't say who that was. Whether the keys are those of the records is decided where
-//! serdes are.
+//! Takes the plan, adds findings. The reason: a timer calls `on_timer` of the processor that registered
+//! it, and the store doesn't record which one that was. The `serdes` pass decides whether its keys are
+//! those of the records.
 
 use crate::logical::{Call, LogicalPlan};
 use crate::problems::{Problems, place};
 use crate::spec::SerdeSpec;
 use crate::window::StoreKind;
 
-/// The serde of a store's keys, if it keeps timers.
+/// The serde of a store's keys, if it is a timer store.
 pub(crate) fn key_of_timers<'p>(plan: &'p LogicalPlan, name: &str) -> Option<&'p SerdeSpec> {
     plan.nodes.iter().find_map(|node| match &node.call {
         Call::StateStore {
@@ -22,7 +22,7 @@ pub(crate) fn key_of_timers<'p>(plan: &'p LogicalPlan, name: &str) -> Option<&'p
     })
 }
 
-/// Checks who uses stores of timers.
+/// Checks which processors use timer stores.
 pub(super) fn timers(plan: &LogicalPlan, problems: &mut Problems) {
     let mut owners: Vec<(&str, usize)> = Vec::new();
     for (i, node) in plan.nodes.iter().enumerate() {

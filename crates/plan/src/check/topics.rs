@@ -1,19 +1,20 @@
-//! Who reads which topic.
+//! The readers of each topic.
 //!
-//! Takes the plan, fills in which `stream()` stands for which, and adds findings where a topic would
-//! have two readers. Never asks a broker: what a pattern finds is known only when the engine starts.
+//! Takes the plan, sets which `stream()` represents which, and adds findings where a topic would have
+//! two readers. Never contacts a broker: the topics of a pattern are only known when the engine starts.
 
 use super::{Kind, Shape};
 use crate::logical::{Call, LogicalPlan};
 use crate::problems::{Problems, place};
 use indexmap::IndexMap;
 
-/// Kafka Streams' rules for who may read a topic: equal subscriptions become one source, others collide.
+/// Kafka Streams' rules for the readers of a topic: equal subscriptions become one source, others
+/// collide.
 pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Problems) {
     let mut readers: IndexMap<&str, usize> = IndexMap::new();
     for (i, node) in plan.nodes.iter().enumerate() {
         let own: Vec<&str> = match &node.call {
-            // A name can't be a pattern: topics have no such characters in their names.
+            // A pattern can't be mistaken for a topic: topic names have no such characters.
             Call::Stream {
                 pattern: Some(pattern),
                 ..

@@ -1,7 +1,7 @@
-//! Are durations, windows and retentions possible?
+//! Checks that durations, windows and retentions are valid.
 //!
-//! Takes a call and the kinds of its inputs, adds findings. The DSL checks durations as well; what
-//! comes from elsewhere (a plan that was stored, a test) is checked here. Never decides a default.
+//! Takes a call and the kinds of its inputs, adds findings. The DSL checks durations as well; this pass
+//! covers plans from elsewhere (a stored plan, a test). Never sets a default.
 
 use super::{Kind, Shape};
 use crate::aggregation::window_of;
@@ -12,7 +12,7 @@ use crate::spec::Reset;
 use crate::window::Emit;
 use crate::window::{JoinWindow, StoreKind, Until, WhenFull, Window};
 
-/// Checks what a call says about time.
+/// Checks the times in a call.
 pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mut Problems) {
     let call = &plan.nodes[i].call;
     let mut found = Vec::new();
@@ -253,7 +253,7 @@ fn kept_problem(plan: &LogicalPlan, shape: &Shape, i: usize, m: &Materialized) -
     found
 }
 
-/// What is wrong with a time to live.
+/// Problems with a time to live.
 fn expiry_problem(
     shape: &Shape,
     call: &Call,
@@ -299,7 +299,7 @@ fn expiry_problem(
     })
 }
 
-/// Are windows above that count records?
+/// Whether the windows above are count windows.
 fn counts_above(plan: &LogicalPlan, i: usize) -> bool {
     let call = &plan.nodes[i].call;
     if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
@@ -311,8 +311,8 @@ fn counts_above(plan: &LogicalPlan, i: usize) -> bool {
     call.inputs().iter().any(|from| counts_above(plan, *from))
 }
 
-/// Kafka Streams' `GraphGraceSearchUtil`: how long after its end the window above takes records. The
-/// highest of all parents; an `Err` names a node without windows above.
+/// Kafka Streams' `GraphGraceSearchUtil`: the grace of the windows above, the largest one of all
+/// parents. `Err` names a node without windows above.
 pub(crate) fn grace_above(plan: &LogicalPlan, i: usize) -> Result<i64, usize> {
     let call = &plan.nodes[i].call;
     if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =

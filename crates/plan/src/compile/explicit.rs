@@ -1,8 +1,8 @@
-//! Names that reach disk are the user's.
+//! Requires that the user chooses all names that reach the disk.
 //!
-//! Takes a compiled plan, refuses stores whose names were generated: such a name counts the nodes
-//! before it, so the next edit of the topology would lose the state. Says for each call which of its
-//! arguments gives the name.
+//! Takes a compiled plan, refuses stores with generated names: such a name contains a counter of the
+//! nodes before it, so the next edit of the topology would lose the state. Knows for each call which
+//! argument sets the name.
 
 use crate::op::Fold;
 use crate::physical::{Node, Op, PhysicalPlan, Store};
@@ -14,7 +14,7 @@ use stoatflow_core::Result;
 /// Refuses generated names of stores.
 ///
 /// # Errors
-/// `Topology`, with the line of each and the argument to add.
+/// `Topology`, with the line of each store and the argument to add.
 pub fn require_explicit_names(plan: &PhysicalPlan) -> Result<()> {
     let mut problems = Problems::default();
     let mut taken: BTreeSet<String> = plan.stores.iter().map(|s| s.name.clone()).collect();
@@ -23,7 +23,7 @@ pub fn require_explicit_names(plan: &PhysicalPlan) -> Result<()> {
         let node = owner(plan, store);
         let (call, argument) =
             node.map_or(("table", "store"), |n| (method(plan, n), argument(&n.op)));
-        // Named by the store of its windows, which is told.
+        // Gets its name from the store of its windows, which is reported.
         if matches!(node.map(|n| &n.op), Some(Op::WindowAggregate { positions: Some(p), .. }) if *p == store.id)
         {
             continue;
@@ -32,7 +32,7 @@ pub fn require_explicit_names(plan: &PhysicalPlan) -> Result<()> {
             Some(line) => format!("{line}: {call}()"),
             None => format!("{call}()"),
         };
-        // A join has several stores, and one name for all of them.
+        // A join has several stores, and one argument that names all of them.
         if argument == "name" && !told.insert((place.clone(), call)) {
             continue;
         }
@@ -62,7 +62,7 @@ pub fn require_explicit_names(plan: &PhysicalPlan) -> Result<()> {
     })
 }
 
-/// Who keeps the store: the node whose result it is, else one that writes it.
+/// The node that owns the store: the one whose result it holds, otherwise one that writes it.
 fn owner<'a>(plan: &'a PhysicalPlan, store: &Store) -> Option<&'a Node> {
     let kept = plan.nodes.iter().find(|n| n.op.store() == Some(store.id));
     kept.or_else(|| {
@@ -109,7 +109,7 @@ fn method(plan: &PhysicalPlan, node: &Node) -> &'static str {
                 if plan.sources[usize::from(source.0)].global {
                     "global_table"
                 } else if *line == node.line {
-                    // The source of a table was made by the call that made the table.
+                    // The call that created the table also created its source.
                     "table"
                 } else {
                     "to_table"

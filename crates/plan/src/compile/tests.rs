@@ -22,7 +22,7 @@ fn generated_store_names_are_listed_with_what_to_add() {
     require_explicit_names(&compiled(&json!([stream(), group, kept]))).expect("named");
 }
 
-/// What is added to name the stores of a call.
+/// The message that asks for the names of a call's stores.
 fn added(nodes: &serde_json::Value) -> String {
     let e = require_explicit_names(&compiled(nodes)).expect_err("a name is generated");
     e.message().to_owned()

@@ -71,7 +71,7 @@ fn defaults_have_the_name_of_the_setting_too() {
     );
 }
 
-/// A filter by an expression of so many operations within each other, each with a line of its own.
+/// A filter by an expression with this many nested operations, each with a line of its own.
 fn deep(operations: usize) -> String {
     let (begin, end) = (
         r#"{"op":"located","line":"a.py:1","args":[{"op":"not","args":["#,
@@ -97,7 +97,7 @@ fn a_deep_expression_is_taken_and_one_that_would_end_the_stack_is_refused() {
         assert_eq!(e.kind(), ErrorKind::Topology);
         assert!(e.message().contains("deeper than 512 levels"), "{e}");
     }
-    // Brackets in texts are none.
+    // Brackets inside texts don't count.
     let text = format!("{}\\\"{}", "[{".repeat(1000), "[".repeat(1000));
     let e = format!(r#"{{"op":"lit","value":"{text}"}}"#);
     let read = crate::Expression::decode(e.as_bytes()).expect("a constant");

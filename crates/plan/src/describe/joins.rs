@@ -64,8 +64,8 @@ impl<'a> Graph<'a> {
         let mut stores = Vec::new();
         if j.grace_ms.is_some() {
             self.priority += 1;
-            // The buffer is connected before the table: where their hashes meet, that decides which is
-            // named first.
+            // The buffer is connected before the table: if their hashes collide, this decides which one
+            // is listed first.
             stores = self.own_store(i);
         }
         stores.extend(self.view_stores(j.other));
@@ -128,7 +128,7 @@ impl<'a> Graph<'a> {
         self.unit(vec![above.0], pieces, source)
     }
 
-    /// The stores that are read when a table is read by key.
+    /// The stores that are read when a table is looked up by key.
     fn view_stores(&self, i: usize) -> Vec<&'a str> {
         let own = self.own_store(i);
         if !own.is_empty() {

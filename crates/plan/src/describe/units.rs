@@ -1,7 +1,8 @@
 //! The graph that Kafka Streams builds before it writes a topology.
 //!
-//! Takes the plan and its names, gives units with the priority that decides when each is written: it
-//! counts every time a node is added to the graph, also for stores, and again for each parent.
+//! Takes the plan and its names, returns units with the priority that decides when each one is written.
+//! The priority counts every addition of a node to the graph, also for stores, and again for each
+//! parent.
 
 use super::{Piece, Unit, What};
 use crate::aggregation::{grouping_of, members};
@@ -14,7 +15,7 @@ use crate::spec::Awaiting;
 use crate::tables::{Tables, is_kept_if_asked};
 use std::collections::BTreeMap;
 
-/// A unit, and the name of the piece in it that children hang on.
+/// A unit, and the name of its piece that children are attached to.
 pub(super) type Place<'a> = (usize, &'a str);
 
 pub(super) struct Graph<'a> {
@@ -24,7 +25,7 @@ pub(super) struct Graph<'a> {
     pub(super) tables: &'a Tables,
     pub(super) units: Vec<Unit<'a>>,
     pub(super) priority: usize,
-    /// Where the children of a call hang.
+    /// Where the children of each call are attached.
     pub(super) of: Vec<Place<'a>>,
     /// The units of repartition topics.
     pub(super) repartitions: BTreeMap<(usize, usize), usize>,
@@ -102,7 +103,7 @@ impl<'a> Graph<'a> {
             Call::Offload(o) => self.offload(i, o),
             _ => {
                 let mut from = call.inputs();
-                // A dissolved source hands its children over, and a child lists the new parent last.
+                // When a merged source hands its children over, each child lists the new parent last.
                 from.sort_by_key(|&f| if self.shape.same[f] == f { 0 } else { f + 1 });
                 let parents: Vec<Place<'a>> = from.iter().map(|&f| self.of[f]).collect();
                 let what = self.what(i, call);
@@ -144,7 +145,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Stores that a processor names; global ones need no connection.
+    /// Connected stores of a processor; global ones need no connection.
     fn connected(&self, stores: &'a [String]) -> Vec<&'a str> {
         let global = |name: &str| {
             (0..self.plan.nodes.len()).any(|i| {
@@ -158,11 +159,11 @@ impl<'a> Graph<'a> {
         all.filter(|s| !global(s)).collect()
     }
 
-    /// The store of a call, if Kafka Streams keeps one.
+    /// The store of a call, if Kafka Streams creates one.
     pub(super) fn own_store(&self, i: usize) -> Vec<&'a str> {
         let names: &'a Names = self.names;
         let store = names.store[i].as_ref().map(|s| s.0.as_str());
-        // It keeps none for a table that is neither named nor read.
+        // Kafka Streams creates none for a table that is neither named nor read.
         let lazy = is_kept_if_asked(&self.plan.nodes[i].call);
         store
             .filter(|_| !lazy || self.tables.kept[i])
@@ -211,7 +212,8 @@ impl<'a> Graph<'a> {
         self.unit(vec![], pieces, own)
     }
 
-    /// `again`: added to the graph although it may be there, and so written as late as the last time.
+    /// `again`: it is added to the graph even if it is already there, and so is written as late as the
+    /// last addition.
     pub(super) fn repartition(
         &mut self,
         r: &'a Repartition,
@@ -238,7 +240,7 @@ impl<'a> Graph<'a> {
         place
     }
 
-    /// Its source of answers and its sink of requests stand beside it.
+    /// The source of responses and the sink of requests are part of its unit.
     fn offload(&mut self, i: usize, o: &'a Offloading) -> Place<'a> {
         let names: &'a Names = self.names;
         let own = names.node[i].as_str();

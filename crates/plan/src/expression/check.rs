@@ -1,8 +1,8 @@
-//! Can an expression work at all, before the first record?
+//! Checks before the first record whether an expression can work at all.
 //!
-//! Takes an expression and what is known of the record's sides, gives the kinds of its result and a
-//! sentence about each part that fails for every record: wrong constants, and operations on kinds that they
-//! don't have. Never refuses what may work for some record: a member of JSON is of any kind.
+//! Takes an expression and what is known of the record's sides, returns the kinds of its result and a
+//! sentence about each part that fails for every record: invalid constants, and operations on kinds that
+//! don't support them. Never refuses what may work for some record: a member of JSON can be of any kind.
 
 use super::functions::{Gives, Scalar};
 use super::kinds::Kinds;
@@ -10,7 +10,7 @@ use super::known::{Known, typed};
 use super::render::located;
 use super::{Expression as E, Literal, pattern};
 
-/// The kinds of the result; sentences go to `report`.
+/// The kinds of the result; problems are passed to `report`.
 pub(crate) fn check(e: &E, known: Known<'_>, report: &mut dyn FnMut(String)) -> Kinds {
     Pass {
         known,
@@ -29,7 +29,7 @@ pub(crate) fn kinds(e: &E, known: Known<'_>) -> Kinds {
 struct Pass<'a> {
     known: Known<'a>,
     line: Option<String>,
-    /// So many sentences were given.
+    /// Number of reported problems.
     found: usize,
     report: &'a mut dyn FnMut(String),
 }
@@ -47,7 +47,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What fails anyway says nothing about what is made of it.
+    /// If a part fails, nothing is assumed about its result.
     fn check(&mut self, e: &E) -> Kinds {
         let before = self.found;
         let made = self.look(e);
@@ -200,7 +200,7 @@ impl Pass<'_> {
             E::Object { .. } => Kinds::OBJECT,
             E::Array { .. } => Kinds::LIST,
             E::Call { function, args } => self.call(e, *function, args, &given),
-            // What was located is handled above; of whatever else nothing is known.
+            // Located expressions were handled above; nothing is known about the others.
             _ => Kinds::ALL,
         }
     }
@@ -291,7 +291,7 @@ impl Pass<'_> {
     }
 }
 
-/// A part of JSON is JSON; of what is not known at all, it may be bytes too.
+/// A part of JSON is JSON; a part of a completely unknown value may be bytes too.
 fn member_of(of: Kinds) -> Kinds {
     if of == Kinds::ALL {
         return Kinds::JSON.or(Kinds::BYTES);
@@ -311,7 +311,7 @@ fn number(a: Kinds, b: Kinds) -> Kinds {
     }
 }
 
-/// Is there a pair of kinds, one of each set, for which it works?
+/// Whether the operation works for some pair of kinds, one of each set.
 fn some_pair(a: Kinds, b: Kinds, groups: &[Kinds]) -> bool {
     let both = |group: &Kinds| !a.and(*group).is_null() && !b.and(*group).is_null();
     a.is_null() || b.is_null() || groups.iter().any(both)
@@ -337,7 +337,7 @@ fn may_equal(a: Kinds, b: Kinds) -> bool {
     some_pair(a, b, &groups)
 }
 
-/// What only this function wants of its constants.
+/// Requirements of single functions on their constants.
 fn constants(function: Scalar, args: &[E]) -> Result<(), String> {
     let text = |at: usize| match args.get(at).and_then(E::constant) {
         Some(Literal::Str(text)) => Some(text.as_str()),

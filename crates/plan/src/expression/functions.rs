@@ -1,38 +1,38 @@
-//! The functions of native expressions: their names, what they take, what they give.
+//! The functions of native expressions: names, parameters and results.
 //!
-//! One row each. The check at build time reads it, error messages are written from it, and the evaluation
-//! matches over the same names, so a function without a row does not compile. Never evaluates.
+//! One row each. The check at build time and the error messages use it, and the evaluation matches over
+//! the same names, so a function without a row does not compile. Never evaluates.
 
 use super::kinds::Kinds;
 use serde::{Deserialize, Serialize};
 
-/// What a function takes in one place.
+/// A parameter of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Of which kinds it may be (null always may).
+    /// The kinds it accepts (null is always accepted).
     pub kinds: Kinds,
-    /// Must it be a constant? What is prepared once is not evaluated for each record.
+    /// Whether it must be a constant, so that it is prepared once and not evaluated for each record.
     pub constant: bool,
 }
 
-/// Of which kinds the result is.
+/// The kinds of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
-    /// Of these.
+    /// These kinds.
     Is(Kinds),
-    /// Of the first argument's.
+    /// Those of the first argument.
     First,
-    /// Of any of the arguments'.
+    /// Those of any argument.
     Any,
-    /// A number like the first argument; true and false are whole numbers.
+    /// A number like the first argument; true and false count as integers.
     Number,
     /// A number like the arguments.
     Power,
-    /// A whole number, with a second argument a number like the first.
+    /// An integer; with a second argument a number like the first.
     Rounded,
 }
 
-/// How it is written.
+/// How the user writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// `x.str.zfill(3)`.
@@ -48,30 +48,30 @@ pub enum Written {
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
-    /// How it is written.
+    /// How the user writes it.
     pub written: Written,
-    /// What it takes, in order.
+    /// Its parameters, in order.
     pub params: &'static [Param],
-    /// So many of them must be there.
+    /// The number of required ones.
     pub needed: usize,
-    /// Any number of further ones, all like the last of `params`?
+    /// Whether any number of further arguments may follow, all like the last of `params`.
     pub more: bool,
-    /// What it gives.
+    /// The kinds of the result.
     pub gives: Gives,
 }
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident $written:expr, [$($param:expr),*] $needed:literal $more:expr, $gives:expr;)*) => {
-        /// Which function.
+        /// A function of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Scalar { $($(#[$doc])* $name,)* }
 
         impl Scalar {
-            /// All of them.
+            /// All functions.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Its row.
+            /// The signature of this function.
             #[must_use]
             pub const fn signature(self) -> Signature {
                 match self {
@@ -121,74 +121,74 @@ use Written::{Function, Infix, Method, Prefix};
 functions! {
     /// The number with the other sign.
     Neg Prefix("-"), [a(NUM)] 1 false, Gives::Number;
-    /// Without the sign.
+    /// The absolute value.
     Abs Method("abs"), [a(NUM)] 1 false, Gives::Number;
-    /// To the nearest, halves to the even one; with digits behind the point, a number of the same type.
+    /// Rounded to the nearest, halves to even; with a number of digits, a number of the same type.
     Round Method("round"), [a(NUM), c(INT)] 1 false, Gives::Rounded;
-    /// The whole number below.
+    /// The next lower integer.
     Floor Method("floor"), [a(NUM)] 1 false, PART;
-    /// The whole number above.
+    /// The next higher integer.
     Ceil Method("ceil"), [a(NUM)] 1 false, PART;
     /// The square root.
     Sqrt Method("sqrt"), [a(NUM)] 1 false, Gives::Is(Kinds::FLOAT);
     /// The power, as in Python.
     Pow Infix("**"), [a(NUM), a(NUM)] 2 false, Gives::Power;
-    /// Not below, not above; a null literal is no bound.
+    /// Limited to a range; a null literal is no bound.
     Clip Method("clip"), [a(NUM), a(NUM), a(NUM)] 3 false, Gives::Any;
-    /// The smallest that is not null.
+    /// The smallest argument that is not null.
     Least Function("least"), [a(Kinds::ORDERED)] 1 true, Gives::Any;
-    /// The largest that is not null.
+    /// The largest argument that is not null.
     Greatest Function("greatest"), [a(Kinds::ORDERED)] 1 true, Gives::Any;
-    /// Does it equal one of these?
+    /// Whether it equals one of these.
     IsIn Method("is_in"), [a(ALL), a(ALL)] 1 true, FLAG;
-    /// Is it from the first to the second, both included?
+    /// Whether it lies between the two bounds, both included.
     Between Method("between"), [a(Kinds::ORDERED), a(Kinds::ORDERED), a(Kinds::ORDERED)] 3 false, FLAG;
-    /// A part of a text or a list, as `[start:stop]` of Python; a null literal is an open end.
+    /// A part of a text or a list, like Python's `[start:stop]`; a null literal is an open end.
     Slice Method("slice"), [a(STR.or(LIST)), a(INT), a(INT)] 3 false, Gives::First;
     /// An element by index or a member by name.
     Item Method("get"), [a(LIST.or(OBJ)), a(INT.or(STR))] 2 false, Gives::Is(JSON);
-    /// Without these characters at both ends.
+    /// Strips these characters at both ends.
     StrStripChars Method("str.strip"), [a(STR), a(STR)] 2 false, TEXT;
-    /// Without these characters (white space) at the start.
+    /// Strips these characters (default: white space) at the start.
     StrLstrip Method("str.lstrip"), [a(STR), a(STR)] 1 false, TEXT;
-    /// Without these characters (white space) at the end.
+    /// Strips these characters (default: white space) at the end.
     StrRstrip Method("str.rstrip"), [a(STR), a(STR)] 1 false, TEXT;
-    /// Another text in place of each occurrence, or of the first so many.
+    /// Replaces each occurrence, or the first `n`, by another text.
     StrReplace Method("str.replace"), [a(STR), a(STR), a(STR), a(INT)] 3 false, TEXT;
-    /// Without this beginning.
+    /// Removes a prefix.
     StrRemoveprefix Method("str.removeprefix"), [a(STR), a(STR)] 2 false, TEXT;
-    /// Without this end.
+    /// Removes a suffix.
     StrRemovesuffix Method("str.removesuffix"), [a(STR), a(STR)] 2 false, TEXT;
-    /// Filled with zeros behind the sign.
+    /// Padded with zeros after the sign.
     StrZfill Method("str.zfill"), [a(STR), a(INT)] 2 false, TEXT;
-    /// Filled at the end.
+    /// Padded at the end.
     StrLjust Method("str.ljust"), [a(STR), a(INT), c(STR)] 3 false, TEXT;
-    /// Filled at the start.
+    /// Padded at the start.
     StrRjust Method("str.rjust"), [a(STR), a(INT), c(STR)] 3 false, TEXT;
-    /// At which character this begins first, or -1.
+    /// The index of the first occurrence in characters, or -1.
     StrFind Method("str.find"), [a(STR), a(STR)] 2 false, PART;
-    /// How often this occurs, without overlaps.
+    /// The number of occurrences, without overlaps.
     StrCount Method("str.count"), [a(STR), a(STR)] 2 false, PART;
-    /// At most so many cuts; a null literal cuts at white space.
+    /// Split at most `n` times; a null literal splits at white space.
     StrSplitN Method("str.split"), [a(STR), c(STR), c(INT)] 3 false, Gives::Is(LIST);
-    /// A whole number in a base; not strict: null for what is none.
+    /// The integer in a base; if not strict, null for other text.
     StrToInt Method("str.to_int"), [a(STR), c(INT), c(BOOL)] 3 false, PART;
-    /// Does the pattern occur?
+    /// Whether the pattern occurs.
     StrMatches Method("str.matches"), [a(STR), c(STR)] 2 false, FLAG;
-    /// A group of the first place where the pattern occurs; null if it doesn't.
+    /// A group of the first match; null if there is none.
     StrExtract Method("str.extract"), [a(STR), c(STR), c(INT.or(STR))] 3 false, TEXT;
-    /// Everything that the pattern finds.
+    /// All matches.
     StrExtractAll Method("str.extract_all"), [a(STR), c(STR), c(INT.or(STR))] 3 false, Gives::Is(LIST);
-    /// Another text in place of what the pattern finds.
+    /// Replaces all matches of the pattern.
     StrReplaceRegex Method("str.replace_regex"), [a(STR), c(STR), c(STR)] 3 false, TEXT;
-    /// Milliseconds since 1970 of a text in ISO 8601, in a time zone if it names none; not strict: null for
-    /// what is none.
+    /// Milliseconds since 1970 of a text in ISO 8601, in a default time zone if it has none; if not
+    /// strict, null for other text.
     StrToTimestamp Method("str.to_timestamp"), [a(STR), c(STR), c(BOOL)] 3 false, PART;
-    /// Texts and everything else as text, one behind the other.
+    /// The arguments as text, concatenated.
     Format Function("format"), [a(ALL)] 0 true, TEXT;
-    /// A number in a form: `.2f`, `05d`.
+    /// A number in a format such as `.2f` or `05d`.
     FormatNumber Function("format"), [a(NUM), c(STR)] 2 false, TEXT;
-    /// Is it an element?
+    /// Whether the list contains the element.
     ListContains Method("list.contains"), [a(LIST), a(ALL)] 2 false, FLAG;
     /// The sum of the elements that are not null.
     ListSum Method("list.sum"), [a(LIST)] 1 false, Gives::Is(Kinds::INT.or(Kinds::FLOAT));
@@ -198,27 +198,28 @@ functions! {
     ListMax Method("list.max"), [a(LIST)] 1 false, Gives::Is(JSON);
     /// The mean of the elements that are not null.
     ListMean Method("list.mean"), [a(LIST)] 1 false, Gives::Is(Kinds::FLOAT);
-    /// Texts put together with this in between.
+    /// The elements joined with a separator.
     ListJoin Method("list.join"), [a(LIST), a(STR)] 2 false, TEXT;
-    /// In order, nulls first; true: downwards.
+    /// Sorted, nulls first; true: descending.
     ListSort Method("list.sort"), [a(LIST), c(BOOL)] 2 false, Gives::Is(LIST);
-    /// Each element once, in the order of its first place.
+    /// Each element once, in the order of first occurrence.
     ListUnique Method("list.unique"), [a(LIST)] 1 false, Gives::Is(LIST);
-    /// From the last to the first.
+    /// In reverse order.
     ListReverse Method("list.reverse"), [a(LIST)] 1 false, Gives::Is(LIST);
-    /// The object with other values for these members: name, value, name, value.
+    /// The object with some members replaced or added: name, value, name, value.
     WithFields Method("with_fields"), [a(OBJ), a(ALL)] 1 true, Gives::Is(OBJ);
     /// The object without these members.
     Drop Method("drop"), [a(OBJ), c(STR)] 1 true, Gives::Is(OBJ);
-    /// The object with all members of another one; null is one without members, of two nulls it is null.
+    /// The object merged with another one; null counts as empty, two nulls give null.
     Merge Method("merge"), [a(OBJ), a(OBJ)] 2 false, Gives::Is(OBJ);
     /// The names of the members.
     Keys Method("keys"), [a(OBJ)] 1 false, Gives::Is(LIST);
     /// The values of the members.
     Values Method("values"), [a(OBJ)] 1 false, Gives::Is(LIST);
-    /// Is there such a member (null or not)?
+    /// Whether the member exists (null or not).
     Has Method("has"), [a(OBJ), a(STR)] 2 false, FLAG;
-    /// The start of the span of so many milliseconds; spans of a time zone begin at its midnight.
+    /// The start of the interval of this many milliseconds; with a time zone, intervals start at its
+    /// midnight.
     DtTruncate Method("dt.truncate"), [a(INT), c(INT), c(STR)] 3 false, PART;
     /// The year.
     DtYear Method("dt.year"), [a(INT), c(STR)] 2 false, PART;
@@ -236,12 +237,12 @@ functions! {
     DtMillisecond Method("dt.millisecond"), [a(INT), c(STR)] 2 false, PART;
     /// The day of the week, Monday 0, as `weekday()` of Python.
     DtWeekday Method("dt.weekday"), [a(INT), c(STR)] 2 false, PART;
-    /// The day as `2024-01-31`.
+    /// The date as `2024-01-31`.
     DtDate Method("dt.date"), [a(INT), c(STR)] 2 false, TEXT;
     /// The time in ISO 8601.
     DtIso Method("dt.iso"), [a(INT), c(STR)] 2 false, TEXT;
-    /// The time in a form of `strftime`.
+    /// The time in a `strftime` format.
     DtStrftime Method("dt.strftime"), [a(INT), c(STR), c(STR)] 3 false, TEXT;
-    /// A number that depends on nothing but the value.
+    /// A hash that depends only on the value.
     Hash Method("hash"), [a(ALL), c(STR)] 2 false, PART;
 }

@@ -1,7 +1,7 @@
-//! What a value can be, as a set of kinds.
+//! The possible types of a value, as a set of kinds.
 //!
-//! Takes serdes and literals, gives sets. Null is in no set: it may be anywhere, and spreads. Never
-//! guesses: what is not known is everything.
+//! Takes serdes and literals, returns sets. Null is in no set: it may occur anywhere, and propagates.
+//! Never guesses: what is unknown may be everything.
 
 use crate::Literal;
 
@@ -28,48 +28,48 @@ impl Kinds {
     pub const OBJECT: Self = Self(64);
     /// Keys in windows.
     pub const WINDOWED: Self = Self(128);
-    /// Whole numbers, and what counts as them in Python.
+    /// Whole numbers, and what counts as one in Python.
     pub const WHOLE: Self = Self::INT.or(Self::BOOL);
-    /// Numbers, and what counts as them in Python.
+    /// Numbers, and what counts as one in Python.
     pub const NUMBER: Self = Self::WHOLE.or(Self::FLOAT);
-    /// What has an order.
+    /// Kinds with an order.
     pub const ORDERED: Self = Self::NUMBER.or(Self::STR).or(Self::BYTES);
-    /// What JSON has.
+    /// Kinds that JSON has.
     pub const JSON: Self = Self::NUMBER.or(Self::STR).or(Self::LIST).or(Self::OBJECT);
     /// Everything.
     pub const ALL: Self = Self(255);
 
-    /// Both sets together.
+    /// The union of both sets.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is in both.
+    /// The intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Is nothing in it (but null)?
+    /// Whether the set is empty (only null is possible).
     #[must_use]
     pub const fn is_null(self) -> bool {
         self.0 == 0
     }
 
-    /// May a value of this set stand where one of the other is wanted?
+    /// Whether a value of this set may be one of the other.
     #[must_use]
     pub const fn fits(self, wanted: Self) -> bool {
         self.is_null() || !self.and(wanted).is_null()
     }
 
-    /// Is all of it in the other?
+    /// Whether it is a subset of the other.
     #[must_use]
     pub const fn within(self, other: Self) -> bool {
         self.and(other).0 == self.0
     }
 
-    /// Of a constant.
+    /// The kind of a constant.
     #[must_use]
     pub const fn of_literal(literal: &Literal) -> Self {
         match literal {
@@ -81,7 +81,7 @@ impl Kinds {
         }
     }
 
-    /// The name of what it writes best, if one serde takes all of it.
+    /// The name of the serde that fits best, if one serde can write all kinds of the set.
     #[must_use]
     pub fn serde(self) -> Option<&'static str> {
         match self {

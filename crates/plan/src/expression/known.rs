@@ -1,4 +1,4 @@
-//! What is known of a record before the first one comes: the kinds of its sides, and their schemas.
+//! What is known of a record before the first one is read: the kinds of its sides, and their schemas.
 
 use super::Expression as E;
 use super::kinds::Kinds;
@@ -10,16 +10,16 @@ use crate::spec::SerdeSpec;
 pub(crate) struct Known<'a> {
     pub key: Kinds,
     pub value: Kinds,
-    /// Whose schema says more, if they have one.
+    /// The serdes, whose schemas say more if they have one.
     pub key_serde: Option<&'a SerdeSpec>,
     pub value_serde: Option<&'a SerdeSpec>,
 }
 
 impl<'a> Known<'a> {
-    /// Nothing.
+    /// Nothing is known.
     pub const NOTHING: Self = Self::kinds(Kinds::ALL, Kinds::ALL);
 
-    /// Kinds alone.
+    /// Only the kinds are known.
     pub const fn kinds(key: Kinds, value: Kinds) -> Self {
         Self {
             key,
@@ -29,7 +29,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What is read with these.
+    /// What these serdes read.
     pub fn of(key: Option<&'a SerdeSpec>, value: Option<&'a SerdeSpec>) -> Self {
         Self {
             key: Kinds::of_serde(key),
@@ -40,7 +40,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What an expression reads, if that is a part of a side with a schema.
+/// The schema of what an expression reads, if it is a part of a side with a schema.
 pub(crate) fn typed(e: &E, known: Known<'_>) -> Option<Typed> {
     match e {
         E::Key => Typed::of_serde(known.key_serde),

@@ -1,8 +1,8 @@
-//! What a schema says of the members of a value, before the first record.
+//! The members of a value that has a schema, before the first record.
 //!
-//! Takes the schema of a side and the steps of an expression, gives what is found there: kinds, or the
-//! sentence that there is no such field. Null is left out, as everywhere: it may be anywhere, and spreads.
-//! One file for each format.
+//! Takes the schema of a side and the steps of an expression, returns what is found there: kinds, or the
+//! message that there is no such field. Null is left out, as in `kinds`: it may occur anywhere. One file
+//! for each format.
 
 mod avro;
 mod protobuf;
@@ -11,37 +11,37 @@ use super::kinds::Kinds;
 use crate::spec::SerdeSpec;
 use stoatflow_formats::near;
 
-/// What a value with a schema can be.
+/// A value with a schema.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Typed {
     Avro(avro::Place),
     Protobuf(protobuf::Place),
 }
 
-/// What an object is written as.
+/// What an object is encoded as.
 pub(crate) enum Shape {
     /// Members with names.
     Record(Record),
     /// Members of one type, with any names.
     Map(Typed),
-    /// It is no object.
+    /// It is not an object.
     Other,
-    /// Which one is meant shows at run time.
+    /// Several are possible; the choice is made at run time.
     Several,
 }
 
-/// What has fields.
+/// A type with fields.
 pub(crate) struct Record {
-    /// As in "the Avro record 'User'".
+    /// The name in messages: "the Avro record 'User'".
     pub title: String,
     pub fields: Vec<Field>,
 }
 
-/// A field that is written.
+/// A field to write.
 pub(crate) struct Field {
     pub name: String,
     pub of: Typed,
-    /// Why it can't be left out.
+    /// Why it can't be omitted.
     pub needed: Option<&'static str>,
 }
 
@@ -50,7 +50,7 @@ impl Record {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// That it has no such field.
+    /// The message that it has no such field.
     pub fn lacks(&self, name: &str) -> String {
         lacks(
             &self.title,
@@ -69,9 +69,9 @@ fn lacks<'a>(title: &str, name: &str, fields: impl Iterator<Item = &'a str> + Cl
 }
 
 impl Typed {
-    /// Of a whole value.
+    /// The type of a whole value.
     pub fn of_serde(serde: Option<&SerdeSpec>) -> Option<Self> {
-        // A schema that can't be used is reported where the serdes are checked.
+        // An invalid schema is reported by the check of serdes.
         match serde? {
             SerdeSpec::Avro { avro } => {
                 let format = avro.format().ok()?;
@@ -93,7 +93,7 @@ impl Typed {
         }
     }
 
-    /// What its whole is called.
+    /// The name of its kind of schema.
     pub const fn schema(&self) -> &'static str {
         match self {
             Self::Avro(_) => "Avro schema",
@@ -101,7 +101,7 @@ impl Typed {
         }
     }
 
-    /// As a user would say it.
+    /// The type as a user would name it.
     pub fn word(&self) -> String {
         match self {
             Self::Avro(place) => place.word(),
@@ -109,7 +109,7 @@ impl Typed {
         }
     }
 
-    /// The kinds that are read.
+    /// The kinds of values that are read.
     pub fn kinds(&self) -> Kinds {
         match self {
             Self::Avro(place) => place.kinds(),
@@ -117,7 +117,7 @@ impl Typed {
         }
     }
 
-    /// The kinds that can be written; within JSON, bytes may be text.
+    /// The kinds of values that can be written; within JSON, bytes may be text.
     pub fn takes(&self, within: bool) -> Kinds {
         match self {
             Self::Avro(place) => place.takes(within),
@@ -125,7 +125,7 @@ impl Typed {
         }
     }
 
-    /// A member; `Err` says that nothing here has it.
+    /// A member; `Err` says that no type here has it.
     pub fn member(&self, name: &str) -> Result<Self, String> {
         match self {
             Self::Avro(place) => place.member(name).map(Self::Avro),
@@ -141,7 +141,7 @@ impl Typed {
         }
     }
 
-    /// What an object is written as.
+    /// What an object is encoded as.
     pub fn shape(&self) -> Shape {
         match self {
             Self::Avro(place) => place.shape(),
@@ -149,7 +149,7 @@ impl Typed {
         }
     }
 
-    /// The words that a text must be one of, if there are any.
+    /// The allowed texts of an enum, if it is one.
     pub fn words(&self) -> Option<Vec<&str>> {
         match self {
             Self::Avro(place) => place.words(),
@@ -159,7 +159,7 @@ impl Typed {
 }
 
 impl Kinds {
-    /// Of what a serde reads.
+    /// The kinds that a serde reads.
     #[must_use]
     pub fn of_serde(serde: Option<&SerdeSpec>) -> Self {
         match serde {

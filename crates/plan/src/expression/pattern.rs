@@ -1,39 +1,38 @@
-//! Regular expressions, and what is put in place of what they find.
+//! Regular expressions and their replacements.
 //!
-//! Takes a pattern and a replacement in Python's spelling (`\1`, `\g<name>`), gives both ready to use, or
-//! says what is wrong with them. What Python's `re` has and this has not (looking ahead or behind,
-//! references back) is refused: in exchange no pattern and no text can make a search take longer than
-//! linear time.
+//! Takes a pattern and a replacement in Python's syntax (`\1`, `\g<name>`), returns both ready to use,
+//! or an error message. Features of Python's `re` that this lacks (look-around, back-references) are
+//! refused: in return no pattern and no text can make a search take longer than linear time.
 
 use regex::Regex;
 
 /// A part of a replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Itself.
+    /// Literal text.
     Text(String),
-    /// What a group found.
+    /// The match of a group.
     Group(usize),
 }
 
 /// A pattern, ready to use.
 ///
 /// # Errors
-/// Says in a sentence why it is none.
+/// A sentence that says why it is invalid.
 pub fn pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|e| {
         let why = e.to_string();
-        // The last line says it; those before draw the pattern.
+        // The last line is the message; the lines before draw the pattern.
         let why = why.lines().last().unwrap_or_default();
         let why = why.strip_prefix("error: ").unwrap_or(why);
         format!("{text:?} is no regular expression: {why}")
     })
 }
 
-/// The number of a group, by its number or name.
+/// The index of a group, by its number or name.
 ///
 /// # Errors
-/// Says which groups there are.
+/// The list of existing groups.
 pub fn group(pattern: &Regex, wanted: &str) -> Result<usize, String> {
     let by_number = wanted.parse().ok().filter(|n| *n < pattern.captures_len());
     let by_name = || {
@@ -52,7 +51,7 @@ pub fn group(pattern: &Regex, wanted: &str) -> Result<usize, String> {
 /// The parts of a replacement.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// A sentence that says what is wrong.
 pub fn replacement(pattern: &Regex, text: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     let mut plain = String::new();

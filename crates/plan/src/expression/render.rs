@@ -1,16 +1,17 @@
-//! An expression as its user would write it, for error messages and metrics.
+//! Renders an expression in the user's syntax, for error messages and metrics.
 //!
-//! Takes an [`Expression`], gives text such as `sf.value["amount"] > 100`. Never parsed again.
+//! Takes an [`Expression`], returns text such as `sf.value["amount"] > 100`. The text is never parsed
+//! again.
 
 use super::Scalar;
 use super::functions::Written;
 use crate::{Expression as E, Literal};
 use std::fmt::Write;
 
-/// The longest text that goes into a message whole.
+/// The longest text that is included in a message in full.
 const LONGEST: usize = 200;
 
-/// The expression as its user would write it.
+/// The expression in the user's syntax.
 #[must_use]
 pub fn render(expression: &E) -> String {
     let mut out = String::new();
@@ -18,7 +19,7 @@ pub fn render(expression: &E) -> String {
     out
 }
 
-/// The same, cut where it gets too long for a message, and behind the place where it was written.
+/// The same, truncated if it is too long for a message, and prefixed with its line.
 #[must_use]
 pub fn located(expression: &E, line: Option<&str>) -> String {
     let mut text = render(expression);

@@ -1,4 +1,4 @@
-//! The check of expressions, their text, and the forms of patterns.
+//! The check of expressions, their rendering, and patterns.
 
 use super::check::check;
 use super::kinds::Kinds;
@@ -24,7 +24,7 @@ fn call(function: &str, args: &[Value]) -> Value {
     json!({"op": "call", "function": function, "args": args})
 }
 
-/// What is found in an expression over values of these kinds, and the kinds of its result.
+/// The problems of an expression over values of these kinds, and the kinds of its result.
 fn found(e: Value, value: Kinds) -> (Vec<String>, Kinds) {
     let known = Known::kinds(Kinds::STR, value);
     let mut sentences = Vec::new();

@@ -1,7 +1,7 @@
-//! Chooses the way.
+//! Chooses the access path.
 //!
-//! Keys are better than an index, an index with more fixed fields is better than one with fewer, one that
-//! gives the order that is asked for better than one that doesn't.
+//! Keys are better than an index, an index with more fixed fields is better than one with fewer, and an
+//! index with the requested order is better than one without.
 
 use super::pieces::{Domain, Piece, behind, pieces};
 use super::{Access, FindSpec, IndexView, KeyOrder, OrderBy, Way};
@@ -9,14 +9,14 @@ use crate::expression::render::located;
 use crate::expression::{Expression as E, Scalar};
 use stoatflow_core::{Error, Result, ordered};
 
-/// More ranges than this are not made of the values of several fields.
+/// Conditions on several fields are combined into at most this many ranges.
 const MOST_PIECES: usize = 1_000;
 
-/// A way along an index.
+/// An access path along an index.
 struct Along {
     index: usize,
     pieces: Vec<Piece>,
-    /// Fields that have one value each, or some.
+    /// Fields that are restricted to single values.
     fixed: usize,
     ranged: bool,
     order: Option<bool>,
@@ -24,16 +24,16 @@ struct Along {
 }
 
 impl Along {
-    /// What is better comes last.
+    /// Sort key; the best path has the largest.
     fn merit(&self) -> (usize, bool, bool) {
         (self.fixed, self.ranged, self.order.is_some())
     }
 }
 
-/// The way to the rows of a query.
+/// The access path of a query.
 ///
 /// # Errors
-/// `Config` if all rows would have to be read and nobody allowed it, or for a limit of 0.
+/// `Config` if all rows would have to be read without permission, or for a limit of 0.
 pub fn choose(spec: &FindSpec, keys: KeyOrder, indexes: &[IndexView<'_>]) -> Result<Access> {
     if spec.limit == Some(0) {
         return Err(
@@ -63,13 +63,13 @@ pub fn choose(spec: &FindSpec, keys: KeyOrder, indexes: &[IndexView<'_>]) -> Res
     let mut ways: Vec<Along> = ways
         .filter_map(|(at, index)| along(spec, at, index))
         .collect();
-    // The first that was declared, of those that are alike.
+    // Among equally good indexes the one that was declared first.
     ways.reverse();
     let best = ways.into_iter().max_by_key(Along::merit);
     match (best, by_key) {
         (Some(way), by_key) if way.fixed > 0 || (way.ranged && by_key.is_none()) => Ok(access(way)),
         (_, Some(ranges)) => Ok(keyed(Way::KeyRange, ranges)),
-        // Nothing is left out, and as many rows are read as are given.
+        // No row is filtered out, so only as many rows are read as are returned.
         (_, None) if spec.condition.is_none() && spec.limit.is_some() && key_order.is_some() => {
             Ok(keyed(Way::KeyRange, vec![everything()]))
         }
@@ -101,11 +101,11 @@ fn everything() -> Piece {
     }
 }
 
-/// Is the order of the keys the one that is asked for? Then: from the end?
+/// Whether the keys are stored in the requested order; `Some(true)`: they must be read backwards.
 fn key_order(order_by: &[OrderBy], keys: KeyOrder) -> Option<bool> {
     match order_by {
         [] => Some(false),
-        // What follows the key orders nothing any more.
+        // Keys are unique, so later terms don't matter.
         [first, ..] if first.expr == E::Key && keys == KeyOrder::Text => Some(first.down),
         _ => None,
     }
@@ -134,7 +134,8 @@ fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
         to: None,
         point: true,
     }];
-    // Of the fields with values of their own: how many at the front have just one.
+    // `fixed`: fields restricted to single values; `single`: those at the front that have exactly one
+    // value.
     let (mut fixed, mut single, mut ranged) = (0, 0, false);
     for field in &fields {
         let condition = spec.condition.as_ref();
@@ -172,7 +173,7 @@ fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
     })
 }
 
-/// Ranges of several fields, one behind the other.
+/// Combines the ranges of leading fields with those of the next field.
 fn product(front: &[Piece], back: &[Piece]) -> Vec<Piece> {
     let mut all = Vec::with_capacity(front.len() * back.len());
     for a in front {
@@ -191,7 +192,8 @@ fn product(front: &[Piece], back: &[Piece]) -> Vec<Piece> {
     all
 }
 
-/// Do the fields give this order, if the first `single` of them have one value? Then: from the end?
+/// Whether the index has this order if its first `single` fields have one value each; `Some(true)`: it
+/// must be read backwards.
 fn order(order_by: &[OrderBy], fields: &[E], single: usize) -> Option<bool> {
     let (known, rest) = fields.split_at(single);
     let asked: Vec<&OrderBy> = order_by
@@ -237,7 +239,7 @@ fn would_scan(spec: &FindSpec, indexes: &[IndexView<'_>]) -> Error {
     Error::config(what).hint(hint)
 }
 
-/// An index that would find it, as its user would write it.
+/// An index that would help, as the user would declare it.
 fn helpful(spec: &FindSpec) -> Option<String> {
     let (mut fixed, mut ranged, mut lists) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(condition) = &spec.condition {
@@ -280,7 +282,7 @@ fn name_of(fields: &[&E]) -> String {
     format!("by_{}", parts.collect::<Vec<_>>().join("_"))
 }
 
-/// What is compared with constants, in the parts that must all be true.
+/// The expressions that are compared with constants, in conditions that must all be true.
 fn sides<'e>(
     condition: &'e E,
     fixed: &mut Vec<&'e E>,

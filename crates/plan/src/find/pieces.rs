@@ -1,20 +1,20 @@
-//! Which values of a field, or which keys, a condition leaves.
+//! The values of a field, or the keys, that can satisfy a condition.
 //!
-//! Takes a condition without places, gives ranges of bytes, or nothing if it says nothing about the field. A
-//! value that meets the condition is always in them.
+//! Takes a condition without locations, returns ranges of bytes, or nothing if it doesn't restrict the
+//! field. Every value that satisfies the condition lies in the ranges.
 
 use super::KeyOrder;
 use crate::expression::{Expression as E, Literal, Scalar};
 use stoatflow_core::{Datum, ordered};
 
-/// A range of bytes, the end excluded.
+/// A range of bytes; the end is excluded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Piece {
-    /// The first.
+    /// The start.
     pub from: Vec<u8>,
-    /// Behind the last; `None`: to the end.
+    /// The end, excluded; `None`: to the end.
     pub to: Option<Vec<u8>>,
-    /// Is it one value?
+    /// Whether it contains a single value.
     pub point: bool,
 }
 
@@ -32,7 +32,7 @@ impl Piece {
     }
 }
 
-/// The smallest bytes behind all that begin so.
+/// The smallest bytes after all that have this prefix.
 pub(super) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=kept].to_vec();
@@ -40,7 +40,7 @@ pub(super) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// What values look like as bytes.
+/// The encoding of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// A field of an index.
@@ -51,12 +51,12 @@ pub enum Domain {
     Key(KeyOrder),
 }
 
-/// Which bound.
+/// A bound of a range.
 #[derive(Clone, Copy)]
 struct Bound {
-    /// From the value on, or up to it?
+    /// True for a lower bound, false for an upper one.
     up: bool,
-    /// With it?
+    /// Whether the value itself is included.
     with: bool,
 }
 
@@ -84,7 +84,7 @@ impl Domain {
 
     fn bound(self, value: &Literal, bound: Bound) -> Option<Vec<Piece>> {
         match (self, value) {
-            // Null on one side: no row.
+            // A comparison with null matches no row.
             (Self::Elements, _) | (_, Literal::Null) => None,
             (Self::Field, value) => {
                 let at = ordered::bytes(&datum(value));
@@ -140,7 +140,7 @@ fn whole(n: i64, size: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Numbers below zero stand behind the others.
+/// In the order of the bytes, negative numbers come after the others.
 fn wholes(n: i64, size: usize, bound: Bound) -> Vec<Piece> {
     let (least, most) = match size {
         4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
@@ -179,13 +179,14 @@ pub fn datum(value: &Literal) -> Datum {
     }
 }
 
-/// What a condition leaves of what `of` gives; `None`: it says nothing about it.
+/// The ranges of `of` that a condition leaves; `None` if it doesn't restrict `of`.
 #[must_use]
 pub fn pieces(condition: &E, of: &E, domain: Domain) -> Option<Vec<Piece>> {
     let again = |condition| pieces(condition, of, domain);
     match condition {
         E::And { args } => match (again(&args[0]), again(&args[1])) {
-            // Each of the two may be another element.
+            // The two conditions may be met by different elements, so only one of them restricts the
+            // range.
             (Some(one), Some(_)) if domain == Domain::Elements => Some(one),
             (Some(one), Some(other)) => Some(both(&one, &other)),
             (one, other) => one.or(other),
@@ -236,7 +237,7 @@ fn called(function: Scalar, args: &[E], of: &E, domain: Domain) -> Option<Vec<Pi
     }
 }
 
-/// The constant that `of` is compared with, and whether it stands on the left.
+/// The constant that `of` is compared with, and whether it is on the left.
 fn against<'e>(sides: &'e [E; 2], of: &E) -> Option<(&'e Literal, bool)> {
     match sides {
         [left, right] if left == of => Some((right.constant()?, false)),
@@ -251,7 +252,7 @@ fn compared(sides: &[E; 2], of: &E, domain: Domain, up: bool, with: bool) -> Opt
     domain.bound(value, Bound { up, with })
 }
 
-/// Sorted, and those that touch are one.
+/// The union: sorted, with touching ranges merged.
 pub(super) fn either(mut all: Vec<Piece>) -> Vec<Piece> {
     all.retain(|piece| !piece.is_empty());
     all.sort();
@@ -273,7 +274,7 @@ pub(super) fn either(mut all: Vec<Piece>) -> Vec<Piece> {
     merged
 }
 
-/// What is in both.
+/// The intersection.
 pub(super) fn both(one: &[Piece], other: &[Piece]) -> Vec<Piece> {
     let mut found = Vec::new();
     for a in one {
@@ -282,7 +283,7 @@ pub(super) fn both(one: &[Piece], other: &[Piece]) -> Vec<Piece> {
                 (Some(a), Some(b)) => Some(a.min(b).clone()),
                 (a, b) => a.clone().or_else(|| b.clone()),
             };
-            // A point lies in another piece or it doesn't.
+            // A point lies completely inside another range or outside of it.
             let point = a.point || b.point;
             found.push(Piece {
                 from: a.from.clone().max(b.from.clone()),

@@ -122,7 +122,7 @@ fn an_index_gives_the_order_or_rows_are_sorted() {
     assert!(access.in_order && !access.reverse);
     let access = chosen(&asked(json!([{"expr": member("name")}])), &indexes);
     assert!(!access.in_order);
-    // Two cities: their ages are not in order.
+    // With two cities, their ages are not in order.
     let two = call("is_in", json!([member("city"), lit("Oslo"), lit("Bergen")]));
     let asked = json!({"where": two, "order_by": [{"expr": member("age")}]});
     let access = chosen(&asked, &indexes);
@@ -146,7 +146,7 @@ fn elements_of_lists() {
     let indexes = [tags()];
     let access = chosen(&json!({"where": has("a")}), &indexes);
     assert_eq!((access.way, access.repeats), (Way::Index(0), false));
-    // Two elements of one list: it is read by one of them.
+    // Two elements of one list: only one of them selects rows.
     let access = chosen(&json!({"where": op("and", has("a"), has("b"))}), &indexes);
     assert_eq!(access.pieces.len(), 1);
     assert_eq!(access.pieces[0].from, bytes(&[Datum::text("a")]));
@@ -228,7 +228,7 @@ fn whole_keys_below_zero_stand_behind() {
     }
 }
 
-/// A condition about one field, as data.
+/// A random condition about one field, as data.
 fn condition() -> impl Strategy<Value = Value> {
     let value = prop_oneof![
         Just(Value::Null),
@@ -274,7 +274,7 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_bool().map(f64::from))
 }
 
-/// What an expression says of a value: true, or not (an error, null and false alike).
+/// Whether a condition is true for a value; errors, null and false count as not true.
 fn says(condition: &Value, of: &Value) -> bool {
     let args = &condition["args"];
     let side = |at: usize| {
@@ -345,7 +345,7 @@ proptest! {
             json!(""), json!("a"), json!("ab"), json!("b"), json!("bb"), json!([1]),
         ];
         for value in values {
-            // What follows a field in an index: other fields, the key.
+            // In an index, other fields and the key follow the field.
             let entry = [ordered::bytes(&as_datum(&value)), b"\x20key".to_vec()].concat();
             let inside = found.iter().any(|p| p.from <= entry && p.to.as_ref().is_none_or(|to| entry < *to));
             if says(&condition, &value) {

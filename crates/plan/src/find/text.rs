@@ -1,9 +1,9 @@
-//! A condition and an order as SQL writes them: `city = 'Oslo' and age > 30`, `age desc, _key`.
+//! Conditions and orders in SQL syntax: `city = 'Oslo' and age > 30`, `age desc, _key`.
 //!
-//! Takes text, gives expressions. Names are those of `app.sql`: `_key`, `_timestamp`, members of
-//! the value. A condition means what SQL means by it: a comparison with null is neither true nor
-//! false. Expressions of Python treat null as a value that equals itself, so [`lower`] moves each
-//! negation down to the comparisons and adds what tells nulls apart.
+//! Takes text, returns expressions. Names are those of `app.sql`: `_key`, `_timestamp`, members of the
+//! value. A condition has the semantics of SQL: a comparison with null is neither true nor false. Native
+//! expressions treat null as a value that equals itself, so [`lower`] moves each negation down to the
+//! comparisons and adds checks for null.
 
 mod lower;
 #[cfg(test)]
@@ -16,21 +16,21 @@ use lower::lower;
 use stoatflow_core::{Error, Result};
 use tokens::Tokens;
 
-/// Parentheses and negations may be nested so deep.
+/// Maximum nesting of parentheses and negations.
 const DEEPEST: usize = 64;
 
-/// What a store's values are, for the names in a text.
+/// The type of a store's values, which decides what a name in the text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Objects: a name is a member.
     Objects,
-    /// Texts or numbers, which the name `value` stands for.
+    /// Text or numbers; the name `value` stands for them.
     Plain,
-    /// What the engine can't read.
+    /// Values that the engine can't read.
     Unreadable,
 }
 
-/// What compares two sides.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Equal,
@@ -41,7 +41,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// What a text can begin, end, or have in it.
+/// Where one text must occur in another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Start,
@@ -49,7 +49,7 @@ enum Part {
     Middle,
 }
 
-/// A condition as it is written.
+/// A parsed condition.
 #[derive(Clone, Debug, PartialEq)]
 enum Condition {
     Both(Box<[Condition; 2]>),
@@ -61,14 +61,14 @@ enum Condition {
     Between(E, Literal, Literal),
     Text(Part, E, String),
     ListContains(E, Literal),
-    /// A member that is true or false.
+    /// A boolean member.
     Is(E),
 }
 
-/// The condition of a text.
+/// Parses a condition.
 ///
 /// # Errors
-/// `Config` with the place and what may stand there.
+/// `Config` with the position and what is allowed there.
 pub fn condition(text: &str, values: Values) -> Result<E> {
     let mut parser = Parser::new("where", text, values)?;
     let condition = parser.either()?;
@@ -76,7 +76,7 @@ pub fn condition(text: &str, values: Values) -> Result<E> {
     Ok(lower(condition, false))
 }
 
-/// The order of a text.
+/// Parses an order.
 ///
 /// # Errors
 /// As [`condition`].
@@ -99,7 +99,7 @@ pub fn order(text: &str, values: Values) -> Result<Vec<OrderBy>> {
 }
 
 struct Parser<'t> {
-    /// The parameter that it stands in.
+    /// The parameter that contains the text.
     of: &'static str,
     tokens: Tokens<'t>,
     values: Values,
@@ -200,7 +200,7 @@ impl<'t> Parser<'t> {
         found.map(|(_, how)| how)
     }
 
-    /// `starts_with(name, 'a')` and its like, as DuckDB has them.
+    /// `starts_with(name, 'a')` and similar functions, as in DuckDB.
     fn called(&mut self) -> Result<Option<Condition>> {
         const NAMES: [&str; 4] = ["starts_with", "ends_with", "contains", "list_contains"];
         let called = NAMES.into_iter().find(|name| self.tokens.calls(name));
@@ -283,7 +283,7 @@ impl<'t> Parser<'t> {
         found.ok_or_else(|| self.expected("a number, a text in '...', true, false or null"))
     }
 
-    /// `_key`, `_timestamp`, `value`, or a member with its members and elements.
+    /// `_key`, `_timestamp`, `value`, or a member, followed by members and elements.
     fn name(&mut self) -> Result<E> {
         let Some((first, quoted)) = self.tokens.name() else {
             return Err(self.expected("a name"));
@@ -318,7 +318,7 @@ impl<'t> Parser<'t> {
                     return Err(self.expected("a whole number that is not 0: SQL counts from 1"));
                 };
                 self.expect("]")?;
-                // Numbers below zero count from the end, here and there.
+                // Negative indexes count from the end in both languages.
                 let index = index.saturating_sub(i64::from(index > 0));
                 found = E::At {
                     args: Box::new([found]),

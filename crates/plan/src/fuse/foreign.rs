@@ -1,4 +1,4 @@
-//! Does a node call the user's language: a function, a processor, or a serde that the user wrote?
+//! Whether a node calls the user's language: a function, a processor, or a serde of the user.
 
 use crate::function::Function;
 use crate::op::Fold;
@@ -143,7 +143,7 @@ fn views(plan: &PhysicalPlan, view: &View) -> bool {
     }
 }
 
-/// The serdes that an operator writes with by itself.
+/// The serdes that an operator itself uses to write.
 fn serdes(op: &Op) -> Vec<&SerdeSpec> {
     match op {
         Op::Exchange { key, .. } | Op::TableGroupBy { key, .. } | Op::TableJoin { key, .. } => {

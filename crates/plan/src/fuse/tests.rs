@@ -56,7 +56,7 @@ fn a_branch_that_reads_what_another_one_writes_sees_records_in_turn() {
         {"op": "left_join", "from": 0, "other": 2, "function": udf()},
     ]));
     assert_eq!(plan.nodes[0].fork, Fork::Record);
-    // Tables of other topics: the sources may not be grouped, but each takes batches.
+    // Tables of different topics: the sources may not be grouped, but each processes batches.
     let plan = compiled(&json!([
         table("l"), table("r"), {"op": "join", "from": 0, "other": 1, "function": udf()},
     ]));
@@ -73,7 +73,7 @@ fn a_store_that_is_read_below_its_writer_is_written_record_by_record() {
     ]));
     assert_eq!(plan.nodes[0].fork, Fork::Batch);
     assert_eq!(plan.nodes[1].fork, Fork::Record);
-    // What is read in a later stage is read later anyway.
+    // A table that is read in a later stage is no conflict.
     let plan = compiled(&json!([
         table("l"), table("r"),
         {"op": "join", "from": 0, "other": 1, "function": udf(), "foreign_key": udf(), "name": "fk", "materialized": {"value": "string"}},

@@ -136,7 +136,7 @@ fn numbers_of_two_kinds_are_written_as_what_they_were_made_of() {
             "string",
             Some("string"),
         ),
-        // 2 ** -1 is 0.5, 2 ** 1 is 2: which it will be is unknown.
+        // 2 ** -1 is 0.5, but 2 ** 1 is 2: the type is unknown.
         (call("pow", &[key.clone(), key.clone()]), "string", None),
         (call("pow", &[value.clone(), key]), "double", Some("double")),
         (

@@ -1,25 +1,25 @@
 //! Names of joins.
 //!
-//! Takes a join, gives the names of all that Kafka Streams makes for it, in the order in which it
-//! burns their numbers.
+//! Takes a join, returns the names of everything that Kafka Streams creates for it, in the order in
+//! which it increments its counter.
 
 use super::{Own, Pass};
 use crate::check::Kind;
 use crate::logical::{Call, Joining};
 use std::collections::BTreeMap;
 
-/// A join of two streams: left, right.
+/// A stream-stream join: left, right.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamJoinNames {
-    /// The processors that fill the stores.
+    /// The processors that write the stores.
     pub(crate) windowed: [String; 2],
     /// The processors that join.
     pub(crate) sides: [String; 2],
     /// The stores.
     pub(crate) stores: [String; 2],
-    /// The store of what waits for a partner.
+    /// The store of records that wait for a partner.
     pub(crate) pending: Option<String>,
-    /// Did the user name the stores?
+    /// Whether the user named the stores.
     pub(crate) named: bool,
 }
 
@@ -28,27 +28,27 @@ pub(crate) struct StreamJoinNames {
 pub(crate) struct ForeignNames {
     /// The topic of the subscriptions.
     pub(crate) topic: String,
-    /// What sends them.
+    /// The processor that sends subscriptions.
     pub(crate) register: String,
-    /// Its sink.
+    /// The sink of that topic.
     pub(crate) sink: String,
-    /// The source behind it.
+    /// The source of that topic.
     pub(crate) source: String,
     /// The store of the subscriptions, and whether the user named the join.
     pub(crate) store: (String, bool),
-    /// What keeps them.
+    /// The processor that stores subscriptions.
     pub(crate) receive: String,
-    /// What answers them.
+    /// The processor that answers them.
     pub(crate) answer: String,
-    /// What tells subscribers of a new right value.
+    /// The processor that notifies subscribers of a new right value.
     pub(crate) notify: String,
     /// The topic of the answers.
     pub(crate) response: String,
-    /// Its sink.
+    /// The sink of that topic.
     pub(crate) response_sink: String,
-    /// The source behind it.
+    /// The source of that topic.
     pub(crate) response_source: String,
-    /// What joins answers.
+    /// The processor that joins answers with left values.
     pub(crate) resolve: String,
 }
 
@@ -110,8 +110,8 @@ impl Pass<'_> {
             "KSTREAM-JOINOTHER-"
         });
         let own = self.counter.named("KSTREAM-MERGE-", given, "-merge");
-        // Kafka Streams names the stores by StreamJoined.withStoreName alone; a generated name would
-        // change with the topology, so the name of the join serves as well.
+        // Kafka Streams names the stores after StreamJoined.withStoreName only. A generated name would
+        // change with the topology, so the name of the join is used as well.
         let base = j.store.as_deref().or(given);
         let of = |generated: &str, suffix: &str| match base {
             Some(base) => format!("{base}{suffix}-store"),
@@ -221,7 +221,7 @@ impl Pass<'_> {
         };
         let own = next(OUTPUT, "-result");
         let wished = j.materialized.as_ref().and_then(|m| m.store.as_deref());
-        // A named join names its result's store, too.
+        // A named join also names the store of its result.
         let store = match (self.counter.store(OUTPUT, wished), given) {
             ((_, false), Some(given)) => (format!("{given}-result-store"), true),
             (store, _) => store,

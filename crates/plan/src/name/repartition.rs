@@ -1,29 +1,29 @@
-//! What Kafka Streams puts around a repartition topic, and who shares it.
+//! The nodes that Kafka Streams creates around a repartition topic, and the calls that share it.
 //!
-//! Takes the call in front of which records walk to another lane, gives the names of the topic's
-//! filter, sink and source. Here the topic is an exchange in memory; its names stay for the text.
+//! Takes the call in front of which records are re-keyed, returns the names of the topic's filter, sink
+//! and source. Here the topic is an exchange in memory; `describe()` still shows its names.
 
 use super::Pass;
 
-/// Names of what Kafka Streams puts around a repartition topic.
+/// Names of the nodes that Kafka Streams creates around a repartition topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repartition {
     /// The topic, without the application's id.
     pub(crate) topic: String,
-    /// The processor that filters null keys (in front of the aggregation of a table there is none).
+    /// The processor that filters null keys (absent in front of the aggregation of a table).
     pub(crate) filter: Option<String>,
     /// The sink.
     pub(crate) sink: String,
     /// The source.
     pub(crate) source: String,
-    /// The node and the side that made it (another one of the same named grouping shares it).
+    /// The node and the side that created it (an aggregation of the same named grouping shares it).
     pub(crate) owner: (usize, usize),
 }
 
 const SUFFIX: &str = "-repartition";
 
 impl Pass<'_> {
-    /// A topic with this prefix.
+    /// Creates a topic with this prefix.
     pub(super) fn repartition(&mut self, i: usize, slot: usize, prefix: &str) -> Repartition {
         let (sink, filter, source) = (
             self.counter.next("KSTREAM-SINK-"),
@@ -54,8 +54,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The topic of a grouped stream. A named grouping makes it once; a later aggregation only burns
-    /// the numbers.
+    /// The topic of a grouped stream. A named grouping creates it once; a later aggregation only
+    /// increments the counter.
     pub(super) fn grouped(
         &mut self,
         i: usize,
@@ -68,7 +68,7 @@ impl Pass<'_> {
         given.and_then(|_| self.earlier(i, group)).unwrap_or(own)
     }
 
-    /// What an earlier aggregation of the same grouping made.
+    /// The topic of an earlier aggregation of the same grouping.
     pub(super) fn earlier(&self, i: usize, group: usize) -> Option<Repartition> {
         (0..i)
             .filter(|&j| {
@@ -78,8 +78,8 @@ impl Pass<'_> {
             .find_map(|j| self.names.repartition[j].get(&0).cloned())
     }
 
-    /// The topic of a side of a join. A stream that was joined before is not repartitioned again,
-    /// unless the join has a name.
+    /// The topic of a side of a join. A stream that was joined before is not repartitioned again, unless
+    /// the join has a name.
     pub(super) fn joined(
         &mut self,
         i: usize,
@@ -100,7 +100,7 @@ impl Pass<'_> {
     }
 }
 
-/// Java's `KSTREAM.*-[0-9]{10}`.
+/// Matches Java's `KSTREAM.*-[0-9]{10}`.
 pub(super) fn is_generated(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("KSTREAM") else {
         return false;

@@ -40,7 +40,7 @@ fn one_counter_is_burnt_where_kafka_streams_burns_it() {
         ]
     );
     assert_eq!(names.node[4], "KSTREAM-AGGREGATE-0000000006");
-    // 7 to 9 went to the repartition topic, 10 was burnt by the materialization without a name.
+    // The repartition topic used 7 to 9, the materialization without a name used 10.
     assert_eq!(
         names.store[5],
         Some(("KSTREAM-AGGREGATE-STATE-STORE-0000000011".into(), false))

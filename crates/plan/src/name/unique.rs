@@ -1,4 +1,4 @@
-//! No two things have one name.
+//! Names must be unique.
 //!
 //! Takes all names, adds findings. Never renames.
 
@@ -49,8 +49,8 @@ fn nodes_of<'a>(shape: &Shape, names: &'a Names, i: usize) -> Vec<&'a str> {
             own.extend([r.sink.as_str(), &r.source]);
         }
     }
-    // The second stream() of the same topics is dissolved in the first, and its name with it. A
-    // repartition is known by its source.
+    // The second stream() of the same topics is merged into the first one, and its name disappears. A
+    // repartition is identified by its source.
     let is_source = names.repartition[i]
         .values()
         .any(|r| r.source == names.node[i]);

@@ -217,7 +217,7 @@ fn what_its_expressions_can_never_do_is_said() {
     let list = json!({"kind": "top_k", "size": 2, "of": {"op": "array", "args": []}, "by": value});
     let function = json!({"aggregation": {"one": list}});
     compiled(&json!([stream(), group(0), aggregate(1, &function)]));
-    // Of the second stream of a cogroup too, though the first is of anything.
+    // Also checked for the second stream of a cogroup, although the values of the first have any type.
     let wrong = several(&json!([["m", {"kind": "sum", "of": joined}]]));
     let message = refused(&cogroup(
         &several(&json!([["n", {"kind": "count"}]])),

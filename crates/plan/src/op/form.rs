@@ -1,10 +1,11 @@
-//! What becomes of a record and of what an async function gives for it.
+//! How the result of an async function is used.
 //!
-//! One word for each method that takes an async function. Read by the operator that makes the calls.
+//! One variant for each DSL method that accepts an async function. Read by the operator that makes the
+//! calls.
 
 use serde::Serialize;
 
-/// What becomes of a record and of what an async function gives for it: as the method of that name does.
+/// How the result of an async function is used: as in the DSL method of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the names are those of the methods
@@ -22,7 +23,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The method.
+    /// The DSL method.
     #[must_use]
     pub const fn method(self) -> &'static str {
         match self {

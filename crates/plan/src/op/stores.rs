@@ -1,7 +1,7 @@
-//! Which stores and clocks a node of the physical plan has.
+//! The stores and clocks of a node of the physical plan.
 //!
-//! Takes a node, gives the stores that it writes, the one that a query of its name reads, and the clock
-//! that it moves.
+//! Takes a node, returns the stores that it writes, the store that a query of its name reads, and the
+//! clock that it advances.
 
 use super::Op;
 use stoatflow_core::{ClockId, StoreId};
@@ -38,13 +38,13 @@ impl Op {
                 [Some(*own), *pending].into_iter().flatten().collect()
             }
             Self::Process { stores, .. } => stores.clone(),
-            // The table's store is the table's: written in its stage, whatever its batches are.
+            // The table's store belongs to the table, which is in the same stage.
             Self::Expire { timers, .. } => vec![*timers],
             _ => vec![],
         }
     }
 
-    /// The store of its result: what a query of its name reads.
+    /// The store of its result, which a query of its name reads.
     #[must_use]
     pub const fn store(&self) -> Option<StoreId> {
         match self {
@@ -64,7 +64,7 @@ impl Op {
         }
     }
 
-    /// The clocks it moves.
+    /// The clock it advances.
     #[must_use]
     pub const fn clock(&self) -> Option<ClockId> {
         match self {

@@ -13,7 +13,7 @@ fn hash_sets_are_walked_as_in_java() {
 
 #[test]
 fn a_table_grows_past_three_quarters() {
-    // "p" and "a" (112 and 97) change places between 16 and 32 buckets.
+    // "p" and "a" (112 and 97) change their order between 16 and 32 buckets.
     let mut names = vec!["p", "a"];
     assert_eq!(hash_order(&names, 16), [0, 1]);
     assert_eq!(hash_order(&names, 32), [1, 0]);
@@ -46,7 +46,7 @@ fn a_tree_sorts_what_has_an_order() {
     }
 }
 
-/// Number of entries and black height; both branches must agree, and red has no red child.
+/// Number of entries and black height; both branches must agree, and a red node has no red child.
 fn black_height(set: &TreeSet, at: Option<usize>) -> (usize, usize) {
     let Some(e) = at else { return (0, 1) };
     let [left, right] = set.entries[e].down;

@@ -21,7 +21,7 @@ fn what_the_engine_has_not_is_refused_with_what_to_do() {
         (r"(.)\1", "backreferences"),
         ("a)(b", "unopened group"),
         ("a[", "unclosed"),
-        // Here the end of the group would be a comment.
+        // The end of the added group would be inside a comment.
         ("(?x)a # b", "unclosed group"),
     ] {
         let error = topic_pattern(pattern).unwrap_err();

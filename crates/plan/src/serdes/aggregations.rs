@@ -1,7 +1,7 @@
-//! Serdes of what an aggregation keeps and gives.
+//! Serdes of the stores and results of aggregations.
 //!
-//! Takes what is known of the grouping and what the call's `Materialized` says, gives the sides of the
-//! result, of windowed ones with the window in the key.
+//! Takes what is known about the grouping and the call's `Materialized`, returns the sides of the
+//! result; for windowed ones the key includes the window.
 
 use super::windowed::windowed;
 use super::{Pass, Side, given};
@@ -11,7 +11,7 @@ use crate::materialized::Materialized;
 use crate::spec::SerdeSpec;
 
 impl Pass<'_> {
-    /// What an aggregate is, if it is native: a count is written as one, anything else as JSON.
+    /// The type of a native aggregate: a count is an integer, anything else JSON.
     pub(super) fn aggregate(&self, i: usize, from: usize, function: Option<&Function>) -> Side {
         let all = members(self.plan, from, function);
         let function = all.first().and_then(|(_, function)| *function);
@@ -39,7 +39,7 @@ impl Pass<'_> {
             None => self.settle(i, "key", group.clone(), named),
         };
         if key.is_none() {
-            // One finding for each grouping is enough.
+            // One finding per grouping is enough.
             self.sides[from].0 = Side::Reported;
         }
         let value = match m_value {

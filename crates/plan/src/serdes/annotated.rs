@@ -1,4 +1,4 @@
-//! What functions give, as their return annotations say.
+//! Types of function results, from their return annotations.
 
 use super::Pass;
 use crate::check::Kind;
@@ -7,7 +7,7 @@ use crate::logical::{Call, Returned};
 use crate::spec::{Awaiting, SerdeSpec};
 
 impl Pass<'_> {
-    /// The serde for a side of what the function of this node gives.
+    /// The serde for one side of the result of this node's function.
     pub(super) fn annotated(&self, at: usize, is_key: bool) -> Option<SerdeSpec> {
         let call = &self.plan.nodes[at].call;
         let (Function::Udf(udf) | Function::Async(Awaiting { udf, .. })) = giving(call)? else {
@@ -27,7 +27,7 @@ impl Pass<'_> {
     }
 }
 
-/// The function whose result goes on as a side, or as both.
+/// The function whose result becomes the key, the value, or both.
 fn giving(call: &Call) -> Option<&Function> {
     match call {
         Call::SelectKey { function, .. }

@@ -1,14 +1,16 @@
-//! Which keys and values are still as a source read them.
+//! Finds keys and values that are unchanged since a source read them.
 //!
-//! Takes the plan, gives a flag for each side of each node: nothing between the streams and the node gave
-//! another key or value. Never looks at serdes: that bytes are written and read on the way changes nothing.
+//! Takes the plan, returns a flag for each side of each node: true if no node between the streams and
+//! this one changes the key or the value. Never looks at serdes: writing and reading bytes on the way
+//! changes nothing.
 
 use crate::logical::{Call, LogicalPlan};
 
-/// Key and value of what a node gives: are they as they were read?
+/// Whether key and value of a node's output are unchanged.
 type AsRead = (bool, bool);
 
-/// Looks at all nodes. What a table gives is never counted: it may be what another record brought.
+/// Computes the flags of all nodes. The output of a table never counts: its row may come from another
+/// record.
 pub(super) fn as_read(plan: &LogicalPlan) -> Vec<AsRead> {
     let mut found: Vec<AsRead> = Vec::with_capacity(plan.nodes.len());
     for node in &plan.nodes {
@@ -22,7 +24,7 @@ pub(super) fn as_read(plan: &LogicalPlan) -> Vec<AsRead> {
     found
 }
 
-/// The sides that a call hands on as they are.
+/// The sides that a call passes on unchanged.
 const fn keeps(call: &Call) -> AsRead {
     match call {
         Call::Stream { .. }

@@ -1,14 +1,15 @@
-//! Serdes of what is parked when an async call outlives its epoch.
+//! Serdes of async calls that outlive their epoch and are parked in a store.
 //!
-//! Takes what is known of the records before the call, gives what their rows are written with.
+//! Takes what is known about the records before the call, returns the serdes of the store's rows.
 
 use super::{Pass, Side};
 use crate::calls::calls;
 use crate::spec::SerdeSpec;
 
 impl Pass<'_> {
-    /// An async call is made in the lane of its key, and what outlives its epoch is written down: any key
-    /// that a function gives can be written as JSON, and any value that JSON has no form for fails by name.
+    /// An async call runs in the lane of its key, and is written to a store if it outlives its epoch.
+    /// Any key that a function returns can be written as JSON; a value without a JSON form fails with an
+    /// error about that record.
     pub(super) fn async_call(&mut self, i: usize) {
         if calls(self.plan, self.shape, i).is_none() {
             return;

@@ -1,7 +1,7 @@
-//! Native expressions against the types of what they read.
+//! Checks native expressions against the types of their inputs.
 //!
-//! Takes what a node's inputs are read with, adds findings for expressions that would fail for every
-//! record. Never changes a serde.
+//! Takes the serdes of a node's inputs, adds findings for expressions that would fail for every record.
+//! Never changes a serde.
 
 use super::Pass;
 use crate::TimestampExtractor;
@@ -13,14 +13,14 @@ use crate::function::Function;
 use crate::logical::Call;
 
 impl Pass<'_> {
-    /// What is known of the records that a node's expressions see.
+    /// What is known about the records that a node's expressions read.
     pub(super) fn known(&self, i: usize) -> Known<'_> {
         let call = &self.plan.nodes[i].call;
         let mut known = Known::kinds(Kinds::NULL, Kinds::NULL);
         let inputs = match call {
-            // Of the inputs of a join, it is the first that expressions see.
+            // Expressions of a join read the record of its first input.
             Call::Join(join) | Call::LeftJoin(join) | Call::OuterJoin(join) => vec![join.from],
-            // Of those of a cogroup, the stream that is added.
+            // Expressions of a cogroup read the records of the stream that is added.
             Call::Cogroup { from, other, .. } => vec![other.unwrap_or(*from)],
             call => call.inputs(),
         };
@@ -39,7 +39,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Finds what can't work in a node's expressions, given what its inputs are read with.
+    /// Finds problems in a node's expressions, given the serdes of its inputs.
     pub(super) fn expressions(&mut self, i: usize) {
         let call = &self.plan.nodes[i].call;
         let known = self.known(i);

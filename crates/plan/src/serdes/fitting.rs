@@ -1,8 +1,8 @@
-//! What a sink writes against the schema it is written with.
+//! Checks the values of a sink against the schema that they are written with.
 //!
-//! Takes the expression that made a sink's values, if one did, and the schema; adds findings for what fits no
-//! record: fields that the schema doesn't have, fields that are missing, kinds that a field doesn't take.
-//! Never refuses what may fit: what a function gives is seen at run time only.
+//! Takes the expression that produces a sink's values, if there is one, and the schema. Adds findings
+//! for what fits no record: fields that the schema doesn't have, missing fields, kinds that a field
+//! doesn't accept. Never refuses what may fit: the result of a function is only known at run time.
 
 use super::Pass;
 use crate::expression::check::check;
@@ -17,7 +17,7 @@ use crate::{Expression as E, Literal};
 use stoatflow_formats::near;
 
 impl Pass<'_> {
-    /// Finds what can't be written, given who made it.
+    /// Finds values that can't be written.
     pub(super) fn fitting(&mut self, i: usize, from: usize, serde: Option<&SerdeSpec>) {
         let Some(wanted) = Typed::of_serde(serde) else {
             return;
@@ -47,7 +47,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The expression that made the values of a node's records, and where it stands.
+    /// The expression that produces the values of a node's records, and its node.
     fn made(&self, mut at: usize) -> Option<(usize, &E)> {
         loop {
             match &self.plan.nodes[at].call {
@@ -78,7 +78,7 @@ impl Pass<'_> {
 struct Fit<'a> {
     known: Known<'a>,
     found: &'a mut Vec<String>,
-    /// Is it a part of an object?
+    /// Whether it is a part of an object.
     within: bool,
 }
 
@@ -107,7 +107,7 @@ impl Fit<'_> {
                 }
             }
             _ => {
-                // What is wrong within is reported where it stands.
+                // Problems inside the expression are reported at its own node.
                 let given = check(e, self.known, &mut |_| {});
                 let takes = wanted.takes(self.within);
                 if !given.fits(takes) {

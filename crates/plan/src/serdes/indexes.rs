@@ -1,4 +1,4 @@
-//! The indexes and the ttl of a store: can they be made of what it keeps?
+//! Checks the indexes and the ttl of a store against the types of its rows.
 //!
 //! Takes a node whose serdes are settled, adds findings. Never changes anything.
 
@@ -14,7 +14,7 @@ use crate::window::StoreKind;
 use std::collections::BTreeSet;
 
 impl Pass<'_> {
-    /// Finds what can't work in the indexes of a node's store.
+    /// Finds problems in the indexes of a node's store.
     pub(super) fn indexes(&mut self, i: usize) {
         let call = &self.plan.nodes[i].call;
         let indexes = match call {
@@ -77,7 +77,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Finds what can't work in the ttl of a table's rows.
+    /// Finds problems in the ttl of a table's rows.
     pub(super) fn ttl(&mut self, i: usize) {
         let expiry = self.plan.nodes[i].call.materialized();
         let Some(Ttl::Row(ttl)) = expiry.and_then(|m| Some(&m.expiry.as_ref()?.ttl)) else {
@@ -148,7 +148,7 @@ impl Pass<'_> {
     }
 }
 
-/// Is it made of a row, and of nothing else?
+/// Whether it depends on the row, and on nothing else.
 fn reads_row(e: &E) -> bool {
     fn only_row(e: &E) -> bool {
         !matches!(e, E::Left | E::Right | E::Old | E::New) && e.args().iter().all(only_row)

@@ -1,7 +1,8 @@
 //! Serdes of joins.
 //!
-//! Takes the sides of a join and what its call says, gives what its stores and exchanges write. Both
-//! sides must write their keys alike: records meet by the bytes of their keys.
+//! Takes the sides of a join and the arguments of its call, returns the serdes of its stores and
+//! exchanges. Both sides must encode their keys in the same way: records are matched by the bytes of
+//! their keys.
 
 use super::{JoinSerdes, Pass, Side, given};
 use crate::Expression;
@@ -14,7 +15,7 @@ use crate::spec::SerdeSpec;
 use stoatflow_core::CustomSerde;
 
 impl Pass<'_> {
-    /// Decides the serdes of a join, gives the sides of its result.
+    /// Decides the serdes of a join, returns the sides of its result.
     pub(super) fn join(&mut self, i: usize, j: &Joining) -> (Side, Side) {
         let kinds = (self.shape.kinds[j.from], self.shape.kinds[j.other]);
         let (left, right) = (self.sides[j.from].clone(), self.sides[j.other].clone());
@@ -91,7 +92,7 @@ impl Pass<'_> {
             .clone()
             .or_else(|| left.0.known().cloned())
             .or_else(|| of_table.clone());
-        // Values are written only while records wait for the table.
+        // Values are written only if records wait for the table.
         let value = j.value.clone().map_or_else(|| left.1.clone(), Side::Known);
         let value = if j.grace_ms.is_some() {
             self.settle(i, "value", value, "Joined(value=...)")
@@ -192,7 +193,7 @@ impl Pass<'_> {
         sides
     }
 
-    /// What a joiner gives, if it is a native expression.
+    /// The type of a joiner's result, if it is a native expression.
     fn joined(&self, i: usize, j: &Joining, left: &(Side, Side), right: &(Side, Side)) -> Side {
         match &j.function {
             Function::Expr(Expression::Left) => left.1.clone(),
@@ -205,7 +206,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Records meet by the bytes of their keys.
+    /// Requires the same encoding of keys: records are matched by the bytes of their keys.
     fn same_keys(&mut self, i: usize, j: &Joining, left: &Side, right: &Side) {
         if let (Some(l), Some(r)) = (left.known(), right.known())
             && !l.writes_as(r)

@@ -1,7 +1,7 @@
-//! Serdes of an offload: what is parked, asked and answered.
+//! Serdes of an offload: parked records, requests and responses.
 //!
-//! Takes what is known of the stream and what the call says, gives what its topics and its store are
-//! written with.
+//! Takes what is known about the stream and the arguments of the call, returns the serdes of its topics
+//! and its store.
 
 use super::{Pass, Side};
 use crate::Expression;
@@ -10,19 +10,19 @@ use crate::infer::infer;
 use crate::offloading::Offloading;
 use crate::spec::SerdeSpec;
 
-/// What an offload writes.
+/// The serdes that an offload writes with.
 #[derive(Clone, Debug)]
 pub(crate) struct OffloadSerdes {
-    /// Keys: answers find their records by the bytes.
+    /// Serde of keys: responses find their records by the bytes.
     pub(crate) key: SerdeSpec,
-    /// What is parked, as far as it is known.
+    /// Serde of parked values, as far as known.
     pub(crate) value: SerdeSpec,
-    /// Requests.
+    /// Serde of requests.
     pub(crate) request: SerdeSpec,
 }
 
 impl Pass<'_> {
-    /// Decides them, gives the sides of the result.
+    /// Decides the serdes, returns the sides of the result.
     pub(super) fn offload(&mut self, i: usize, o: &Offloading) -> (Side, Side) {
         let (key, value) = self.sides[o.from].clone();
         if let (Some(own), Some(above)) = (&o.key, key.known())
@@ -54,7 +54,7 @@ impl Pass<'_> {
                 known
             }
         };
-        // What is parked has a form of its own, if it is not an object of the user's language.
+        // Parked values have a form of their own, unless they are objects of the user's language.
         let parked = value.known().cloned();
         let parked = parked.or_else(|| self.plan.default_value.clone());
         let parked = parked.unwrap_or_else(|| SerdeSpec::Builtin("json".into()));

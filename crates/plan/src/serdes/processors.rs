@@ -1,14 +1,15 @@
-//! The key by which records come to a processor.
+//! The key by which records are distributed to a processor.
 //!
-//! Takes what is known of the records and of the processor's stores. Never settles a key that nothing
-//! speaks of: then records stay where they are.
+//! Takes what is known about the records and about the processor's stores. Without a known serde it
+//! chooses no key: then records stay in their lane.
 
 use super::Pass;
 use crate::check::timers::key_of_timers;
 
 impl Pass<'_> {
-    /// The key by which records walk to a processor with stores. Where nothing says its serde they
-    /// stay where they are, as in Kafka Streams. Timers say it: a key's timers fire where its records are.
+    /// The key by which records are exchanged before a processor with stores. Without a known serde they
+    /// stay in their lane, as in Kafka Streams. Timers determine the serde: a key's timers fire where
+    /// its records are.
     pub(super) fn processor_key(&mut self, i: usize, from: &[usize], stores: &[String]) {
         if stores.is_empty() {
             return;

@@ -1,7 +1,7 @@
-//! The serdes of what a function gives.
+//! The serdes of a function's result.
 //!
-//! Takes a native expression and what it reads, gives what is certain of its result. Of what a callable
-//! returns nothing is known here.
+//! Takes a native expression and the serdes of its input, returns what is certain about its result.
+//! Nothing is known here about the result of a callable.
 
 use super::{Pass, Side};
 use crate::function::Function;
@@ -9,7 +9,7 @@ use crate::infer::{Type, infer};
 use crate::spec::SerdeSpec;
 
 impl Pass<'_> {
-    /// What a function gives, if it is a native expression.
+    /// The serde of a function's result, if it is a native expression.
     pub(super) fn result(
         &self,
         i: usize,
@@ -23,7 +23,7 @@ impl Pass<'_> {
         let (key, value) = &self.sides[from];
         let given = infer(e, key.known(), value.known());
         match (if elements { given.element() } else { given }, e.bare()) {
-            // What hands a side through hands its history through as well.
+            // An expression that returns a side unchanged keeps what is known about it.
             (Type::Unknown, crate::Expression::Key) if !elements => key.clone(),
             (Type::Unknown, crate::Expression::Value) if !elements => value.clone(),
             (given, _) => given.serde().map_or(Side::Lost(i), Side::Known),
@@ -31,7 +31,7 @@ impl Pass<'_> {
     }
 }
 
-/// What the sides of a pair are written with, if a native expression gives it.
+/// The serdes of both sides of a pair, if a native expression returns it.
 pub(super) fn pair(
     function: &Function,
     key: Option<&SerdeSpec>,

@@ -1,7 +1,8 @@
 //! The serde of a side where bytes are needed.
 //!
-//! Takes what is known of the side, gives its serde, the plan's default, or what an annotation says.
-//! Where nothing says it, adds a finding that names the node which lost it and the argument to give.
+//! Takes what is known about the side, returns its serde, the plan's default, or the type of an
+//! annotation. If there is none, adds a finding that names the node which lost the serde and the
+//! argument to set.
 
 use super::{Pass, Side};
 use crate::function::Function;

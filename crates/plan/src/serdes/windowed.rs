@@ -1,9 +1,9 @@
-//! Serdes of keys in windows: made of the serde of the key within.
+//! Serdes of windowed keys, derived from the serde of the key inside.
 
 use crate::spec::SerdeSpec;
 use crate::window::Window;
 
-/// Keys of a window.
+/// The serde of keys in this kind of window.
 pub(super) fn windowed(inner: &SerdeSpec, window: &Window) -> SerdeSpec {
     match window.size_ms() {
         Some(size_ms) => SerdeSpec::TimeWindowed {
@@ -16,7 +16,8 @@ pub(super) fn windowed(inner: &SerdeSpec, window: &Window) -> SerdeSpec {
     }
 }
 
-/// A serde for the keys within, where the keys above are in windows; a serde for windowed keys stays.
+/// Wraps a serde for the keys inside if the keys above are windowed; a serde for windowed keys stays as
+/// it is.
 pub(super) fn in_window_of(above: &SerdeSpec, own: SerdeSpec) -> SerdeSpec {
     match (above, &own) {
         (_, SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }) => own,

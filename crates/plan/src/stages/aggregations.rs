@@ -1,7 +1,7 @@
 //! Aggregations.
 //!
-//! Takes `count`, `reduce` and `aggregate` of whatever was grouped, gives one node for each grouped
-//! stream, all in the stage in which their store is written. Never decides what a window holds.
+//! Takes `count`, `reduce` and `aggregate` of any grouping, returns one node for each grouped stream,
+//! all in the stage in which their store is written. Never decides what a window contains.
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ impl StageBuilder<'_> {
         };
         let members = completed(members(plan, from, function));
         let window = window_of(plan, from);
-        // What is late is decided by the time of all lanes: their records must be known first.
+        // Stream time over all lanes decides which records are late, so all records must be known first.
         let timed = matches!(&window, Some(window) if !matches!(window, Window::Count { .. }));
         let (store, key) = self.store(i);
         let straight = self.is_straight(&members, window, from);
@@ -72,7 +72,7 @@ impl StageBuilder<'_> {
                 .clone()
                 .expect("a missing serde is a finding");
             let name = self.exchange_name(i, slot);
-            // The exchange stands before what it leads to.
+            // The exchange is created before the node that it leads to.
             let last = self.exchange(
                 &Walk {
                     alone: None,
@@ -80,13 +80,14 @@ impl StageBuilder<'_> {
                     parents: &parents,
                     name: &name,
                     key: &by,
-                    // Without a topic only the operator can leave them out.
+                    // Without a repartition topic it is the operator that drops null keys.
                     keep_null: self.relaxed[i] || !self.shape.rekeyed[member],
                     ahead: !self.shape.rekeyed[member],
                 },
                 stage,
             );
-            // Each stream of a cogroup has a time of its own: what is late is decided stream by stream.
+            // Each stream of a cogroup has its own stream time, which decides which of its records are
+            // late.
             let clock_name = {
                 let store = &self.out.stores[usize::from(store.0)].name;
                 match slot {
@@ -119,9 +120,9 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    /// Does a window get exactly the records of one source that have a key? Then dispatch says how they
-    /// move its time, and no stage boundary must stand before it. Windows that give their results on
-    /// closing need one all the same: another lane's record may close them.
+    /// Whether a window gets exactly the records of one source that have a key. Then dispatch determines
+    /// how they advance its time, and no stage boundary is needed before it. Windows that emit when they
+    /// close need one anyway: a record of another lane may close them.
     fn is_straight(
         &self,
         members: &[(usize, Option<Function>)],

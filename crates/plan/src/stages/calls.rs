@@ -1,7 +1,7 @@
 //! Async calls.
 //!
-//! Takes a call with an async function, gives its node: once, in the highest stage of its parents, or behind
-//! an exchange where the stream has another key by now, so that all calls of a key begin in one lane.
+//! Takes a call with an async function, creates its node once, in the highest stage of its parents. If
+//! the stream is re-keyed, the node follows an exchange, so that all calls of a key start in one lane.
 
 use super::walk::Walk;
 use super::{Built, StageBuilder, highest};

@@ -1,7 +1,7 @@
 //! Tables whose rows expire.
 //!
-//! Takes the node of such a table, gives the one behind it, which deletes expired rows, and its
-//! store of timers. It stands in the stage of the table: what reads the table reads behind it.
+//! Takes the node of such a table, creates a node after it that deletes expired rows, and its store of
+//! timers. It runs in the stage of the table; nodes that read the table come after it.
 
 use super::{Built, StageBuilder};
 use crate::logical::Call;
@@ -10,16 +10,16 @@ use crate::physical::{Op, Store};
 use crate::window::StoreKind;
 use stoatflow_core::{ClockId, RocksDbConfig};
 
-/// The time of the whole application: its clock is the first in a plan with such tables.
+/// The stream time of the application: its clock is the first one in a plan with such tables.
 const APPLICATION: ClockId = ClockId(0);
 
-/// When rows of a call's table expire.
+/// The expiry of a call's table.
 pub(super) fn of(call: &Call) -> Option<&Expiry> {
     call.materialized()?.expiry.as_ref()
 }
 
 impl StageBuilder<'_> {
-    /// Puts the node that deletes expired rows behind a table.
+    /// Adds the node that deletes expired rows after a table.
     pub(super) fn expire(&mut self, i: usize, table: Built) -> Built {
         let call = &self.plan.nodes[i].call;
         let (Some(expiry), Some(&store)) = (of(call), self.kept.get(&i)) else {

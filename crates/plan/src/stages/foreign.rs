@@ -1,7 +1,7 @@
 //! Joins by foreign key.
 //!
-//! Takes two tables, gives the nodes that tell the foreign keys' lanes who wants what, answer, and join
-//! the answers. Subscriptions walk to the foreign key's lane, answers back to the left key's.
+//! Takes two tables, creates the nodes that subscribe, answer, and join the answers. Subscriptions are
+//! sent to the lane of the foreign key, answers back to the lane of the left key.
 
 use super::tables::kind_of;
 use super::walk::Walk;
@@ -22,8 +22,9 @@ impl StageBuilder<'_> {
         let (left, right) = (self.built[j.from].clone(), self.built[j.other].clone());
         let (own_stage, right_stage) = (highest(&left), highest(&right));
         let stage = right_stage.max(own_stage + 1);
-        // First: a table that is joined with itself tells its subscribers of a new value before it
-        // subscribes again, as in Kafka Streams, where only the subscription goes through a topic.
+        // Created first: a table that is joined with itself notifies its subscribers of a new value
+        // before it subscribes again, as in Kafka Streams, where only the subscription is sent through a
+        // topic.
         let climbed = self.climb(j.other, &format!("{}-exchange", names.notify), stage);
         let join = u32::try_from(i).unwrap_or(u32::MAX);
         let subscribe = Op::ForeignSubscribe {

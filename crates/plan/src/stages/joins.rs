@@ -1,7 +1,8 @@
 //! Joins.
 //!
-//! Takes the two sides of a join, gives its nodes. Both sides of a join that writes run in one stage:
-//! the lower one walks up. The table of a join with a stream does not walk: it is read by key.
+//! Takes the two sides of a join, creates its nodes. If both sides write, they run in one stage: the
+//! lower one is lifted by exchanges. The table of a stream-table join is not exchanged: it is read by
+//! key.
 
 use super::tables::kind_of;
 use super::walk::Walk;
@@ -143,8 +144,8 @@ impl StageBuilder<'_> {
             value: serdes.left,
         };
         let name = &self.names.node[i];
-        // The table as it was when the record came: both are in one stage, which takes them in the order of
-        // the input.
+        // The record must be joined with the table as it was when the record was read: both run in one
+        // stage, which processes its records in the order of the input.
         let above = highest(&parents) + u16::from(rekeyed || buffer.is_some());
         let stage = above.max(highest(&self.built[j.other]));
         if parents.len() == 1 && parents.contains_key(&stage) {
@@ -220,7 +221,7 @@ impl StageBuilder<'_> {
             self.arrive(own, &self.built[table].clone(), last[slot]);
             sides.push(own);
         }
-        // The sides read what is above; the store of the result comes after.
+        // The sides read the tables above; the store of the result is created after them.
         let store = j.materialized.is_some().then(|| self.store(i).0);
         let op = Op::TableMerge {
             store,
@@ -234,7 +235,7 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    /// Is one of its tables written below a stage?
+    /// Whether one of its tables is written in a lower stage.
     fn below(&self, view: &View, stage: u16) -> bool {
         let stores = view.tables();
         let lower = self.out.nodes.iter().filter(|n| n.stage.0 < stage);
@@ -243,7 +244,7 @@ impl StageBuilder<'_> {
             .any(|store| stores.contains(&store))
     }
 
-    /// Updates of a table walk up to the stage in which they are needed.
+    /// Exchanges that lift a table's updates to the stage in which they are needed.
     pub(super) fn climb(&mut self, table: usize, name: &str, stage: u16) -> Option<NodeId> {
         let key = self.table_key(table);
         self.exchange(

@@ -1,8 +1,8 @@
 //! Offloads.
 //!
-//! Takes a stream that is parked, gives the nodes around its parking lot: a source of answers, the two that
-//! share the lot (records and answers come in one stage, each to the lane of its key), the sink of
-//! requests, and where results come out.
+//! Takes the stream to park, creates the nodes around its store of parked records: a source of
+//! responses, the two nodes that share the store (records and responses meet in one stage, each in the
+//! lane of its key), the sink of requests, and the node that merges the results.
 
 #[cfg(test)]
 mod tests;
@@ -27,8 +27,9 @@ impl StageBuilder<'_> {
             unreachable!("an offload was given the names of its parts");
         };
         let records = self.built[o.from].clone();
-        // Records are in the lane of their key's bytes as they came; answers have the bytes that the serde
-        // writes. One of the user's may write others than it reads, so both walk by those.
+        // Records are in the lane of their key's original bytes; responses have the bytes that the serde
+        // writes. A serde of the user may write other bytes than it reads, so then both are exchanged by
+        // the written ones.
         let walks = self.shape.rekeyed[o.from] || serdes.key.is_custom();
         let stage = highest(&records) + u16::from(walks);
         let source = self.answers(i, o);
@@ -52,7 +53,7 @@ impl StageBuilder<'_> {
                 parents,
                 name: &self.exchange_name(i, slot),
                 key: &serdes.key,
-                // What has no key is refused by name, where handlers are asked.
+                // Null keys must reach the operator, which refuses them and calls the error handler.
                 keep_null: true,
                 ahead: slot == 1 || !self.shape.rekeyed[o.from],
             };
@@ -82,7 +83,8 @@ impl StageBuilder<'_> {
         self.arrive(answers, &source, last[1]);
         let result = self.add(i, result, stage, &Op::Merge);
         let sink = self.add(i, requests, stage, &Op::Sink { sink });
-        // The desk has asked about what can't be written: its record must not be left out behind its back.
+        // The offload itself has called the error handler for requests that can't be written, so the
+        // sink must not drop their records.
         self.out.nodes[index(sink)].on_error = None;
         for side in [own, answers] {
             self.child(side, result);
@@ -101,7 +103,7 @@ impl StageBuilder<'_> {
             name,
             topics: vec![o.responses.clone()],
             pattern: None,
-            // Whatever a worker wrote there: nothing goes by it.
+            // Workers may write any timestamp: nothing depends on it.
             timestamp: TimestampExtractor::UsePartitionTime,
             watermark: Some(Watermark {
                 strategy: WatermarkStrategy::None,
@@ -111,9 +113,10 @@ impl StageBuilder<'_> {
             }),
             global: false,
             key: key.unwrap_or_else(raw),
-            // The waiting record's lane decodes the answer: an error may have any value.
+            // The lane of the parked record decodes the response: if it is an error, its value may have
+            // any form.
             value: raw(),
-            // Where the application begins: earlier answers belong to no record, and are dropped.
+            // Starts like the application: earlier responses belong to no record, and are dropped.
             reset: None,
             entry,
             late: Late::default(),
@@ -137,8 +140,8 @@ impl StageBuilder<'_> {
         })
     }
 
-    /// The sources that a stream comes from; answers to other offloads are none of them, because what waits
-    /// for those is parked already.
+    /// The sources that a stream is read from. Sources of responses to other offloads are not included,
+    /// because records that wait for those are already parked.
     fn feeders(&self, of: usize) -> Vec<SourceId> {
         let (mut open, mut seen, mut found) = (vec![of], BTreeSet::new(), BTreeSet::new());
         while let Some(at) = open.pop() {

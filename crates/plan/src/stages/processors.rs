@@ -1,6 +1,6 @@
 //! Processors.
 //!
-//! Takes `process`, `process_values` and global stores, gives their nodes. A processor without stores
+//! Takes `process`, `process_values` and global stores, creates their nodes. A processor without stores
 //! runs where its records are; one with stores runs once, in the lane of the key, and all that share a
 //! store run in one stage.
 
@@ -13,7 +13,7 @@ use crate::problems::place;
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, Error, ProcessorId, StoreId};
 
-/// The time of the whole application: its clock is the first in a plan with processors.
+/// The stream time of the application: its clock is the first one in a plan with processors.
 const APPLICATION: ClockId = ClockId(0);
 
 impl StageBuilder<'_> {
@@ -80,7 +80,8 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    /// Gives processors a clock for the stream time of their tasks. Those of global stores have none.
+    /// Gives processors a clock for the stream time of their tasks. Processors of global stores have
+    /// none.
     pub(super) fn clocks_of_processors(&mut self) {
         let global = self.out.sources.iter().filter(|source| source.global);
         let global: BTreeSet<_> = global
@@ -154,8 +155,8 @@ impl StageBuilder<'_> {
         found
     }
 
-    /// A table is kept in the stage of the streams that look into it, and where foreign keys ask for it,
-    /// unless what looks into it is made of it, or is lifted by a join that is.
+    /// Lifts a table to the stage of the streams that look it up, and of the subscriptions by foreign
+    /// key that read it, unless the reader depends on the table, or is lifted by a join that does.
     fn lift_tables(&self, lifted: &mut BTreeMap<usize, u16>) {
         let mut lifts = Vec::new();
         for (i, node) in self.plan.nodes.iter().enumerate() {
@@ -164,7 +165,7 @@ impl StageBuilder<'_> {
             };
             let stage = match (self.shape.kind(j.from), self.shape.kind(j.other)) {
                 (Kind::Stream, Kind::Table) => highest(&self.built[i]),
-                // Answers come back one stage higher.
+                // Answers return one stage higher.
                 (Kind::Table, Kind::Table) if j.foreign_key.is_some() => {
                     highest(&self.built[i]).saturating_sub(1)
                 }
@@ -174,8 +175,8 @@ impl StageBuilder<'_> {
         }
     }
 
-    /// With all that it is made of: a join of tables reads both where it runs.
-    /// `lifts`: tables, each with what lifts it.
+    /// Lifts a table with the tables it is made of: a join of tables reads both where it runs. `lifts`:
+    /// tables, each with the call that lifts it.
     fn lift_table(
         &self,
         table: usize,
@@ -205,7 +206,7 @@ impl StageBuilder<'_> {
         }
     }
 
-    /// Is a call made of another one, or of what such a one lifts?
+    /// Whether a call depends on another one, directly or through a call that lifts one of its inputs.
     fn depends_on(&self, i: usize, other: usize, lifts: &[(usize, usize)]) -> bool {
         let (mut open, mut seen) = (vec![i], BTreeSet::new());
         while let Some(at) = open.pop() {
@@ -221,7 +222,7 @@ impl StageBuilder<'_> {
         false
     }
 
-    /// Nothing settles: processors that share a store stand on both sides of a new key.
+    /// The error if no stage is found: processors that share a store are on both sides of a re-keying.
     pub(super) fn circle(&self, lifted: &BTreeMap<usize, u16>) -> Error {
         let stores_of = |i: usize| match &self.plan.nodes[i].call {
             Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => stores.as_slice(),
@@ -246,8 +247,8 @@ impl StageBuilder<'_> {
         .hint("give each a store of its own, or put what needs the store before or behind the new key")
     }
 
-    /// Which processors must run in a higher stage than they did, because they share a store with one
-    /// that runs there.
+    /// The processors that must move to a higher stage, because they share a store with one that runs
+    /// there.
     pub(super) fn lift(&self) -> BTreeMap<usize, u16> {
         let plan = self.plan;
         let mut lifted = self.lifted.clone();

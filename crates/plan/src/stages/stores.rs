@@ -1,6 +1,6 @@
 //! Stores of the physical plan.
 //!
-//! Takes a call, gives the store that it keeps: its name, its serdes, its layout. Never opens one.
+//! Takes a call, returns the store that it keeps: its name, its serdes, its layout. Never opens one.
 
 use super::{StageBuilder, number};
 use crate::aggregation::window_of;
@@ -14,13 +14,13 @@ use crate::window::{Emit, StoreKind};
 use indexmap::IndexSet;
 use stoatflow_core::{RocksDbConfig, StoreId};
 
-/// What waits for a time is written by its operator, not by serdes.
+/// Rows that wait for a time are encoded by their operator, not by serdes.
 pub(super) fn raw() -> SerdeSpec {
     SerdeSpec::Builtin("bytes".into())
 }
 
 impl StageBuilder<'_> {
-    /// Stores that are declared for processors.
+    /// Creates the stores that are declared for processors.
     pub(super) fn declared(&mut self) {
         for i in 0..self.plan.nodes.len() {
             let Call::StateStore {
@@ -66,8 +66,8 @@ impl StageBuilder<'_> {
         let global = self.shape.kind(i) == Kind::GlobalTable;
         let logged = m.is_none_or(|m| m.logged) && !global;
         let source_changelog = match call {
-            // The bytes of the topic are the bytes of the changelog only with the same serdes, and a
-            // versioned store's changelog carries the time of each version.
+            // The bytes of the topic equal those of the changelog only with the same serdes, and the
+            // changelog of a versioned store contains the timestamp of each version.
             Call::Table {
                 topic,
                 key: k,
@@ -76,7 +76,7 @@ impl StageBuilder<'_> {
             } if logged
                 && *k == key
                 && *v == value
-                // A tombstone of ours is none of the topic's.
+                // Tombstones of expired rows are not in the source topic.
                 && super::expiry::of(call).is_none()
                 && !matches!(kind, StoreKind::Versioned { .. }) =>
             {
@@ -92,7 +92,7 @@ impl StageBuilder<'_> {
                 if crate::aggregation::emit_of(self.plan, *from) == Emit::OnWindowClose
         );
         let versioned = matches!(kind, StoreKind::Versioned { .. });
-        // Where Kafka Streams keeps no store, it has no cache either, and gives each update.
+        // Where Kafka Streams has no store, it has no cache either, and forwards each update.
         let kept = !is_kept_if_asked(call) || self.tables.kept[i];
         let id = self.new_store(Store {
             named,
@@ -115,7 +115,7 @@ impl StageBuilder<'_> {
         (id, key)
     }
 
-    /// Beside the windows of a count: how many records each key had.
+    /// The store beside the windows of a count: the number of records of each key.
     pub(super) fn positions(&mut self, i: usize) -> StoreId {
         let (key, _) = self.used(i);
         let named = self.store_name(i).1;
@@ -141,13 +141,13 @@ impl StageBuilder<'_> {
         })
     }
 
-    /// The store of a table that is kept only if it has a name.
+    /// The store of a table that is materialized only if it has a name.
     pub(super) fn wished_store(&mut self, i: usize) -> Option<StoreId> {
         named_store(&self.plan.nodes[i].call)?;
         Some(self.store(i).0)
     }
 
-    /// A store that only its operator reads: ordered, and written as that operator likes.
+    /// A store that only its operator reads: ordered, in an encoding of that operator.
     pub(super) fn waiting(&mut self, i: usize, name: &str, named: bool, logged: bool) -> StoreId {
         let upstream_topics = self.topics_above(i);
         self.new_store(Store {
@@ -171,7 +171,7 @@ impl StageBuilder<'_> {
             return StoreKind::Versioned { history_ms };
         }
         if let Call::Deduplicate { within_ms, .. } = call {
-            // Twice: a record may come as late as another one may follow it.
+            // Twice `within_ms`: a record may be that late, and a duplicate may follow that much later.
             let retention = m.and_then(|m| m.retention_ms).unwrap_or(0);
             return StoreKind::Window {
                 retention_ms: retention.max(within_ms.saturating_mul(2)),
@@ -203,7 +203,7 @@ impl StageBuilder<'_> {
         }
     }
 
-    /// Numbers a store, and gives it the clock of its retention.
+    /// Numbers a store, and creates the clock of its retention.
     pub(super) fn new_store(&mut self, mut store: Store) -> StoreId {
         store.id = StoreId(number(self.out.stores.len()));
         if matches!(
@@ -230,7 +230,7 @@ impl StageBuilder<'_> {
             | Call::GlobalTable { topic, .. }
             | Call::GlobalStore { topic, .. } => topics.extend([topic.clone()]),
             call => {
-                // A global table has no part in how many partitions a changelog gets.
+                // Global tables don't affect the number of partitions of a changelog.
                 for from in call.inputs() {
                     if self.shape.kind(from) != Kind::GlobalTable {
                         self.upstream(from, topics);

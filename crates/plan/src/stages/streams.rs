@@ -1,6 +1,6 @@
-//! Sources, sinks and what keeps nothing.
+//! Sources, sinks and stateless operators.
 //!
-//! Takes calls on streams, gives their nodes: once in each stage that a parent is in.
+//! Takes calls on streams, creates their nodes: once in each stage that has a parent.
 
 use super::walk::Walk;
 use super::{Built, StageBuilder, highest, number};
@@ -64,7 +64,7 @@ impl StageBuilder<'_> {
         );
         let watermark = match &plan.nodes[i].call {
             Call::Stream { watermark, .. } => watermark.clone(),
-            // A table that hardly changes must not hold back the time of the streams.
+            // A table that rarely changes must not hold back the watermark of the streams.
             Call::Table {
                 watermark: None, ..
             } if self.reads_streams() => Some(Watermark::NONE),
@@ -91,7 +91,7 @@ impl StageBuilder<'_> {
         Built::from([(0, entry)])
     }
 
-    /// Is there a source that is no table?
+    /// Whether there is a source that is not a table.
     fn reads_streams(&self) -> bool {
         let mut calls = self.plan.nodes.iter().map(|node| &node.call);
         calls.any(|call| matches!(call, Call::Stream { .. }))
@@ -101,7 +101,7 @@ impl StageBuilder<'_> {
         let name = &self.names.node[i];
         let op = Op::Scheduled {
             times: times.clone(),
-            // No store can have this name, and no other node this one.
+            // No store can have this name, and no other node has it.
             clock: self.clock(&format!("schedule:{name}")),
         };
         Built::from([(0, self.add(i, name, 0, &op))])
@@ -145,8 +145,8 @@ impl StageBuilder<'_> {
         if !rekeyed && stages.len() == 1 {
             return self.each(i, &parents, name, &op);
         }
-        // Records of one key come from several lanes, or in several ways: they are written in the order of
-        // the input.
+        // Records of one key come from several lanes or stages, and must be written in the order of the
+        // input.
         let above = (from.iter().zip(&parents))
             .map(|(&f, built)| highest(built) + u16::from(self.shape.rekeyed[f]));
         let stage = above.max().expect("a sink has a parent");
@@ -198,7 +198,8 @@ impl StageBuilder<'_> {
             .clone()
             .expect("a missing serde is a finding");
         let name = self.exchange_name(i, 0);
-        // Of this call alone: a repartition is asked for, even where another one stands beside it.
+        // For this call only: the user asked for a repartition, even if another exchange exists beside
+        // it.
         let last = self.exchange(
             &Walk {
                 alone: None,
@@ -320,7 +321,7 @@ fn operation(call: &Call) -> Op {
             max_wait_ms: *max_wait_ms,
             by_row: by_row.clone(),
         },
-        // A grouping by a function is a new key; what waits for it comes later.
+        // Grouping by a function sets a new key; the store comes with the aggregation.
         Call::SelectKey { function, .. } | Call::GroupBy { function, .. } => Op::SelectKey {
             function: function.clone(),
         },

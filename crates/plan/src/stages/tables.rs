@@ -1,7 +1,7 @@
 //! Tables, and how they are read by key.
 //!
-//! Takes calls on tables, gives their nodes and, for joins, the [`View`] of a table: its store, or what
-//! is computed from the stores above it. Nothing is kept twice.
+//! Takes calls on tables, creates their nodes and, for joins, the [`View`] of a table: its store, or a
+//! computation over the stores above it. Nothing is stored twice.
 
 use super::walk::Walk;
 use super::{Built, StageBuilder, highest};
@@ -43,18 +43,18 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    /// Does it go by the time of all lanes which versions a store takes?
+    /// Whether the store is versioned: stream time over all lanes decides which versions it accepts.
     pub(super) fn keeps_versions(&self, store: StoreId) -> bool {
         let kind = self.out.stores[usize::from(store.0)].kind;
         matches!(kind, StoreKind::Versioned { .. })
     }
 
-    /// Not below the stage that a call was lifted to.
+    /// The stage, but at least the one that the call was lifted to.
     pub(super) fn at_least(&self, i: usize, stage: u16) -> u16 {
         stage.max(self.lifted.get(&i).copied().unwrap_or(0))
     }
 
-    /// The calls whose stores a table is read from.
+    /// The calls whose stores are read when a table is read.
     pub(super) fn keepers(&self, i: usize) -> Vec<usize> {
         if self.kept.contains_key(&i) {
             return vec![i];
@@ -94,7 +94,7 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    /// `filter`, `map_values`, `transform_values` and `suppress` of a table.
+    /// Creates the node of a table's `filter`, `map_values`, `transform_values` or `suppress`.
     pub(super) fn table_view(&mut self, i: usize) -> Built {
         let plan = self.plan;
         let old = self.tables.old[i];
@@ -135,7 +135,7 @@ impl StageBuilder<'_> {
             _ => unreachable!("called for views of tables"),
         };
         let built = match &op {
-            // What is due goes by the time of all lanes, so the updates must be known first.
+            // Stream time over all lanes decides what is due, so all updates must be known first.
             Op::Suppress { until, .. } if *until != Until::Barrier => {
                 self.in_stage(i, from, highest(&self.built[from]) + 1, &op)
             }
@@ -158,8 +158,8 @@ impl StageBuilder<'_> {
         self.unversioned(i, from, built)
     }
 
-    /// With a `Materialized` the updates of a view are no versions any more, even where it keeps no store,
-    /// as in Kafka Streams. A store sees to that by itself.
+    /// With a `Materialized` the updates of a view are no longer versions, even if it has no store, as
+    /// in Kafka Streams. If it has a store, the store does this.
     fn unversioned(&mut self, i: usize, from: usize, built: Built) -> Built {
         let call = &self.plan.nodes[i].call;
         let given = call.materialized().is_some() && named_store(call).is_none();
@@ -170,7 +170,7 @@ impl StageBuilder<'_> {
         self.each(i, &[built], &name, &Op::Unversioned)
     }
 
-    /// A node of a table's updates that is once in the plan.
+    /// Creates a node for a table's updates that exists once in the plan.
     fn in_stage(&mut self, i: usize, from: usize, stage: u16, op: &Op) -> Built {
         let parents = self.built[from].clone();
         let name = format!("{}-exchange", self.names.node[i]);
@@ -217,7 +217,7 @@ impl StageBuilder<'_> {
     }
 
     pub(super) fn table_group_by(&mut self, i: usize, from: usize, function: &Function) -> Built {
-        // A grouping without an aggregation only compares keys.
+        // Without an aggregation the keys are only compared.
         let key = self.serdes.group_key[i]
             .clone()
             .unwrap_or_else(|| SerdeSpec::Builtin("json".into()));
@@ -236,7 +236,7 @@ impl StageBuilder<'_> {
             .unwrap_or_else(|| SerdeSpec::Builtin("json".into()))
     }
 
-    /// Stores of a processor, and every global one: those need no connection.
+    /// The stores of a processor, and all global stores, which need no connection.
     pub(super) fn named_stores(&mut self, i: usize, names: &[String]) -> Vec<StoreId> {
         let mut all: Vec<StoreId> = names
             .iter()
@@ -246,7 +246,7 @@ impl StageBuilder<'_> {
         for id in &all {
             let store = &mut self.out.stores[usize::from(id.0)];
             store.ordered = true;
-            // Stores that were declared follow the topics of all that use them.
+            // The changelogs of declared stores follow the topics of all processors that use them.
             if store.source_changelog.is_none() {
                 for topic in &above {
                     if !store.upstream_topics.contains(topic) {
@@ -317,7 +317,7 @@ impl StageBuilder<'_> {
     }
 }
 
-/// Which rows without a partner a join gives.
+/// Which rows without a partner the join emits.
 pub(super) const fn kind_of(call: &Call) -> JoinKind {
     match call {
         Call::LeftJoin(_) => JoinKind::Left,

@@ -13,7 +13,7 @@ pub(super) fn count(from: usize, store: &str) -> Value {
     json!({"op": "count", "from": from, "materialized": {"store": store}})
 }
 
-/// What must hold for every plan.
+/// Invariants of every plan.
 pub(super) fn sound(plan: &PhysicalPlan) {
     for node in &plan.nodes {
         for child in &node.children {
@@ -31,7 +31,7 @@ pub(super) fn sound(plan: &PhysicalPlan) {
     }
     for (n, store) in plan.stores.iter().enumerate() {
         assert_eq!(usize::from(store.id.0), n);
-        // Written in one stage only.
+        // Each store is written in one stage only.
         let mut stages: Vec<StageId> = plan
             .nodes
             .iter()
@@ -56,7 +56,7 @@ fn a_stage_ends_where_a_re_keyed_stream_meets_records_of_its_new_keys() {
         {"op": "filter", "from": 1, "function": udf()},
         {"op": "to", "from": 2, "topic": "o", "key": "string"},
     ]));
-    // Records of one new key come from several lanes: the topic gets them in the order of the input.
+    // Records of one new key come from several lanes, and the topic gets them in the order of the input.
     assert_eq!(
         ops(&stateless, 0),
         ["source", "select_key", "filter", "exchange"]
@@ -110,17 +110,17 @@ fn where_stages_meet_stateless_nodes_are_doubled_and_stores_are_not() {
     ]));
     sound(&plan);
     assert_eq!(plan.sinks.len(), 1);
-    // What comes from below meets what comes from above in the order of the input.
+    // Records from lower and higher stages are merged in the order of the input.
     assert_eq!(ops(&plan, 0).iter().filter(|o| **o == "sink").count(), 0);
     assert_eq!(ops(&plan, 1).iter().filter(|o| **o == "sink").count(), 1);
-    // Not re-keyed: what comes from below walks up to the highest stage of its parents.
+    // Not re-keyed: records from below are lifted to the highest stage of the parents.
     let b = plan
         .nodes
         .iter()
         .find(|n| n.op.store() == Some(plan.stores[1].id))
         .expect("kept once");
     assert_eq!(b.stage, StageId(1));
-    // Re-keyed: one stage higher, by a chain of exchanges.
+    // Re-keyed: one stage higher, through a chain of exchanges.
     let c = plan
         .nodes
         .iter()
@@ -149,7 +149,7 @@ fn of(topic: &str) -> Value {
     json!({"op": "stream", "topics": [topic], "key": "string", "value": "string"})
 }
 
-/// Names of operations of all stages.
+/// Operations of all stages.
 fn all_ops(plan: &PhysicalPlan) -> Vec<Vec<&'static str>> {
     (0..plan.stages.len()).map(|s| ops(plan, s)).collect()
 }
@@ -214,7 +214,7 @@ fn the_table_of_a_stream_join_is_read_where_the_stream_is() {
         {"op": "join", "from": 4, "other": 1, "function": udf(), "key": "string"},
     ]));
     sound(&plan);
-    // The table goes up with the stream that is re-keyed, and the other stream with it.
+    // The table is lifted with the stream that is re-keyed, and the other stream with it.
     assert_eq!(
         ops(&plan, 1),
         [
@@ -275,12 +275,13 @@ fn foreign_keys_walk_to_their_lane_and_back() {
                 "foreign_subscribe",
                 "exchange"
             ],
-            // The right table is kept where it is asked: an answer has what it was when the question came.
+            // The right table is kept where it is read: an answer has its value at the time of the
+            // subscription.
             vec!["table", "foreign_answer", "foreign_notify", "exchange"],
             vec!["foreign_join", "table_merge"],
         ]
     );
-    // The right table's updates go ahead of subscriptions.
+    // The right table's updates are sent before subscriptions.
     assert!(matches!(plan.nodes[3].op, Op::Exchange { ahead: true, .. }));
     assert!(plan.nodes.iter().all(|n| match n.op {
         Op::TableSource { old, .. } => old,
@@ -336,7 +337,7 @@ fn processors_that_share_a_store_run_in_one_stage() {
     assert_eq!(ops(&plan, 1), ["process", "sink", "process"]);
     assert!(plan.stores[0].ordered);
     assert_eq!(plan.stores[0].upstream_topics, ["in"]);
-    // Without a store it runs where its records are.
+    // Without a store the processor runs where its records are.
     let free = json!({"op": "process", "from": [1], "processor": 0});
     let plan =
         compiled(&json!([stream(), {"op": "select_key", "from": 0, "function": udf()}, free]));
@@ -445,7 +446,7 @@ fn a_view_with_a_materialized_is_versioned_no_more() {
         let plan = compiled(&json!(all));
         sound(&plan);
         let found = plan.nodes.iter().map(|n| n.op.name().to_owned());
-        // A table of versions stands behind an exchange.
+        // A versioned table follows an exchange.
         let found = found.filter(|name| name != "exchange");
         found.skip(2).collect::<Vec<_>>()
     };
@@ -454,7 +455,7 @@ fn a_view_with_a_materialized_is_versioned_no_more() {
         ends(table(versions.clone()), &[view(0, typed.clone())]),
         ["table_map_values", "unversioned"]
     );
-    // Of what is versioned no more nothing needs to be said again.
+    // A table that is no longer versioned needs no second `unversioned`.
     assert_eq!(
         ends(
             table(versions.clone()),
@@ -506,7 +507,8 @@ fn a_join_of_tables_knows_whether_they_are_written_in_lower_stages() {
         of("s"), {"op": "select_key", "from": 3, "function": udf()},
         {"op": "to_table", "from": 4, "materialized": kept},
         join(0, 5),
-        // In the stage of the moved table, but one of the tables that it is made of is not.
+        // In the stage of the lifted table, but one of the tables that the left side joins is in a lower
+        // one.
         join(6, 5),
         {"op": "filter", "from": 5, "function": udf()},
         join(5, 8),
@@ -523,7 +525,7 @@ fn a_join_of_tables_knows_whether_they_are_written_in_lower_stages() {
 
 #[test]
 fn a_stream_that_is_made_of_a_table_meets_it_as_it_was() {
-    // The table can't be above what is made of it.
+    // The table can't be in a higher stage than a stream that depends on it.
     let plan = compiled(&json!([
         table("t"),
         {"op": "to_stream", "from": 0},

@@ -1,8 +1,8 @@
-//! How records walk to the lane of their key.
+//! Creates the exchanges that move records to the lane of their key.
 //!
-//! Takes what stands above and the stage that records must reach, gives exchanges from every stage
-//! below, each to the next one, shared by all that need the same. Never drops a key that a join below
-//! wants to see.
+//! Takes the nodes above and the stage that records must reach, creates exchanges from every lower
+//! stage, each to the next one, shared by all calls that need the same. Never drops a null key that a
+//! join below accepts.
 
 use super::{Built, StageBuilder, index};
 use crate::check::{Kind, Shape};
@@ -12,7 +12,7 @@ use crate::spec::SerdeSpec;
 use stoatflow_core::{NodeId, StageId};
 
 struct Known {
-    /// The call whose records walk.
+    /// The call whose records are exchanged.
     of: usize,
     stage: u16,
     keep_null: bool,
@@ -22,7 +22,7 @@ struct Known {
     node: NodeId,
 }
 
-/// Exchanges that exist.
+/// Existing exchanges.
 #[derive(Default)]
 pub(super) struct Exchanges(Vec<Known>);
 
@@ -36,27 +36,27 @@ impl Exchanges {
     }
 }
 
-/// Records on their way.
+/// The exchange of records from one call to a higher stage.
 pub(super) struct Walk<'w> {
-    /// The call whose records walk.
+    /// The call whose records are exchanged.
     pub(super) of: usize,
     /// Its nodes.
     pub(super) parents: &'w Built,
-    /// Names the exchanges.
+    /// The name of the exchanges.
     pub(super) name: &'w str,
-    /// The key that they walk by.
+    /// The serde of the key that decides the lane.
     pub(super) key: &'w SerdeSpec,
-    /// Do records without a key walk as well?
+    /// Whether records without a key are exchanged too.
     pub(super) keep_null: bool,
-    /// Is it the way to one node alone? Then which, and from which of its parents.
+    /// If the exchanges lead to a single node only: that node, and which of its parents.
     pub(super) alone: Option<(usize, usize)>,
-    /// Is there no topic in Kafka Streams? Then they go before records that pass one.
+    /// True if Kafka Streams has no topic here: then these records go before those that pass a topic.
     pub(super) ahead: bool,
 }
 
 impl StageBuilder<'_> {
-    /// Exchanges from every stage below `stage` up to it; gives the last one. They must exist before
-    /// the node that they lead to, see [`StageBuilder::arrive`].
+    /// Creates the exchanges from every stage below `stage` up to it; returns the last one. They must be
+    /// created before the node that they lead to, see [`StageBuilder::arrive`].
     pub(super) fn exchange(&mut self, walk: &Walk<'_>, stage: u16) -> Option<NodeId> {
         let lowest = walk.parents.keys().next().copied()?;
         let mut before: Option<NodeId> = None;
@@ -94,7 +94,7 @@ impl StageBuilder<'_> {
         before
     }
 
-    /// Records reach a node: from the last exchange, and from a parent in its own stage.
+    /// Connects a node with the last exchange, and with a parent in its own stage.
     pub(super) fn arrive(&mut self, own: NodeId, parents: &Built, last: Option<NodeId>) {
         if let Some(last) = last {
             self.lead(last, own);
@@ -120,7 +120,7 @@ impl StageBuilder<'_> {
     }
 }
 
-/// Is it a join that takes records without a key?
+/// Whether it is a join that accepts records without a key.
 fn takes_null(plan: &LogicalPlan, shape: &Shape, i: usize) -> bool {
     match &plan.nodes[i].call {
         Call::LeftJoin(j) | Call::OuterJoin(j) => shape.kind(j.from) == Kind::Stream,
@@ -128,8 +128,8 @@ fn takes_null(plan: &LogicalPlan, shape: &Shape, i: usize) -> bool {
     }
 }
 
-/// For each node: does a join below it take records without a key? (Kafka Streams'
-/// `NodesWithRelaxedNullKeyJoinDownstream`; the table of a join with a stream is not above it.)
+/// For each node: whether a join below it accepts records without a key. (Kafka Streams'
+/// `NodesWithRelaxedNullKeyJoinDownstream`; the table of a stream-table join doesn't count as above it.)
 pub(super) fn relaxed(plan: &LogicalPlan, shape: &Shape) -> Vec<bool> {
     let mut relaxed: Vec<bool> = vec![false; plan.nodes.len()];
     for i in (0..plan.nodes.len()).rev() {

@@ -1,15 +1,15 @@
 //! Cron expressions.
 //!
-//! Takes an expression and a zone, gives its ticks. `croner` reads the expression (Vixie's language with
-//! seconds, years, `L`, `#` and `W`: the Open Cron Pattern Specification) and says which times of the
-//! calendar it names; it never sees the zone. What that means on the days on which clocks change is said
-//! here, by the field of the hour:
+//! Takes an expression and a zone, returns its ticks. `croner` parses the expression (Vixie's language
+//! with seconds, years, `L`, `#` and `W`: the Open Cron Pattern Specification) and finds the matching
+//! calendar times; it never sees the zone. This module decides what that means on days with a clock
+//! change, by the hour field:
 //!
-//! - A named hour (`30 2 * * *`) is a time of the day. If that time does not exist, it ticks at the first
+//! - A fixed hour (`30 2 * * *`) is a local time. If that time does not exist, it ticks at the first
 //!   instant after the gap (once, however many of its times lie in the gap); if it exists twice, it ticks
 //!   the first time.
-//! - Every hour (`*/15 * * * *`, `0 */2 * * *`) follows the clock: it ticks at each instant at which
-//!   the clock shows one of its times, in both of two equal hours, and what the clock skips is not made up.
+//! - Every hour (`*/15 * * * *`, `0 */2 * * *`) follows the clock: it ticks at each instant at which the
+//!   local time matches, in both repeated hours; times that the clock skips are not made up for.
 
 use super::timestamp;
 use super::zone::Zone;
@@ -53,7 +53,7 @@ impl Cron {
         loop {
             local = self.following(local, false)?;
             let tick = self.zone.instant(local)?;
-            // What the clock shows again now has been.
+            // In the second of two repeated hours, the tick of the first one is already past.
             if tick > after {
                 return Some(tick);
             }
@@ -65,7 +65,7 @@ impl Cron {
             return self.last_shown(timestamp(until)?, after);
         }
         let local = whole(self.zone.local(until)?)?;
-        // In the second of two equal hours all of the first one has been.
+        // In the second of two repeated hours, all times of that hour have already occurred.
         let ahead = SignedDuration::from_secs(self.zone.repeated(local).into());
         let mut local = self.preceding(local.checked_add(ahead).ok()?, true)?;
         loop {
@@ -77,7 +77,7 @@ impl Cron {
         }
     }
 
-    /// Between two changes, the clock goes as time does.
+    /// Between two changes of the offset, local time advances like real time.
     fn next_shown(&self, mut at: Timestamp) -> Option<i64> {
         let mut from_here = false;
         loop {
@@ -109,18 +109,18 @@ impl Cron {
         }
     }
 
-    /// The first time of the calendar from one on.
+    /// The first calendar time after `local`, or `local` itself.
     fn following(&self, local: DateTime, itself: bool) -> Option<DateTime> {
         self.calendar.find_next_occurrence(&local, itself).ok()
     }
 
-    /// The last time of the calendar up to one.
+    /// The last calendar time before `local`, or `local` itself.
     fn preceding(&self, local: DateTime, itself: bool) -> Option<DateTime> {
         self.calendar.find_previous_occurrence(&local, itself).ok()
     }
 }
 
-/// What is wrong, without the class of mistake that `croner` puts before it.
+/// The message, without the class of error that `croner` prepends.
 fn what(error: CronError) -> String {
     match error {
         CronError::InvalidPattern(what)
@@ -130,12 +130,12 @@ fn what(error: CronError) -> String {
     }
 }
 
-/// Expressions know whole seconds only.
+/// Expressions have a resolution of one second.
 fn whole(local: DateTime) -> Option<DateTime> {
     local.with().subsec_nanosecond(0).build().ok()
 }
 
-/// Does the field of the hour begin with a star?
+/// Whether the hour field begins with a star.
 fn every_hour(written: &str) -> bool {
     let fields: Vec<&str> = written.split_whitespace().collect();
     match fields.as_slice() {

@@ -1,26 +1,26 @@
-//! Which ticks a time without the engine has missed.
+//! The ticks that were missed while the engine was down.
 //!
-//! Takes the last tick that is known to be done and the time of the start, gives the ticks to make up
-//! for. A timetable of seconds that was left alone for a year has millions of them, so nothing here grows
-//! with the time that was missed.
+//! Takes the last completed tick and the time of the start, returns the ticks to make up for. A
+//! timetable with one tick per second has millions after a year, so time and memory here don't grow with
+//! the length of the outage.
 
 use super::{CatchUp, Times, Timetable};
 
-/// Up to here missed ticks are counted one by one, where there is no formula.
+/// Up to this number missed ticks are counted one by one, if there is no formula.
 const COUNTED: u64 = 10_000;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// To be made, in order.
+    /// The ticks to emit, in order.
     pub ticks: Vec<i64>,
-    /// How many more should have been made: at least so many, where only going through them would tell, and
-    /// none where it is not all of them that are wanted.
+    /// The number of further missed ticks. A lower bound if they would have to be counted one by one,
+    /// and 0 unless all missed ticks are wanted.
     pub left_out: u64,
 }
 
 impl Timetable {
-    /// What is to be made up for, of the ticks after one instant and up to another.
+    /// The ticks to make up for in `(after, until]`.
     #[must_use]
     pub fn missed(&self, times: &Times, after: i64, until: i64) -> Missed {
         let most = match times.catch_up {

@@ -1,7 +1,7 @@
-//! When it ticks, in zones in which clocks change.
+//! Ticks in time zones with clock changes.
 //!
-//! Berlin, 2026: put forward on 29 March at 02:00, back on 25 October at 03:00. New York: forward on 8
-//! March at 02:00, back on 1 November at 02:00.
+//! Berlin, 2026: the clock is put forward on 29 March at 02:00, back on 25 October at 03:00. New York:
+//! forward on 8 March at 02:00, back on 1 November at 02:00.
 
 mod refused;
 
@@ -37,7 +37,7 @@ fn every(ms: i64, tz: &str) -> Times {
     }
 }
 
-/// `2026-10-25T02:30+02:00`, or without the offset where there is no doubt.
+/// `2026-10-25T02:30+02:00`, or without the offset where the time is unambiguous.
 fn at(written: &str, tz: &str) -> i64 {
     let zoned: Zoned = format!("{written}[{tz}]").parse().expect("a time");
     zoned.timestamp().as_millisecond()
@@ -49,7 +49,7 @@ fn shown(ms: i64, tz: &str) -> String {
     zoned.strftime("%m-%d %H:%M %:z").to_string()
 }
 
-/// So many ticks after a time.
+/// The first `count` ticks after a time.
 fn ticks(times: &Times, after: &str, count: usize) -> Vec<String> {
     let table = Timetable::new(times).unwrap_or_else(|e| panic!("{e}"));
     let mut now = at(after, &times.tz);
@@ -82,7 +82,7 @@ fn a_time_that_does_not_exist_is_the_first_instant_after_the_gap() {
         "2026-03-07T12:00",
         &["03-08 03:00 -04:00", "03-09 02:30 -04:00"],
     );
-    // The hour that is left out is not left out elsewhere.
+    // The hour that Berlin skips exists in other zones.
     let utc = cron("30 1 * * *", "UTC");
     check(
         &utc,
@@ -103,7 +103,7 @@ fn all_times_in_the_gap_are_one_tick() {
             "03-30 02:20 +02:00",
         ],
     );
-    // And so is a time that exists and stands at the end of the gap.
+    // A tick at the end of the gap is not emitted twice.
     let both = cron("0,30 2-3 * * *", BERLIN);
     check(
         &both,
@@ -124,7 +124,7 @@ fn a_time_that_exists_twice_is_the_first_one() {
         "2026-10-24T12:00",
         &["10-25 02:30 +02:00", "10-26 02:30 +01:00"],
     );
-    // Who asks between the two is not told the second.
+    // After the first of the two instants, the second one is no tick.
     check(&daily, "2026-10-25T02:30+02:00", &["10-26 02:30 +01:00"]);
     check(&daily, "2026-10-25T02:10+01:00", &["10-26 02:30 +01:00"]);
     let often = cron("*/20 2 * * *", BERLIN);
@@ -175,7 +175,7 @@ fn every_hour_goes_on_with_the_clock() {
             "03-29 03:30 +02:00",
         ],
     );
-    // Nothing is made up for: it comes at half past, and there is no half past two.
+    // Nothing is made up for: it ticks at half past, and there is no half past two.
     let past = cron("30 * * * *", BERLIN);
     check(
         &past,
@@ -230,7 +230,7 @@ fn cron_says_days_and_seconds_too() {
             "03-31 00:00 +02:00",
         ],
     );
-    // A day of the month or of the week, as in Vixie's cron.
+    // With both days restricted, either one matches, as in Vixie's cron.
     let either = cron("0 0 13 * FRI", "UTC");
     check(
         &either,
@@ -257,7 +257,7 @@ fn an_interval_lies_on_a_grid_of_time() {
     assert_eq!(table.next(59_999), Some(60_000));
     assert_eq!(table.last(59_999, 0), Some(30_000));
     assert_eq!(table.last(59_999, 30_000), None);
-    // It counts time, not what the clock shows.
+    // It counts real time, not local time.
     let quarter = every(6 * 3_600_000, BERLIN);
     check(
         &quarter,
@@ -308,7 +308,7 @@ fn whole_days_keep_the_time_of_the_day() {
         &["01-05 09:00 +01:00", "01-12 09:00 +01:00"],
     );
     check(&mondays, "2026-03-24T00:00", &["03-30 09:00 +02:00"]);
-    // Midnight is left out.
+    // The clock skips midnight.
     check(
         &every(86_400_000, "America/Sao_Paulo"),
         "2018-11-02T12:00",
@@ -318,7 +318,7 @@ fn whole_days_keep_the_time_of_the_day() {
             "11-05 00:00 -02:00",
         ],
     );
-    // A whole day is left out.
+    // The clock skips a whole day.
     check(
         &every(86_400_000, "Pacific/Apia"),
         "2011-12-28T12:00",
@@ -340,7 +340,7 @@ fn back_and_forth_agree_around_every_change() {
         cron("*/20 1-3 * * *", NEW_YORK),
         cron("@hourly", NEW_YORK),
         cron("0 0 * * *", "America/Sao_Paulo"),
-        // Half an hour.
+        // The clock changes by half an hour.
         cron("*/10 1,2 * * *", "Australia/Lord_Howe"),
         cron("*/10 * * * *", "Australia/Lord_Howe"),
         every(86_400_000, NEW_YORK),
@@ -365,7 +365,7 @@ fn back_and_forth_agree_around_every_change() {
                 found.push(next);
                 now = next;
             }
-            // Off the whole minutes too.
+            // Also at times that are not whole minutes.
             for now in (from..to).step_by(7 * 60_000 + 1) {
                 let expected = found.iter().rev().find(|tick| **tick <= now);
                 assert_eq!(

@@ -1,11 +1,11 @@
-//! Between the clock on a wall and the time line.
+//! Converts between local time and instants.
 //!
-//! Takes a time as the clock of a zone shows it, gives the instant. A time that does not exist, because
-//! the clock is put forward over it, is the first instant after the gap; one that exists twice, because
-//! the clock is put back, is the first of both.
+//! Takes a local time in a zone, returns the instant. A local time that does not exist, because the
+//! clock is put forward over it, becomes the first instant after the gap; one that exists twice, because
+//! the clock is put back, becomes the first of both.
 //!
-//! `jiff`: it says for every time whether it exists once, twice or not at all, and knows all changes of a
-//! zone. Crates for cron expressions answer that question each in its own way, and not always the same.
+//! Why `jiff`: it tells for every local time whether it exists once, twice or not at all, and knows all
+//! changes of a zone. Cron crates handle this each in their own way, and not always consistently.
 
 use super::timestamp;
 use crate::suggestion::suggestion;
@@ -17,7 +17,7 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 #[derive(Clone, Debug)]
 pub(super) struct Zone(TimeZone);
 
-/// Those that people mean when they write something that is not there.
+/// Suggestions for an unknown zone.
 const KNOWN: &[&str] = &[
     "UTC",
     "Europe/Berlin",
@@ -58,18 +58,18 @@ impl Zone {
         })
     }
 
-    /// What the clock shows.
+    /// The local time at an instant.
     pub(super) fn local(&self, at: i64) -> Option<DateTime> {
         Some(self.0.to_datetime(timestamp(at)?))
     }
 
-    /// When the clock shows it, see the module.
+    /// The instant of a local time, see the module.
     pub(super) fn instant(&self, local: DateTime) -> Option<i64> {
         let at = match self.0.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(local).ok()?,
             AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok()?,
             AmbiguousOffset::Gap { after, .. } => {
-                // By the later rule it lies before the change that makes it impossible.
+                // With the later offset it lies before the change that causes the gap.
                 let before = after.to_timestamp(local).ok()?;
                 self.0.following(before).next()?.timestamp()
             }
@@ -77,7 +77,7 @@ impl Zone {
         Some(at.as_millisecond())
     }
 
-    /// How much of what the clock shows at an instant is shown a second time, in seconds.
+    /// How many seconds after this local time it occurs a second time; 0 if it occurs once.
     pub(super) fn repeated(&self, local: DateTime) -> i32 {
         match self.0.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Fold { before, after } => before.seconds() - after.seconds(),
@@ -89,12 +89,12 @@ impl Zone {
         self.0.to_offset(at)
     }
 
-    /// The first change of the clock after an instant.
+    /// The first offset change after an instant.
     pub(super) fn next_change(&self, at: Timestamp) -> Option<Timestamp> {
         Some(self.0.following(at).next()?.timestamp())
     }
 
-    /// The last change of the clock before an instant.
+    /// The last offset change before an instant.
     pub(super) fn last_change(&self, at: Timestamp) -> Option<Timestamp> {
         Some(self.0.preceding(at).next()?.timestamp())
     }

@@ -1,12 +1,12 @@
-//! From the topology steps of the conformance vectors to a logical plan.
+//! Converts the topology steps of the conformance vectors to a logical plan.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A folder below the workspace's root.
+/// A directory below the workspace's root.
 pub fn folder(path: &str) -> PathBuf {
-    // A test runs in the folder of its crate.
+    // A test runs in the directory of its crate.
     PathBuf::from("../..").join(path)
 }
 
@@ -16,11 +16,11 @@ struct Loader {
     nodes: Vec<Value>,
     functions: Vec<String>,
     processors: Vec<String>,
-    /// The node of an id.
+    /// The node of each id.
     ids: BTreeMap<String, usize>,
 }
 
-/// The plan of these steps.
+/// The logical plan of these steps.
 pub fn plan(steps: &[Value]) -> Value {
     let mut loader = Loader::default();
     for step in steps {
@@ -260,7 +260,7 @@ fn serde(given: &Value) -> Value {
 /// Compiles a plan given as JSON.
 ///
 /// # Panics
-/// If it is refused.
+/// If the plan is refused.
 pub fn compile(plan: &Value) -> stoatflow_plan::PhysicalPlan {
     let bytes = serde_json::to_vec(plan).expect("a value has a JSON form");
     stoatflow_plan::compile(&bytes).unwrap_or_else(|e| panic!("{e}"))

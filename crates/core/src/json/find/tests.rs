@@ -86,7 +86,7 @@ fn it_finds_what_a_parser_finds() {
             let parsed: Value = serde_json::from_str(&text).unwrap();
             let found: Value = serde_json::from_str(at(&text, &["a"]).unwrap()).unwrap();
             assert_eq!(found, parsed["a"], "{text}");
-            // Cut off anywhere before the value's end, it is not found.
+            // If the text is cut anywhere before the value's end, the value is not found.
             let end = text.find("],").unwrap();
             for cut in (0..=end).filter(|cut| text.is_char_boundary(*cut)) {
                 assert!(

@@ -1,8 +1,8 @@
-//! The value of each setting, as the engine has it.
+//! The typed value of each setting.
 //!
-//! Takes what was read, gives addresses, durations, handlers and the rest, and adds a problem for text
-//! that means nothing. Never looks at a second setting but where the two are one thing: a certificate
-//! and its key.
+//! Takes the values that were read, returns addresses, durations, handlers and so on, and adds a problem
+//! for text that has no meaning. Looks at a second setting only where the two are one thing: a
+//! certificate and its key.
 
 use super::Reading;
 use crate::settings::kinds::{is_address, watermark_of};
@@ -33,7 +33,7 @@ impl Reading {
         BrokerAddress::Kafka(text)
     }
 
-    /// A word of a setting, if it was given.
+    /// The word of a setting, if it is set.
     pub(super) fn word(
         &mut self,
         name: &'static str,
@@ -52,7 +52,8 @@ impl Reading {
         }
     }
 
-    /// As the setting says; `log_and_continue` writes a dead letter, if there is a topic for them.
+    /// The handler that a setting names; `log_and_continue` writes dead letters if there is a topic for
+    /// them.
     pub(super) fn handler(&mut self, name: &str) -> Option<Handler> {
         let text = self.text(name);
         let letters = self.text("errors.dead.letter.queue.topic.name");
@@ -148,7 +149,7 @@ impl Reading {
         access
     }
 
-    /// Text, unless it is `off`.
+    /// The text, unless it is `off` or empty.
     fn unless_off(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !matches!(text.as_str(), "off" | ""))
     }
@@ -173,7 +174,7 @@ impl Reading {
         usize::try_from(self.number(name)).unwrap_or(usize::MAX)
     }
 
-    /// `None`: below 0.
+    /// A duration; `None` if the number is negative.
     pub(super) fn interval(&self, name: &str) -> Option<Duration> {
         u64::try_from(self.number(name))
             .ok()

@@ -1,4 +1,4 @@
-//! Parts one by one, as whoever shows them asks for them.
+//! Parts one by one, as code that displays them reads them.
 
 use super::*;
 use stoatflow_core::Open;
@@ -43,7 +43,7 @@ fn members_have_the_places_of_their_fields() {
 #[test]
 fn the_last_of_equal_entries_counts() {
     let format = format(r#"{"type": "map", "values": "int"}"#);
-    // a: 1, b: 2, a: 3, which no writer should write.
+    // a: 1, b: 2, a: 3, which no writer should produce.
     let bytes = Bytes::from_static(b"\x06\x02a\x02\x02b\x04\x02a\x06\x00");
     let map = format.decode(&bytes).unwrap();
     assert_eq!(open(&map).member("a").unwrap(), Some((2, Datum::Int(3))));
@@ -51,7 +51,7 @@ fn the_last_of_equal_entries_counts() {
 
 #[test]
 fn what_is_written_again_keeps_the_branch_that_it_came_in() {
-    // For each of the first two another branch would be the better one.
+    // For each of the first two fields another branch would fit better.
     let schema = r#"{"type": "record", "name": "T", "fields": [
         {"name": "number", "type": ["int", "long"]},
         {"name": "word", "type": ["null", "string", {"type": "enum", "name": "E", "symbols": ["A"]}]},
@@ -66,7 +66,7 @@ fn what_is_written_again_keeps_the_branch_that_it_came_in() {
     assert_ne!(format.encode(&read).unwrap(), bytes);
     let kept = open(&came).as_written().unwrap().datum();
     assert_eq!(format.encode(&kept).unwrap(), bytes);
-    // Another schema has other branches: there the values count.
+    // Another schema has other branches: there only the values count.
     let other = super::format(&schema.replace(r#"["int", "long"]"#, r#"["string", "long"]"#));
     let written = other.encode(&kept).unwrap();
     assert_eq!(written, Bytes::from_static(b"\x02\x0a\x04\x00\x02\x02m"));
@@ -103,7 +103,7 @@ fn what_functions_may_change_is_said_of_all_parts() {
     }
 }
 
-/// `name` and `value` in place of what `user` has.
+/// `user` with `value` in the member `name`.
 fn changed(user: &Datum, name: &str, value: Datum) -> Datum {
     let changes = Fields(vec![(name.into(), value)]);
     open(user).with_members(changes).unwrap()
@@ -111,7 +111,7 @@ fn changed(user: &Datum, name: &str, value: Datum) -> Datum {
 
 #[test]
 fn what_lies_between_changes_is_copied() {
-    // Runs of elements with their sizes, which our own writer doesn't write; then the last field.
+    // Runs of elements with their sizes, which our own writer doesn't produce; then the last field.
     let schema = r#"{"type": "record", "name": "T", "fields": [
         {"name": "longs", "type": {"type": "array", "items": "long"}},
         {"name": "next", "type": ["null", "T", "int"], "default": null},
@@ -130,12 +130,12 @@ fn what_lies_between_changes_is_copied() {
         write(&changed(&came, "next", Datum::Int(2))),
         bytes(b"\x04\x04\x02")
     );
-    // One within another, behind its branch.
+    // One changed record within another, in a union.
     let inner = changed(&came, "last", Datum::Int(2));
     let nested = write(&changed(&came, "next", inner));
     let whole = [odd, &b"\x02"[..], odd, b"\x00\x04", b"\x02"].concat();
     assert_eq!(nested, Bytes::from(whole));
-    // By another schema each field is written anew.
+    // With another schema each field is encoded again.
     let other = super::format(&schema.replace("\"T\"", "\"U\""));
     let anew = other
         .encode(&changed(&came, "last", Datum::Int(2)))
@@ -180,7 +180,7 @@ fn bytes_are_taken_for_an_encoded_value() {
         let bytes = encoded(&format, json);
         assert_eq!(format.encode(&Datum::Bytes(bytes.clone())).unwrap(), bytes);
     }
-    // They are a value here, not one that is encoded.
+    // Here the bytes are the value itself, not an encoded one.
     assert_eq!(
         format(r#""bytes""#)
             .encode(&Datum::Bytes("ab".into()))

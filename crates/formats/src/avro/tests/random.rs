@@ -1,4 +1,4 @@
-//! Random schemas and values: what `apache-avro` writes is read here, and the other way round.
+//! Random schemas and values: what `apache-avro` writes is read here, and vice versa.
 
 use super::super::*;
 use crate::{Leaf, Maker, Step};
@@ -32,7 +32,7 @@ enum Shape {
 }
 
 impl Shape {
-    /// Only one of each may be in a union.
+    /// A union may contain only one type of each class.
     fn class(&self) -> u8 {
         match self {
             Self::Null => 0,
@@ -83,7 +83,8 @@ impl Shape {
         }
     }
 
-    /// In JSON text, bytes and texts look alike: is there a place for both?
+    /// Whether a union in it accepts both bytes and text, or two types of bytes: they look the same in
+    /// JSON text.
     fn is_vague(&self) -> bool {
         match self {
             Self::Union(of) => {
@@ -183,7 +184,7 @@ fn values(shape: &Shape) -> BoxedStrategy<Value> {
     }
 }
 
-/// What a value is, whatever it is written with.
+/// A value, independent of its format.
 #[derive(Clone, Debug, PartialEq)]
 enum Plain {
     Null,
@@ -224,7 +225,7 @@ fn plain(value: &Value) -> Plain {
     }
 }
 
-/// What is read, with all its parts one by one.
+/// Reads a datum with all its parts, one by one.
 fn plain_datum(datum: &Datum) -> Plain {
     if let Some(value) = AvroValue::of(datum) {
         return plain_datum(&value.split().unwrap());
@@ -246,7 +247,7 @@ fn plain_datum(datum: &Datum) -> Plain {
     }
 }
 
-/// The value as a function might have made it: nothing of it is bytes of a record.
+/// The value as a function might create it: no part refers to the bytes of a record.
 fn made(plain: &Plain) -> Datum {
     match plain {
         Plain::Null => Datum::Null,
@@ -268,7 +269,7 @@ fn made(plain: &Plain) -> Datum {
     }
 }
 
-/// All paths into a value, with what is there.
+/// Calls `take` with every path into a value and the part found there.
 fn paths<'p>(
     plain: &'p Plain,
     here: &mut Vec<Step<'p>>,
@@ -349,7 +350,7 @@ fn format_of(shape: &Shape) -> (Format, Parsed) {
     (format, Parsed::parse_str(&text).unwrap())
 }
 
-/// As `apache-avro` writes it.
+/// Encodes with `apache-avro`.
 fn written(schema: &Parsed, value: Value) -> Bytes {
     let writer = GenericDatumWriter::builder(schema).build().unwrap();
     writer.write_value_to_vec(value).unwrap().into()

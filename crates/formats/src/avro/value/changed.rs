@@ -1,8 +1,8 @@
-//! A record with other values in some of its fields.
+//! A record with new values in some of its fields.
 //!
-//! Takes a record and members, gives what is written as that record with those members: what lies between
-//! them is copied. For whoever knows nothing of Avro it is its members. Never checks that the fields exist:
-//! whoever writes it does.
+//! Takes a record and members, and is written as that record with those members: the fields between them
+//! are copied. For code that doesn't know Avro it is an object with all members. Doesn't check that the
+//! fields exist: the encoder does.
 
 use super::AvroValue;
 use bytes::Bytes;
@@ -12,9 +12,9 @@ use stoatflow_core::{Datum, Fields, Opaque, Open, Result};
 /// See the module.
 #[derive(Debug)]
 pub struct ChangedRecord {
-    /// What it was.
+    /// The original record.
     pub record: AvroValue,
-    /// What is different.
+    /// The new values.
     pub changes: Fields,
 }
 
@@ -25,7 +25,7 @@ impl ChangedRecord {
         datum.opaque()
     }
 
-    /// All of its members.
+    /// All its members.
     pub(in crate::avro) fn members(&self) -> Result<Fields> {
         let mut members = self.record.as_written()?;
         members.set(&self.changes);

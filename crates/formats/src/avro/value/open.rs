@@ -1,7 +1,7 @@
-//! Parts of a value, for whoever shows them one by one.
+//! Parts of a value, for code that reads them one by one.
 //!
-//! Takes names and places, gives datums; what lies before a part is skipped. Never decodes more
-//! than it is asked for.
+//! Takes names and indexes, returns datums; skips what is before a part. Decodes only the requested
+//! part.
 
 use super::changed::ChangedRecord;
 use super::{AvroValue, Cursor, Node, NodeId};
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Fields, Open, Result, Text};
 
 impl AvroValue {
-    /// Do its bytes say more than its value? The branch of a union is one thing, the text that bytes are in
-    /// JSON another.
+    /// True if its bytes hold more than its datum: the branch of a union, or bytes, which are text in
+    /// JSON.
     fn says_more(&self, node: NodeId) -> bool {
         match self.schema.node(node) {
             Node::Bytes | Node::Fixed(_) => true,
@@ -26,7 +26,8 @@ impl AvroValue {
         }
     }
 
-    /// What is here, for whoever writes it again.
+    /// The part at this position, for a writer: keeps the encoded bytes where they hold more than the
+    /// datum.
     fn as_it_came(&self, cursor: &mut Cursor<'_>, node: NodeId) -> Result<Datum> {
         if !self.says_more(node) {
             return self.datum(cursor, node);

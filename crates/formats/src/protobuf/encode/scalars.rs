@@ -1,7 +1,8 @@
-//! Values without parts: numbers, texts, bytes and the words of enums.
+//! Values without parts: numbers, text, bytes and enum values.
 //!
-//! Takes a datum and a scalar type, writes its bytes, and says whether it is the default of the type.
-//! Never rounds, and never makes a number of a text: what doesn't fit is an error with what to do.
+//! Takes a datum and a scalar type, writes its bytes, and returns whether it is the default of the type.
+//! Never rounds, and never turns text into a number: a value that doesn't fit is an error with a next
+//! step.
 
 use super::Encoder;
 use crate::json::{large, unlatin};
@@ -113,7 +114,7 @@ impl Encoder<'_> {
                 self.varint(((number << 1) ^ (number >> 63)) as u64);
             }
             Scalar::Fixed32 | Scalar::Sfixed32 => {
-                // The lower half is all there is.
+                // The value fits into the lower half.
                 self.out.extend_from_slice(&number.to_le_bytes()[..4]);
             }
             Scalar::Fixed64 | Scalar::Sfixed64 => {
@@ -124,7 +125,7 @@ impl Encoder<'_> {
         Ok(number == 0)
     }
 
-    #[allow(clippy::cast_possible_truncation)] // what a float is for
+    #[allow(clippy::cast_possible_truncation)] // the schema says float
     fn float(&mut self, number: f64) -> Put<bool> {
         let short = number as f32;
         if short.is_infinite() && number.is_finite() {

@@ -9,7 +9,7 @@ use prost_reflect::{FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMes
 use std::collections::{BTreeMap, HashMap};
 use stoatflow_core::{Error, Result};
 
-/// All kinds of fields, in both languages.
+/// All kinds of fields, in proto2 and proto3.
 const ALL: &str = r#"
 syntax = "proto3";
 package r;
@@ -36,13 +36,13 @@ fn descriptor(text: &str, message: &str) -> MessageDescriptor {
     pool.get_message_by_name(message).unwrap()
 }
 
-/// A value in no format's terms.
+/// A value, independent of its format.
 #[derive(Clone, Debug, PartialEq)]
 enum Plain {
     Null,
     Bool(bool),
     Int(i128),
-    /// By its bits: there are numbers that equal nothing.
+    /// As bits, because NaN equals nothing.
     Float(u64),
     Text(String),
     Bytes(Vec<u8>),
@@ -87,7 +87,7 @@ impl Maker for Plainly {
     }
 }
 
-/// What a message is, as the page on values says.
+/// The expected value of a message, as documented on the page about values.
 fn expected(message: &DynamicMessage) -> Plain {
     let of = message.descriptor();
     if of.full_name().starts_with("google.protobuf.") {
@@ -145,7 +145,7 @@ fn plain(kind: &Kind, value: &Value) -> Plain {
 fn scalars(kind: &Kind) -> BoxedStrategy<Value> {
     match kind {
         Kind::Double => any::<f64>().prop_map(Value::F64).boxed(),
-        // A signalling NaN becomes a quiet one on its way through a wider number.
+        // A signalling NaN becomes a quiet one when it is converted to a wider type.
         Kind::Float => any::<f32>()
             .prop_filter("a number", |x| !x.is_nan())
             .prop_map(Value::F32)
@@ -238,7 +238,7 @@ fn made(value: &Datum) -> Plain {
     make(ProtobufValue::of(value).unwrap(), &mut Plainly).unwrap()
 }
 
-/// Of a part that was read by a path.
+/// A part that was read by a path.
 fn of_datum(datum: &Datum) -> Plain {
     match datum {
         Datum::Null => Plain::Null,
@@ -270,7 +270,7 @@ fn to_datum(plain: &Plain) -> Datum {
     }
 }
 
-/// Every place of a value, with what is there.
+/// Compares the value at every path.
 fn walked<'p>(value: &ProtobufValue, plain: &'p Plain, here: &mut Vec<Step<'p>>) {
     let found = value.walk(here.iter().copied()).unwrap();
     assert_eq!(&of_datum(&found), plain, "{here:?}");
@@ -293,7 +293,7 @@ fn walked<'p>(value: &ProtobufValue, plain: &'p Plain, here: &mut Vec<Step<'p>>)
     }
 }
 
-/// Reads what the other one reads, in all ways.
+/// Checks that all ways of reading agree with `prost-reflect`.
 fn agrees(format: &Format, bytes: &[u8], theirs: &DynamicMessage) {
     let value = format.decode(&Bytes::copy_from_slice(bytes)).unwrap();
     let plain = expected(theirs);
@@ -301,7 +301,7 @@ fn agrees(format: &Format, bytes: &[u8], theirs: &DynamicMessage) {
     walked(ProtobufValue::of(&value).unwrap(), &plain, &mut Vec::new());
 }
 
-/// Written by the other one. (Its messages can't be shown where a type holds itself: it would never end.)
+/// Messages written by `prost-reflect`. (Its debug output of recursive types would never end.)
 fn written(of: &MessageDescriptor) -> impl Strategy<Value = Vec<u8>> + use<> {
     messages(of, 0).prop_map(|message| message.encode_to_vec())
 }
@@ -344,7 +344,7 @@ fn messages_are_written_as_they_will_be_read() {
             let written = format.encode(&to_datum(&plain)).unwrap();
             let theirs = DynamicMessage::decode(of.clone(), &*written).unwrap();
             assert_eq!(expected(&theirs), plain);
-            // What is read with the same type is the same when it is put together again.
+            // A value put together from its parts is encoded to an equal value.
             let value = format.decode(&written).unwrap();
             let parts = Open::parts(ProtobufValue::of(&value).unwrap()).unwrap();
             let again = format.encode(&parts).unwrap();
@@ -366,7 +366,7 @@ fn pieces_of_messages_are_one_message() {
 
 #[test]
 fn what_another_reads_is_read_here() {
-    // It takes anything for the entry of a map, however it was written.
+    // `prost-reflect` accepts any wire type for the entry of a map.
     let without_maps = ALL.replace("  map<", "  // map<");
     for (text, message) in [(&*without_maps, "r.All"), (OLD, "old.Old")] {
         let (format, of) = (&format_of(text, message), descriptor(text, message));
@@ -378,7 +378,7 @@ fn what_another_reads_is_read_here() {
                     bytes[at] = byte;
                 }
             }
-            // What the other one refuses may be more: fields that were written as something else, for one.
+            // `prost-reflect` may refuse more, for example fields with another wire type.
             let read = format.decode(&Bytes::copy_from_slice(&bytes));
             match (DynamicMessage::decode(of.clone(), &*bytes), read) {
                 (Ok(theirs), Ok(_)) => agrees(format, &bytes, &theirs),

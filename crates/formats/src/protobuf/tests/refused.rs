@@ -1,4 +1,4 @@
-//! What is no schema, no message, or doesn't fit: what is said of it.
+//! Error messages for invalid schemas, invalid messages and values that don't fit.
 
 use super::*;
 
@@ -116,7 +116,7 @@ fn what_does_not_fit_says_where_and_what_to_do() {
             .to_string()
             .contains("the bytes are no value of the Protobuf message 'shop.Order'")
     );
-    // Bytes that are no JSON's are bytes, and no text.
+    // Bytes outside of JSON are bytes; text is refused.
     let text = Fields(vec![(Text::from("photo"), Datum::text("x"))]).datum();
     let error = order().encode(&text).unwrap_err();
     assert!(
@@ -169,7 +169,7 @@ fn damaged_bytes_are_refused_where_they_are_read() {
         );
         assert!(text.contains(said), "{bytes:?}: {said}: {text}");
     }
-    // Unknown fields, and known ones that were written as something else, are kept unread.
+    // Unknown fields, and known ones with another wire type, are kept unread.
     for bytes in [&b"\x0b\x08\x01\x0c"[..], b"\x08\x05", b"\x9a\x3f\x01\xff"] {
         let value = format.decode(&Bytes::copy_from_slice(bytes)).unwrap();
         assert_eq!(at(&value, &[Member("id")]), Datum::text(""));
@@ -198,7 +198,7 @@ fn what_is_required_must_be_there() {
             }
         }
     }
-    // In pieces, none of which has it all.
+    // In pieces, none of which has all required fields.
     let pieces = Bytes::from_static(b"\x08\x01\x3b\x12\x02\x18\x05\x3c\x3b\x12\x02\x08\x07\x3c");
     let value = old.decode(&pieces).unwrap();
     let path = ["inner", "old", "id"].map(Member);
@@ -244,8 +244,8 @@ fn what_is_no_schema_says_where() {
     );
     let said = refused("edition = \"2023\"; message M {}");
     assert!(said.contains("editions can't yet"), "{said}");
-    // As protoc and generated classes have it; also where it is the first file, or none that the
-    // message needs.
+    // As protoc and generated classes write it, whether it is the first file or one that the message
+    // doesn't need.
     let named = |name: &str, syntax: &str| prost_reflect::prost_types::FileDescriptorProto {
         name: Some(name.into()),
         syntax: Some(syntax.into()),

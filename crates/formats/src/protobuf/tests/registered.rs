@@ -1,4 +1,4 @@
-//! Files of a registry: which message a record is, whatever its writer's file looks like.
+//! Files of a registry: which message a value is, whatever its writer's file looks like.
 
 use super::*;
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Error, Result, SchemaPlace, SchemaRegistry};
 
-/// Ids are places in it.
+/// A registry whose ids are indexes into this list.
 #[derive(Debug)]
 struct Kept(Vec<String>);
 
@@ -21,7 +21,7 @@ impl SchemaRegistry for Kept {
     }
 }
 
-/// A map stands before the message within: protoc counts its entry.
+/// A map comes before the nested message: protoc counts its entry.
 const FILE: &str = r#"syntax = "proto3"; package shop;
 message Other { string x = 1; }
 message Outer { map<string, int32> counts = 1; message City { int32 zip = 1; } message Town { int32 zip = 1; } }

@@ -1,4 +1,4 @@
-//! Confluent's framing, well-known types, and what of a set of descriptors is needed.
+//! Confluent's framing, well-known types, and the needed part of a descriptor set.
 
 use super::*;
 
@@ -29,12 +29,12 @@ fn the_header_says_the_id_and_which_message_it_is() {
         assert_eq!(format.encode(&value).unwrap().as_ptr(), written.as_ptr());
         assert_eq!(format.body(&written).unwrap().len(), 0);
     }
-    // The first message of a file may be written in two ways.
+    // The position of the first message of a file has two encodings.
     let long = Bytes::from_static(&[0, 0, 0, 0, 7, 2, 0, 8, 5]);
     let format = framed("p.First", 7, &[]);
     let value = format.decode(&long).unwrap();
     assert_eq!(at(&value, &[Member("a")]), Datum::Int(5));
-    // What comes back is written in ours.
+    // The value is written with our header.
     assert_eq!(
         &format.encode(&value).unwrap()[..],
         [0, 0, 0, 0, 7, 0, 8, 5]
@@ -106,7 +106,7 @@ fn a_wrapper_is_what_it_wraps() {
     assert_eq!(at(&value, &[Member("all"), Element(1)]), Datum::text(""));
     assert_eq!(at(&value, &[Member("by"), Member("k")]), Datum::Bool(false));
     assert_eq!(at(&value, &[Member("x")]), Datum::Float(0.0));
-    // In two pieces: what the second one leaves out stays.
+    // In two pieces: fields that the second one leaves out stay.
     let pieces = Bytes::from_static(b"\x1a\x09\x09\0\0\0\0\0\0\xf0\x3f\x1a\x00");
     let value = format.decode(&pieces).unwrap();
     assert_eq!(at(&value, &[Member("x")]), Datum::Float(1.0));
@@ -180,7 +180,7 @@ fn bytes_are_taken_for_an_encoded_message() {
         said.contains("no value of the Protobuf message 'p.First'"),
         "{said}"
     );
-    // A wrapper stands for what it wraps.
+    // A wrapper is represented by its content.
     let text = "syntax = \"proto3\"; import \"google/protobuf/wrappers.proto\"; message M { google.protobuf.BytesValue x = 1; }";
     let wrapped = format_of(text, "google.protobuf.BytesValue");
     assert_eq!(

@@ -1,8 +1,8 @@
-//! A message with other values in some of its fields.
+//! A message with new values in some of its fields.
 //!
-//! Takes a message and members, gives what is written as that message with those members: all else is copied,
-//! with the fields that its type doesn't know. For whoever knows nothing of Protobuf it is its members. Never
-//! checks that the fields exist: whoever writes it does.
+//! Takes a message and members, and is written as that message with those members: everything else is
+//! copied, including fields that its type doesn't know. For code that doesn't know Protobuf it is an
+//! object with all members. Doesn't check that the fields exist: the encoder does.
 
 use super::ProtobufValue;
 use bytes::Bytes;
@@ -12,9 +12,9 @@ use stoatflow_core::{Datum, Fields, Opaque, Open, Result};
 /// See the module.
 #[derive(Debug)]
 pub struct ChangedMessage {
-    /// What it was.
+    /// The original message.
     pub message: ProtobufValue,
-    /// What is different.
+    /// The new values.
     pub changes: Fields,
 }
 
@@ -25,7 +25,7 @@ impl ChangedMessage {
         datum.opaque()
     }
 
-    /// All of its members.
+    /// All its members.
     pub(in crate::protobuf) fn members(&self) -> Result<Fields> {
         let mut members = self.message.as_written()?;
         members.set(&self.changes);

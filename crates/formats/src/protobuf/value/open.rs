@@ -1,4 +1,4 @@
-//! Parts of a value, for whoever shows them one by one. Never decodes more than it is asked for.
+//! Parts of a value, for code that reads them one by one. Decodes only the requested part.
 
 use super::changed::ChangedMessage;
 use super::{ProtobufValue, Shown};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Fields, Open, Result, Text};
 
 impl ProtobufValue {
-    /// What is there, for whoever writes it again: bytes, which JSON has no form for, are text in it.
+    /// A part for a writer: bytes stay a `ProtobufValue`, because as JSON they would become text.
     fn as_it_came(&self, node: NodeId, seen: Seen<'_>) -> Datum {
         match seen {
             Seen::Leaf(Leaf::Bytes(bytes)) => self.part(node, bytes),

@@ -1,4 +1,4 @@
-//! What a store says about RocksDB reaches the plan, or is refused with the store's name.
+//! RocksDB options of a store reach the plan, or are refused with the store's name.
 
 use crate::testing::{compiled, refused, stream};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Timers have one processor, and the keys of its records.
+//! Timers have one processor, and their keys are those of its records.
 
 use crate::testing::{compiled, ops, refused, stream, udf};
 use crate::window::StoreKind;

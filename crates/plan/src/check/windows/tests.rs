@@ -183,7 +183,7 @@ fn windows_are_not_versioned() {
         message.contains("windows are not versioned: leave history out"),
         "{message}"
     );
-    // A plain count may be.
+    // A count without windows may be versioned.
     compiled(&json!([
         stream(),
         {"op": "group_by_key", "from": 0},

@@ -1,11 +1,11 @@
-//! Places in an Avro schema: several types may be possible in one.
+//! Positions in an Avro schema: several types may be possible at one position.
 
 use super::{Field, Record, Shape, Typed, lacks};
 use crate::expression::kinds::Kinds;
 use std::sync::Arc;
 use stoatflow_formats::avro::{Node, NodeId, Schema};
 
-/// What can be there: one of these, or null.
+/// The types that are possible here, besides null.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     schema: Arc<Schema>,

@@ -1,15 +1,15 @@
-//! Places in a Protobuf message: each has one type.
+//! Positions in a Protobuf message: each has one type.
 
 use super::{Field, Record, Shape, Typed, lacks};
 use crate::expression::kinds::Kinds;
 use std::sync::Arc;
 use stoatflow_formats::protobuf::{Message, Node, NodeId, Scalar, Schema};
 
-/// What is there, or null.
+/// The type at a position; the value may be null.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     schema: Arc<Schema>,
-    /// Nothing: what has no members was asked for one, which is reported where it stands.
+    /// `None`: a member of a value without members, which is reported elsewhere.
     node: Option<NodeId>,
 }
 
@@ -47,7 +47,7 @@ impl Place {
         match self.node() {
             None => Kinds::NULL,
             Some(Node::Scalar(of) | Node::Wrapper { of, .. }) => scalar(*of),
-            // A number that has no word stays one.
+            // A number without a name stays a number.
             Some(Node::Enum(_)) => Kinds::STR.or(Kinds::INT),
             Some(Node::List(_)) => Kinds::LIST,
             Some(Node::Map(_) | Node::Message(_)) => Kinds::OBJECT,

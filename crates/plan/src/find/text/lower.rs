@@ -1,9 +1,9 @@
-//! From a condition of SQL to an expression: true for the same rows.
+//! Translates an SQL condition to an expression that is true for the same rows.
 
 use super::{Comparison, Condition, Part};
 use crate::expression::{Expression as E, Literal, Scalar};
 
-/// The expression that is true where the condition is, or where it is false if it is negated.
+/// The expression that is true where the condition is true, or if negated where it is false.
 pub(super) fn lower(condition: Condition, negated: bool) -> E {
     match condition {
         Condition::Both(sides) => join(*sides, negated, negated),
@@ -13,7 +13,7 @@ pub(super) fn lower(condition: Condition, negated: bool) -> E {
         Condition::IsNull(of) => not_if(negated, is_null(of)),
         Condition::In(of, values) => within(of, values, negated),
         Condition::Between(of, from, to) => between(of, from, to, negated),
-        // Null where the text is.
+        // Null if the text is null.
         Condition::Text(part, of, text) => not_if(negated, part_of(part, of, text)),
         Condition::ListContains(of, value) => {
             let args = vec![of, literal(value)];
@@ -24,7 +24,7 @@ pub(super) fn lower(condition: Condition, negated: bool) -> E {
     }
 }
 
-/// Both sides, or either of them.
+/// A conjunction or a disjunction of both sides.
 fn join(sides: [Condition; 2], negated: bool, either: bool) -> E {
     let args = Box::new(sides.map(|side| lower(side, negated)));
     if either {
@@ -36,7 +36,7 @@ fn join(sides: [Condition; 2], negated: bool, either: bool) -> E {
 
 fn compare(how: Comparison, left: E, right: E, negated: bool) -> E {
     let how = if negated { opposite(how) } else { how };
-    // Expressions say that null equals null, and differs from all else; SQL says neither.
+    // In expressions null equals null, and differs from everything else; in SQL neither is true.
     let nullable = |side: &E| side.constant().is_none() || side.constant() == Some(&Literal::Null);
     let guarded = match how {
         Comparison::NotEqual => true,
@@ -71,7 +71,7 @@ const fn opposite(how: Comparison) -> Comparison {
     }
 }
 
-/// Null in the list makes no row match, and `not in` a list with null never is true.
+/// A null in the list matches no row, and `not in` a list with null is never true.
 fn within(of: E, mut values: Vec<Literal>, negated: bool) -> E {
     let count = values.len();
     values.retain(|value| *value != Literal::Null);

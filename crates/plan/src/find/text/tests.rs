@@ -54,7 +54,7 @@ fn conditions_are_read() {
     }
 }
 
-/// So that an index which the same condition of Python would use is used.
+/// The lowered form must equal that of the Python condition, so that it uses the same index.
 #[test]
 fn negations_stand_at_comparisons_and_nulls_match_nothing() {
     let each = [

@@ -1,4 +1,4 @@
-//! The words of a condition.
+//! The tokens of a condition.
 
 use crate::expression::Literal;
 use stoatflow_core::{Error, Result};
@@ -14,11 +14,11 @@ pub(super) enum Token {
     Symbol(&'static str),
 }
 
-/// Longer ones come first.
+/// Longer ones come first, so that the longest match wins.
 const SYMBOLS: [&str; 14] = [
     "<=", ">=", "<>", "!=", "==", "=", "<", ">", "(", ")", "[", "]", ",", ".",
 ];
-/// Words that are no names.
+/// Words that can't be names without quotes.
 const KEYWORDS: [&str; 13] = [
     "and", "or", "not", "is", "null", "in", "between", "like", "true", "false", "asc", "desc",
     "order",
@@ -27,7 +27,7 @@ const KEYWORDS: [&str; 13] = [
 /// See the module.
 pub(super) struct Tokens<'t> {
     pub text: &'t str,
-    /// Each with the number of its first character.
+    /// Each token with the byte position of its start.
     all: Vec<(usize, Token)>,
     at: usize,
 }
@@ -86,7 +86,7 @@ impl<'t> Tokens<'t> {
         self.next().is_none()
     }
 
-    /// Takes a keyword, in any case of letters, or a symbol.
+    /// Consumes a keyword (case-insensitive) or a symbol.
     pub fn take(&mut self, wanted: &str) -> bool {
         let found = match self.next() {
             Some(Token::Word(word)) => word.eq_ignore_ascii_case(wanted),
@@ -97,7 +97,7 @@ impl<'t> Tokens<'t> {
         found
     }
 
-    /// Does this word come next, with a parenthesis behind it?
+    /// Whether the next token is this word, followed by a parenthesis.
     pub fn calls(&self, wanted: &str) -> bool {
         let is_word =
             matches!(self.next(), Some(Token::Word(word)) if word.eq_ignore_ascii_case(wanted));
@@ -105,7 +105,7 @@ impl<'t> Tokens<'t> {
         is_word && behind == Some(&Token::Symbol("("))
     }
 
-    /// Takes a name; gives it, and whether it stands in quotation marks.
+    /// Consumes a name; returns it, and whether it was quoted.
     pub fn name(&mut self) -> Option<(String, bool)> {
         let found = match self.next()? {
             Token::Quoted(name) => (name.clone(), true),
@@ -116,7 +116,7 @@ impl<'t> Tokens<'t> {
         Some(found)
     }
 
-    /// Takes a constant.
+    /// Consumes a constant.
     pub fn literal(&mut self) -> Option<Literal> {
         let found = match self.next()? {
             Token::Constant(value) => value.clone(),
@@ -129,7 +129,7 @@ impl<'t> Tokens<'t> {
         Some(found)
     }
 
-    /// Where it stands now, for a person.
+    /// The current position, for error messages.
     pub fn place(&self) -> String {
         match self.all.get(self.at) {
             Some((at, _)) => format!("at character {}", self.text[..*at].chars().count() + 1),
@@ -144,7 +144,7 @@ fn is_keyword(word: &str) -> bool {
         .any(|keyword| word.eq_ignore_ascii_case(keyword))
 }
 
-/// The text between two quotation marks (a doubled mark stands for one), and the length with the marks.
+/// The text between two quotation marks (a doubled mark stands for one), and its length with the marks.
 fn quoted(text: &str, mark: char) -> Option<(String, usize)> {
     let mut inner = String::new();
     let mut chars = text.char_indices().skip(1).peekable();
@@ -174,7 +174,7 @@ fn number_length(text: &str) -> usize {
 fn number(text: &str) -> Option<Literal> {
     let whole = text.parse::<i64>().ok().map(Literal::Int);
     whole.or_else(|| {
-        // Not "inf" and "nan", which Rust reads, too.
+        // Excludes "inf" and "nan", which Rust parses too.
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
         number.map(Literal::Float)
     })

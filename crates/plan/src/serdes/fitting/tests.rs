@@ -223,7 +223,7 @@ fn what_may_fit_is_let_through() {
     ] {
         compiled(&into(&e, avro()));
     }
-    // What a function gives is seen at run time only.
+    // The result of a function is only known at run time.
     compiled(
         &json!([users(), {"op": "map_values", "from": 0, "function": {"udf": 0}}, {"op": "to", "from": 1, "topic": "out", "value": avro()}]),
     );

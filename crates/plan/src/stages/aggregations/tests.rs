@@ -47,7 +47,7 @@ fn what_goes_by_stream_time_gets_its_records_through_exchanges() {
     }
 }
 
-/// Dispatch knows what reaches them.
+/// Dispatch knows which records reach these windows.
 #[test]
 fn windows_of_a_whole_source_stand_behind_it() {
     let windowed = |from: u32| json!({"op": "windowed_by", "from": from, "window": {"type": "tumbling", "size_ms": 10, "grace_ms": 0}});
@@ -100,7 +100,7 @@ fn handlers_that_leave_records_out_get_the_guarded_plan() {
     let plan = std::sync::Arc::new(compiled(&nodes));
     let none = stoatflow_core::Handlers::default();
     assert_eq!(plan.for_handlers(&none).stages.len(), 1);
-    // That is the default of the setting.
+    // `Fail` is the default of the setting.
     let strict = stoatflow_core::Handlers {
         deserialization: Some(stoatflow_core::Handler::Fail),
         ..none.clone()

@@ -38,20 +38,20 @@ fn records_and_answers_meet_in_one_stage_and_results_go_on() {
     assert_eq!(plan.stages.len(), 1);
     let topics: Vec<_> = plan.sinks.iter().map(|s| s.topic.as_deref()).collect();
     assert_eq!(topics, [Some("asked"), Some("out")]);
-    // The answer is what is given, so its serde is known.
+    // The result is the response itself, so its serde is known.
     assert_eq!(
         plan.sinks[1].value,
         crate::SerdeSpec::Builtin("json".into())
     );
     let answers = &plan.sources[1];
     assert!(answers.answers && answers.topics == ["answered"]);
-    // Its record reads it, unless it is an error.
+    // The parked record decodes the response, unless that is an error.
     assert_eq!(answers.value, crate::SerdeSpec::Builtin("bytes".into()));
     assert_eq!(
         (plan.stores[0].name.as_str(), plan.stores[0].named),
         ("score-parked", true)
     );
-    // Both write the lot: they must be fed in turn.
+    // Both nodes write the same store, so they must process records one by one.
     assert!(!plan.stages[0].independent_entries);
     let Op::Offload { feeders, .. } = &plan.nodes[2].op else {
         panic!("an offload");
@@ -69,7 +69,7 @@ fn a_request_is_written_before_its_record_is_parked() {
         plan.sinks[0].value,
         crate::SerdeSpec::Builtin("bytes".into())
     );
-    // So its sink has nothing to decide.
+    // So the sink has no error policy.
     let judged: Vec<_> = plan.nodes.iter().filter(|n| n.on_error.is_some()).collect();
     assert!(judged.iter().any(|n| matches!(n.op, Op::Offload { .. })));
     assert!(judged.iter().all(|n| !matches!(n.op, Op::Sink { .. })));

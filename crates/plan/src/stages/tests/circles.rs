@@ -1,4 +1,4 @@
-//! What lifts each other: it settles, or is refused.
+//! Tables and processors that lift each other: a stage is found, or the plan is refused.
 
 use super::sound;
 use crate::Op;

@@ -1,4 +1,4 @@
-//! What is no timetable, what is said of it, and how a timetable is described.
+//! Error messages for invalid timetables, and descriptions of valid ones.
 
 use super::{bare, cron, every};
 use crate::testing::{compiled, ops, refused};

@@ -1,4 +1,4 @@
-//! The same of Protobuf: each field has one type, and may be left out.
+//! The same checks for Protobuf: each field has one type, and may be omitted.
 
 use super::{field, get, lit, object};
 use crate::SerdeSpec;
@@ -46,7 +46,7 @@ fn a_field_says_what_it_is_written_with() {
         (field("nick"), "string"),
         (field("photo"), "bytes"),
         (field("rate"), "double"),
-        // A word, or the number of one that came later.
+        // A name, or the number of a value that was added later.
         (field("level"), "json"),
         (field("tags"), "json"),
         (get(&get(&field("boss"), "boss"), "id"), "int64"),
