@@ -21,7 +21,7 @@ if __package__ in {None, ""}:  # run as a script: the packages are in the folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from broker.kafka_broker import KafkaBroker
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 from counting import by_hand, check_every_update, lines, table
 from processes import Process
 from topics import KafkaTopics
@@ -52,7 +52,10 @@ class Lines:
     def __init__(self, bootstrap: str, topic: str, every_s: float) -> None:
         self.written: list[str] = []
         self._topic, self._every = topic, every_s
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+        # Idempotent: a request that is sent again after a time-out must not write its lines twice.
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True}
+        self._producer = Producer(settings)
+        self._undelivered: list[str] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._write, name="lines")
 
@@ -70,16 +73,21 @@ class Lines:
         self._over.set()
         self._thread.join()
         assert self._producer.flush(60) == 0
+        assert self._undelivered == []
 
     def _write(self) -> None:
         began = time.monotonic()
         while not self._over.is_set():
             line = lines(len(self.written), 1)[0]
             self.written.append(line)
-            self._producer.produce(self._topic, line.encode())
+            self._producer.produce(self._topic, line.encode(), on_delivery=self._delivered)
             self._producer.poll(0)
             # What was late is made up for.
             time.sleep(max(0.0, began + self._every * len(self.written) - time.monotonic()))
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._undelivered.append(str(error))
 
 
 class CommitsSoak:
@@ -113,6 +121,8 @@ class CommitsSoak:
             with Process(given) as child:
                 self.steady = self._watch(child, began + self._seconds - time.monotonic())
                 written.stop()
+                # Each line is in the topic once: what is counted wrong is then the engine's.
+                assert self._kafka.count(f"{self._name}-in") == len(written.written)
                 expected = by_hand(written.written)
                 self.words = sum(expected.values())
                 child.until(lambda: self._kafka.count(out) >= self.words, "all is counted")
