@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 
 /// xorshift: the seed determines all random choices.
@@ -24,11 +25,20 @@ impl Dice {
     }
 }
 
-/// The broker; its threads end with the process.
+/// The broker. Once dropped, it accepts no connections; open ones end with their clients.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct FaultyBroker {
     pub kept: Arc<Mutex<Kept>>,
     pub port: u16,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Drop for FaultyBroker {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
+        // Wakes the thread that accepts.
+        let _connection = TcpStream::connect(("127.0.0.1", self.port));
+    }
 }
 
 enum ErrorContext {
@@ -50,15 +60,24 @@ impl FaultyBroker {
         let kept = Kept::new(Dice(seed | 1), one_of, transactions_v2, port);
         let kept = Arc::new(Mutex::new(kept));
         let shared = Arc::clone(&kept);
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopped);
         let accept = move || {
             for stream in listener.incoming() {
+                if stop.load(Ordering::Acquire) {
+                    break;
+                }
                 let shared = Arc::clone(&shared);
                 let serve = move || serve(stream.unwrap(), &shared);
                 Builder::new().spawn(serve).unwrap();
             }
         };
         Builder::new().spawn(accept).unwrap();
-        Self { kept, port }
+        Self {
+            kept,
+            port,
+            stopped,
+        }
     }
 
     pub(in crate::kafka::native) fn committed(&self, topic: &str, partition: i32) -> Vec<Bytes> {
