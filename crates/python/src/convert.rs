@@ -12,6 +12,7 @@ pub mod schema;
 
 use crate::errors::PyCause;
 use crate::lazy;
+use crate::typed_json::TypedJson;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -83,6 +84,8 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
                 object.0.bind(py).clone()
             } else if let Some(PlainJson(text)) = o.as_any().downcast_ref() {
                 lazy::plain_text(py, text)?
+            } else if let Some(typed) = o.as_any().downcast_ref::<TypedJson>() {
+                typed.object(py).map_err(crate::errors::to_py_err)?
             } else if let Some(message) = message::message(py, &**o)? {
                 message
             } else if o.open().is_some() {

@@ -34,6 +34,7 @@ mod settings;
 mod steady;
 mod tokens;
 mod topics;
+mod typed_json;
 mod udf;
 mod vectorcall;
 mod worker;

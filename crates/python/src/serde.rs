@@ -3,6 +3,7 @@
 use crate::convert::{from_py, to_py};
 use crate::errors::PyCause;
 use crate::schemas::PySchemas;
+use crate::typed_json::TypedJsonSerde;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
@@ -33,10 +34,26 @@ impl PySerde {
         })
     }
 
+    /// The same, with another name in messages.
+    fn named(mut self, name: String) -> Self {
+        self.name = name;
+        self
+    }
+
     /// The same, which knows a registry if the object does: only serdes of this package do.
     fn asking(mut self) -> PyResult<Self> {
         self.schemas = Python::attach(|py| PySchemas::of(self.object.bind(py)))?;
         Ok(self)
+    }
+
+    /// The object of these bytes.
+    ///
+    /// # Errors
+    /// `Serde` if the deserializer raises.
+    pub fn object<'py>(&self, py: Python<'py>, bytes: &Bytes) -> Result<Bound<'py, PyAny>> {
+        let bytes = (PyBytes::new(py, bytes),);
+        let value = self.object.bind(py).call_method1("deserialize", bytes);
+        value.map_err(|e| self.failed("deserialize", e))
     }
 
     fn failed(&self, what: &str, exception: PyErr) -> Error {
@@ -75,14 +92,9 @@ impl CustomSerde for PySerde {
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Datum> {
-        let attached = |py: Python<'_>| {
-            let value = self
-                .object
-                .bind(py)
-                .call_method1("deserialize", (PyBytes::new(py, bytes),));
-            from_py(&value.map_err(|e| self.failed("deserialize", e))?)
-        };
-        within(address(self), true, || Python::attach(attached))
+        within(address(self), true, || {
+            Python::attach(|py| from_py(&self.object(py, bytes)?))
+        })
     }
 }
 
@@ -122,6 +134,15 @@ pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
         return Ok(Arc::new(PlainJsonSerde));
     }
     let serde = PySerde::new(object)?;
+    let typed = object
+        .py()
+        .import("stoatflow.serdes.typed")?
+        .getattr("TypedJsonSerde")?;
+    if object.is_exact_instance(&typed) {
+        let name = object.getattr("name")?.extract()?;
+        let validate = object.getattr("validate")?.extract()?;
+        return Ok(Arc::new(TypedJsonSerde::new(serde.named(name), validate)));
+    }
     let base = object
         .py()
         .import("stoatflow.serdes.registered")?

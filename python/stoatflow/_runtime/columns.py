@@ -12,9 +12,22 @@ from typing import Any, NamedTuple
 
 from stoatflow._runtime.bridge import to_python
 from stoatflow.errors import ConfigError
+from stoatflow.serdes.typed import text_of
 from stoatflow.windowed import Windowed
 
-__all__ = ["KEY", "TIMESTAMP", "VALUE", "WINDOW_END", "WINDOW_START", "Columns", "Row", "pages", "records", "row"]
+__all__ = [
+    "KEY",
+    "TIMESTAMP",
+    "VALUE",
+    "WINDOW_END",
+    "WINDOW_START",
+    "Columns",
+    "Row",
+    "pages",
+    "plain_value",
+    "records",
+    "row",
+]
 
 KEY, VALUE, TIMESTAMP = "_key", "value", "_timestamp"
 WINDOW_START, WINDOW_END = "_window_start", "_window_end"
@@ -29,6 +42,12 @@ class Row(NamedTuple):
     value: Any
     timestamp: int
     window: tuple[int, int] | None = None
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as dicts, lists, text and numbers: views and objects of a type too."""
+    text = text_of(value)
+    return to_python(value) if text is None else json.loads(text)
 
 
 def row(key: Any, value: Any, timestamp: int) -> Row:
@@ -135,7 +154,7 @@ class Columns:
         return pa.array([_text(each) for each in column.to_pylist()], pa.string()) if _is_hollow(pa, kind) else column
 
     def _values(self, values: list[Any]) -> dict[str, Any]:
-        plain = [to_python(value) for value in values]
+        plain = [plain_value(value) for value in values]
         shapes = {"object" if isinstance(value, Mapping) else "value" for value in plain if value is not None}
         if len(shapes | ({self._shape} - {None})) > 1:
             raise ConfigError(

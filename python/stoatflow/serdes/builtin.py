@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import json
 import struct
+import typing
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from stoatflow.durations import Duration
@@ -163,17 +164,39 @@ class Serdes:
         """
         return _DOUBLE
 
+    @typing.overload
     @staticmethod
-    def json(*, decode: Literal["lazy", "dict"] = "lazy") -> Serde[Any]:
+    def json(*, decode: Literal["lazy", "dict"] = ...) -> Serde[Any]: ...
+
+    @typing.overload
+    @staticmethod
+    def json(type: type[T], *, validate: bool = ...) -> Serde[T]: ...
+
+    @staticmethod
+    def json(
+        type: type[Any] | None = None,  # noqa: A002  # that is what it is
+        *,
+        decode: Literal["lazy", "dict"] = "lazy",
+        validate: bool = True,
+    ) -> Serde[Any]:
         """Compact JSON text. The types `dict` and `list` stand for it, and `JsonObject` and `JsonArray`.
 
         Functions get views that decode what they read (`JsonObject`, `JsonArray`). With `decode="dict"` they get
         dicts and lists of their own, which they may change; that costs several times as much.
 
+        With a type they get objects of it: a dataclass, a TypedDict or a `msgspec.Struct`, read by msgspec
+        (`pip install 'stoatflow[typed]'`), or a pydantic model. The type alone stands for it, too:
+        `value=Order`. A record that doesn't fit the type is a bad one; `validate=False` finds that out only where a
+        function first gets it, so what expressions drop before is never decoded.
+
         >>> serde = sf.Serdes.json(decode="dict")
         >>> serde.deserialize(serde.serialize({"n": 7}))
         {'n': 7}
         """
+        if type is not None:
+            from stoatflow.serdes.typed import TypedJsonSerde
+
+            return TypedJsonSerde(type, validate=validate)
         if decode == "lazy":
             return _JSON
         if decode == "dict":

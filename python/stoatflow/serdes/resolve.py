@@ -41,6 +41,10 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
     # The views belong to the engine, which can't be imported before there is a plan.
     if isinstance(serde, type) and serde.__module__ == "stoatflow" and serde.__name__ in ("JsonObject", "JsonArray"):
         return Serdes.json()
+    from stoatflow.serdes.typed import TypedJsonSerde, is_typed  # only what needs it loads it
+
+    if isinstance(serde, type) and is_typed(serde):
+        return TypedJsonSerde(serde, validate=True)
     # `dict[str, int]` is not a type but an alias of one; its origin decides.
     origin = getattr(serde, "__origin__", None)
     if origin in _BY_TYPE:
@@ -56,6 +60,7 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
     shown = serde.__name__ if isinstance(serde, type) else repr(serde)
     raise TopologyError(
         f"{line} {shown} is neither a serde nor a type that stands for one "
-        "(str, int, float, bytes, dict, list, JsonObject, JsonArray)",
+        "(str, int, float, bytes, dict, list, JsonObject, JsonArray, a dataclass, a TypedDict, "
+        "a msgspec.Struct, a pydantic model)",
         next_step="use one of these types, Serdes.<name>(), or a subclass of Serde",
     )

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stoatflow._runtime.bridge import to_python
-from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START, Row
+from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START, Row, plain_value
 
 __all__ = ["ABSENT", "Column", "Known", "StoreForm", "forms_of"]
 
@@ -122,7 +121,7 @@ class Known:
         self.form = form
         self.rows = rows
         self._absent = set(absent)
-        self._values = [to_python(row.value) for row in rows]
+        self._values = [plain_value(row.value) for row in rows]
         self.holds_objects = any(isinstance(value, Mapping) for value in self._values)
         self.holds_only_objects = bool(rows) and all(isinstance(value, Mapping) for value in self._values)
 
