@@ -48,7 +48,7 @@ impl Runtime for PyRuntime {
         .ok()
     }
 
-    // Where a pause takes no time, a call may take as long as it likes.
+    // In the test driver, barriers wait for async calls, however long they take.
     fn patient(&self) -> bool {
         !self.pauses
     }

@@ -151,7 +151,7 @@ pub fn is_made(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Whether this is a view of JSON text only.
+/// Whether this is a view, and not one of a value with a schema.
 pub fn is_json(object: &Bound<'_, PyAny>) -> bool {
     if let Ok(object) = object.cast_exact::<JsonObject>() {
         object.get().is_json()

@@ -8,7 +8,7 @@ use stoatflow_core::{Bytes, Error, Result};
 use stoatflow_plan::{Store, StoreKind};
 use stoatflow_state::{KeyRange, split_session, split_timer, split_versioned, split_window};
 
-/// Stands in place of the timestamp of a version that is a tombstone.
+/// Replaces the timestamp of a version that is a tombstone.
 const DELETED: i64 = i64::MIN;
 
 /// A row of a store.

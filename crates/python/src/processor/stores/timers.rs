@@ -130,7 +130,7 @@ impl TimerStore {
         })
     }
 
-    /// The timers of a key, sorted by time, event time first.
+    /// The timers of a key: those of event time first, each kind sorted by time.
     ///
     /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
     /// >>> reminders = context.state_store("reminders")
