@@ -37,7 +37,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 class Block(NamedTuple):
-    """A block of code of a page."""
+    """A code block of a page."""
 
     line: int
     marker: str
@@ -95,14 +95,14 @@ def _commands(page, line, text):
 
 
 def statement(page: Path, block: Block) -> str:
-    """What runs a block."""
+    """The statement that runs a block."""
     if block.marker == "console run":
         return f"_transcript({name(page)!r}, {block.line}, {block.code!r})"
     if block.marker == "sh run":
         return f"_commands({name(page)!r}, {block.line}, {block.code!r})"
     if file := FILE.fullmatch(block.marker):
         return f"open({file[1]!r}, 'w', encoding='utf-8').write({block.code!r} + chr(10))"
-    # The line of the page stands in the traceback.
+    # Tracebacks show the line of the page.
     return f"exec(compile({chr(10) * block.line + block.code!r}, {name(page)!r}, 'exec'))"
 
 

@@ -1,4 +1,4 @@
-"""Hundreds of stores: a start takes about as long as its topics do, the first one and the next."""
+"""Hundreds of stores: a start takes about as long as creating their topics, the first one and the next."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import stoatflow as sf
 from stoatflow import EmbeddedBroker, State, StoatFlow
 
 LATER = 61_500
-"""Everything that waits since the beginning has ended by then."""
+"""All windows and suppressed rows since the beginning have ended by then."""
 PARTITIONS = 4
 
 
@@ -87,7 +87,7 @@ def test_a_row_that_waits_stays_in_its_partition(
         broker.create_topic("answers", PARTITIONS)
         broker.create_topic("out", 1)
         assert run(broker, begin) == []
-        # One partition is further: it ends what waits there, and nothing else.
+        # One partition is ahead: it closes what waits there, and nothing else.
         own = {key for key in keys if zlib.crc32(key.encode()) % PARTITIONS == 0}
         first = run(broker, [(ahead, LATER)])
         assert {key for key, _ in first} == own
@@ -100,7 +100,7 @@ def test_a_row_that_waits_stays_in_its_partition(
 
 
 def test_a_store_shows_what_its_partition_still_shows(tmp_path: Path) -> None:
-    """Another partition is past the retention of a row: that hides it if the row were in it, as murmur2 says."""
+    """Another partition is past the retention of a row, which would be hidden if it counted there, as murmur2 says."""
     builder = sf.StreamsBuilder()
     windows(builder.stream("in", key=str, value=str), None)
     config = sf.Settings({"application.id": "shown", "state.dir": str(tmp_path / "state")}, environ={})
