@@ -110,7 +110,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Give all vectors."""
+    """All vectors."""
     paths = sorted((HERE / "vectors").glob("*.json"))
     return [Case(path, json.loads(path.read_text("utf-8"))) for path in paths]
 
@@ -294,7 +294,7 @@ def config(case: Case) -> dict[str, object]:
 
 
 def windowed(key: Any) -> dict[str, Any]:
-    """Give a record's key, and its window if it has one."""
+    """Return a record's key, and its window if it has one."""
     if isinstance(key, Windowed):
         return {"key": key.key, "window": {"start": key.window.start, "end": key.window.end}}
     return {"key": key}

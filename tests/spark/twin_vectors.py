@@ -124,7 +124,7 @@ def _row(row: dict[str, Any]) -> task.Row:
 
 
 def frames(spark: SparkSession, case: Case, topology: Topology) -> dict[str, DataFrame]:
-    """Give the inputs as DataFrames."""
+    """Return the inputs as DataFrames."""
     read = {topic for part in cut(topology) for topic in (*part.topics, *part.globals)}
     schema = "key binary, value binary, timestamp long, headers array<struct<key: string, value: binary>>, order long"
     rows = inputs(case)
@@ -182,7 +182,7 @@ def _stores(case: Case, topology: Topology, rows: Rows) -> Iterator[str]:
 
 
 def judge(case: Case, run: Callable[[Case, Topology], Rows]) -> list[str]:
-    """Give the differences of a vector."""
+    """Return the differences of a vector."""
     topology = runner.build(case)
     return list(differences(case, topology, run(case, topology)))
 
