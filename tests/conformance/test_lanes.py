@@ -1,8 +1,8 @@
-"""Determinism: every vector with 2, 4, 16 and 64 lanes gives the results of one lane.
+"""Determinism: every vector has the same results with 2, 4, 16 and 64 lanes as with one lane.
 
 All inputs between two steps of the clock share an epoch, so that lanes work concurrently. Outputs are compared key
 by key, in order, with timestamps and headers; stores as a whole. Differences that docs/adr/0006 permits are listed
-here, and must show.
+here, and must occur.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def test_a_worker_takes_it_too(secured: KafkaCluster, name: str, tmp_path: Path)
 
 
 def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
-    """In its own process, with the function given by name; sessions end with the token."""
+    """In its own process, with the function configured by name; sessions end when the token expires."""
     for topic in ("in", "out"):
         secured.create_topic(f"{name}-{topic}")
     kafka = KafkaTopics(secured.bootstrap())

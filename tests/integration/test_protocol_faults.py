@@ -167,7 +167,7 @@ def test_an_end_without_an_answer_does_not_take_the_work_back(stand: Stand, name
     with contextlib.ExitStack() as running:
         with pytest.raises(sf.FencedError, match="another instance"), older:  # noqa: PT012 (one moment of its life)
             until_consumed(older)
-            # One of each transactional id, whichever comes next.
+            # Once for each transactional id, in any order.
             for _ in range(2):
                 until_struck(stand, name, given, stand.proxy.inject(Api.END_TXN, "disconnect after"))
                 until_consumed(older)

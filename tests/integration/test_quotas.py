@@ -1,4 +1,4 @@
-"""Quotas of a cluster (KIP-219): a throttled application loses nothing, and waits as long as it is told."""
+"""Quotas of a cluster (KIP-219): a throttled application loses nothing, and waits as long as the broker says."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def make_anew(kafka: KafkaTopics, topic: str, config: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_source(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) -> None:
-    """It ends, and so does each start, until somebody decides."""
+    """The application ends, and so does each new start, until an operator decides."""
     source = f"{name}-in"
     for topic in (source, f"{name}-out"):
         kafka.create(topic)

@@ -1,7 +1,7 @@
-"""A bank in the wheel: transfers between accounts that all lanes share, and a real SIGKILL in between.
+"""A bank: transfers between accounts that all lanes share, and a real SIGKILL in between.
 
 Each record moves money with locks on both accounts, and a timer moves some more by `merge`. After the kills every
-balance is what the input says, and together they are nothing.
+balance matches the input, and their sum is zero.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the pages say is true: their code runs, their links lead somewhere, their tables are the engine's.
+"""The pages are true: their code runs, their links have targets, and their tables match the engine.
 
-Blocks of one page share their names and run in one process of their own, in an empty folder. A block marked
+Blocks of one page share their names and run in one separate process, in an empty folder. A block marked
 `python no-run` needs a reason in a comment of the page just above it. A block with `title="app.py"` is a file: it is
-written there for those behind it. A block marked `console run` is a transcript: its commands run in their place among
-the others, and say what stands there, in `/home/ann` for the folder. (Lines that mark a place in a traceback are left
-out: each version of Python has its own.) The commands of a block marked `sh run` must end well.
+written to that file for later blocks. A block marked `console run` is a transcript: its commands run in order with the
+other blocks, and must print the output shown, where `/home/ann` stands for the folder. (Marker lines in tracebacks are
+left out: they differ between versions of Python.) The commands of a block marked `sh run` must succeed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Every public name and method has an example in its docstring, and it gives what stands there.
+"""Every public name and method has an example in its docstring, with the right output.
 
-Examples are doctests. They begin where `import stoatflow as sf` and `from stoatflow.testing import
-MockProcessorContext, TopologyTestDriver` end, run in an empty folder of their own, and share nothing. Where they ask
-the schema registry at localhost:8081, `tests/registry.py` answers.
+Examples are doctests. They start after `import stoatflow as sf` and `from stoatflow.testing import
+MockProcessorContext, TopologyTestDriver`, run in their own empty folder, and share nothing. Requests to the schema
+registry at localhost:8081 are answered by `tests/registry.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What lanes do at the end of a commit, when stream time is agreed on, is known behind a restart: it is not done again.
+"""Work of lanes at the end of a commit, once they agree on stream time, is not repeated after a restart.
 
-Lane 0 keeps the times of all lanes with the commit. What the others do behind that agreement belongs to it too.
+Lane 0 stores the times of all lanes with the commit. The work of other lanes after that agreement belongs to it too.
 """
 
 from __future__ import annotations

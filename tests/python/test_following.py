@@ -237,7 +237,7 @@ def test_many_loops_wait_until_the_end(broker: EmbeddedBroker, make: Make) -> No
 
 
 def keep(app: sf.StoatFlow, name: str, cache: dict[Any, Any]) -> None:
-    """As docs/guide/queries.md does."""
+    """Follow a store as in docs/guide/queries.md."""
     while True:
         fresh: dict[Any, Any] = {}
         try:

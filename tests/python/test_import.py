@@ -36,7 +36,7 @@ def test_import_loads_nothing_heavy() -> None:
 
 
 def test_a_topology_needs_no_network_and_no_data_frames() -> None:
-    """The first use of a name loads the DSL, which is as much as most programs need."""
+    """The first use of a name loads the DSL; most programs need no more."""
     code = """
 import sys
 import stoatflow as sf

@@ -1,7 +1,7 @@
-"""Windows of a new key, when a source gets more partitions: final results come once, and none is lost.
+"""Windows of a new key, when a source gets more partitions: final results are emitted once, and none is lost.
 
-Behind a new key the number of tasks is that of the widest topic that is read. With more of them keys move to other
-tasks, which have come less far than the one that gave their windows, or further.
+After a re-keying the number of tasks is that of the input topic with the most partitions. With more tasks, keys move
+to other tasks, whose stream time is behind or ahead of the task that had their windows.
 """
 
 from __future__ import annotations

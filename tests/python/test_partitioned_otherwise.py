@@ -1,7 +1,8 @@
-"""What waits survives a restart in its own partition, also where the producer does not partition by murmur2.
+"""Waiting rows keep their partition across a restart, even if the producer does not partition by murmur2.
 
-librdkafka's producers take crc32 by default. If a restart put what waits where murmur2 says, another partition's time
-would end it, and its own records would begin it again: two final results.
+Open windows, suppressed rows and unmatched records of joins wait. librdkafka's producers use crc32 by default. If a
+restart assigned the rows by murmur2, another partition's time would close them, and their own records would open them
+again: two final results.
 """
 
 from __future__ import annotations

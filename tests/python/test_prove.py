@@ -1,6 +1,6 @@
-"""What of `stoatflow prove` needs no Java: inputs in files, made ones, comparing, shortening, hints, recording.
+"""The parts of `stoatflow prove` without Java: input files, generated inputs, comparing, shortening, hints, recording.
 
-With Java beside: tests/oracle/test_prove.py.
+The parts with Java: tests/oracle/test_prove.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Schedules by stream time and event-time timers go by the task, as in Kafka Streams.
+"""Schedules by stream time and event-time timers follow the task's time, as in Kafka Streams.
 
-A partition that is ahead must not delete rows of one that is behind, or ring its alarms.
+A partition that is ahead must not delete rows of one that is behind, or fire its timers.
 """
 
 from __future__ import annotations

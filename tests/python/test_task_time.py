@@ -1,8 +1,8 @@
-"""`current_stream_time_ms` and the retention of processors' stores go by the task, as in Kafka Streams.
+"""`current_stream_time_ms` and the retention of processors' stores follow the task's time, as in Kafka Streams.
 
 A task is a partition of a sub-topology: its time is the highest timestamp that its sources had up to the record,
-whatever other partitions and lanes do. Else a processor that drops what is older than its time would drop the records
-of a partition that is behind.
+whatever other partitions and lanes do. Otherwise a processor that drops records older than its time would drop the
+records of a partition that is behind.
 """
 
 from __future__ import annotations

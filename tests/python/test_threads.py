@@ -1,7 +1,6 @@
-"""Objects of ours that several threads use at once: the result is right, whoever comes first.
+"""StoatFlow's objects, used by several threads at the same time: the result is right in any order.
 
-Runs on every CPython. With a GIL the interpreter changes threads as often as it can; without one nothing holds them
-back.
+Runs on every CPython. With a GIL the interpreter switches threads as often as it can; without one they run in parallel.
 """
 
 from __future__ import annotations
@@ -342,7 +341,7 @@ def test_event_loops_beside_each_other() -> None:
 
 
 def test_a_loop_that_ends_leaves_nobody_waiting() -> None:
-    """Calls are made from all sides while it stops: each returns its result, or raises that there is none."""
+    """Several threads make calls while it stops: each returns its result, or raises an error."""
 
     async def same(value: int) -> int:
         return value

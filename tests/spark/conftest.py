@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return the shared session."""
-    # What tests give to workers is in modules of theirs.
+    # Workers import the functions of tests from the tests' own modules.
     here = Path(__file__).parent
     os.environ["PYTHONPATH"] = os.pathsep.join([str(here), str(here.parent)])
     session = local_session(conf={"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"})

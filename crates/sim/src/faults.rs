@@ -33,7 +33,7 @@ pub(crate) enum Point {
     Restore,
 }
 
-/// What goes wrong.
+/// The fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,

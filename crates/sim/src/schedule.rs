@@ -11,7 +11,7 @@ use stoatflow_core::Settings;
 use stoatflow_core::settings::{AdminAccess, BrokerAddress, StoreBackend};
 use stoatflow_engine::runtime::inline::Turn;
 
-/// What happens next.
+/// The next step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// A turn of the engine's intake, a lane or the commit.

@@ -72,7 +72,7 @@ def test_undisturbed_and_again_without_state(kafka: KafkaTopics, name: str, tmp_
     day = 24 * 3_600_000
     assert retention["closed"] == 2 * day  # the configured retention plus a day, as in Kafka Streams
     assert retention["sums"] == 15_000 + day
-    # What depends on the machine's clock is emitted at every start.
+    # Outputs that depend on the wall clock are emitted at every start.
     still = OUTPUTS.keys() - {"beats", "rung"}
     before = {topic: kafka.ends(f"{name}-{topic}") for topic in still}
     chaos.wipe()

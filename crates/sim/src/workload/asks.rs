@@ -48,7 +48,7 @@ impl Asking {
         }
     }
 
-    /// What becomes of the calls for a value.
+    /// The outcome of the calls for a value: [`fate`], without permanent failures if `lucky`.
     pub fn fate(self, value: &str) -> Fate {
         match fate(value) {
             Fate::Refused | Fate::Silent if self.lucky => Fate::Flaky,
@@ -57,7 +57,7 @@ impl Asking {
     }
 }
 
-/// What becomes of the calls for a value.
+/// The outcome of all calls for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// An answer.
@@ -70,7 +70,7 @@ pub(crate) enum Fate {
     Silent,
 }
 
-/// What becomes of the calls for a value.
+/// The outcome of all calls for a value, computed from its number.
 pub(crate) fn fate(value: &str) -> Fate {
     let digits = value.rsplit(':').next().unwrap_or_default();
     let digits = digits.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -104,7 +104,7 @@ impl Parking {
     }
 }
 
-/// What becomes of the requests for a value.
+/// The outcome of all requests for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// All are answered.
