@@ -1,9 +1,8 @@
 //! Conversions between datums and Python objects.
 //!
-//! Scalars are converted (a copy of a few bytes). JSON text and values with a schema are shown as a
-//! view ([`crate::lazy`]), and an unchanged view is its own bytes again on the way back. Every
-//! other object stays a Python object inside a [`Datum::Opaque`] until a store or a sink needs
-//! bytes.
+//! Scalars are converted (a copy of a few bytes). JSON text and values with a schema become views
+//! ([`crate::lazy`]); an unchanged view converts back to its original bytes. Any other object stays a
+//! Python object inside a [`Datum::Opaque`] until a store or a sink needs bytes.
 
 pub mod json;
 mod message;
@@ -20,7 +19,7 @@ use std::any::Any;
 use std::sync::Arc;
 use stoatflow_core::{Bytes, Datum, Error, Opaque, PlainJson, Result, Text, Windowed};
 
-/// A Python object on its walk through the engine.
+/// A Python object that the engine carries as a datum.
 pub struct PyDatum(pub Py<PyAny>);
 
 impl std::fmt::Debug for PyDatum {
@@ -53,7 +52,8 @@ impl Opaque for PyDatum {
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {
-        // Attaching again inside is a check of a counter; objects that go in there go at once.
+        // Attaching again inside `body` only checks a counter, and objects dropped inside are released
+        // immediately.
         Python::attach(|_| body());
     }
 }
@@ -159,7 +159,7 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if let Ok(b) = object.cast::<PyBytes>() {
         return Ok(Datum::Bytes(Bytes::copy_from_slice(b.as_bytes())));
     }
-    // Only tuples can be one: the check of the class is not paid for each dict.
+    // Only a tuple can be a `Windowed`, so dicts skip the class check.
     if object.is_instance_of::<PyTuple>()
         && let Some(found) = from_windowed(object)
     {
@@ -172,9 +172,9 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     Ok(Datum::Opaque(Arc::new(PyDatum(object.clone().unbind()))))
 }
 
-/// The datum of a Python object that becomes a key. Equal keys must have equal bytes: a view of a part of a
-/// record is written again, without the blanks and escapes that its producer chose. A whole key that was read
-/// keeps its bytes.
+/// The datum of a Python object that becomes a key. Equal keys must have equal bytes, so a view of a
+/// part of a record is re-encoded without the blanks and escapes that its producer chose. A whole key
+/// that was read keeps its bytes.
 pub fn key_from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if lazy::is_made(object) {
         let plain = lazy::to_python(object)

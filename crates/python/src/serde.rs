@@ -25,7 +25,7 @@ impl std::fmt::Debug for PySerde {
 }
 
 impl PySerde {
-    /// Named by its class.
+    /// Creates a serde that is named by its class.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
             name: object.get_type().qualname()?.to_string(),
@@ -40,7 +40,7 @@ impl PySerde {
         self
     }
 
-    /// The same, which knows a registry if the object does: only serdes of this package do.
+    /// Adds the registry of the object, if it has one: only serdes of this package do.
     fn asking(mut self) -> PyResult<Self> {
         self.schemas = Python::attach(|py| PySchemas::of(self.object.bind(py)))?;
         Ok(self)
@@ -101,8 +101,8 @@ impl CustomSerde for PySerde {
 /// The name of [`PlainJsonSerde`].
 pub const PLAIN_JSON: &str = "json(decode=dict)";
 
-/// `Serdes.json(decode="dict")`: the bytes of the JSON serde, shown to functions as dicts and lists of their
-/// own. Never calls Python: the text is decoded where a function gets it.
+/// `Serdes.json(decode="dict")`: encodes like the JSON serde, but functions receive dicts and lists that
+/// they may change. Never calls Python: the text is decoded when a function receives it.
 #[derive(Debug)]
 pub struct PlainJsonSerde;
 
@@ -124,7 +124,7 @@ impl CustomSerde for PlainJsonSerde {
     }
 }
 
-/// The serde that an object of the user's stands for.
+/// The serde for a user's object.
 pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
     let class = object
         .py()

@@ -1,4 +1,4 @@
-//! Python objects to JSON text, without a Python-level encoder in between. The way back: [`crate::lazy`].
+//! Encodes Python objects as JSON text, without a Python-level encoder. [`crate::lazy`] decodes.
 
 use crate::errors::PyCause;
 use crate::lazy;
@@ -15,21 +15,21 @@ pub fn write(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     Ok(out.into())
 }
 
-/// Deeper values are almost surely cycles; Python's own encoder stops at its recursion limit too.
+/// Deeper values are almost surely cycles; Python's own encoder also stops at its recursion limit.
 const MAX_DEPTH: usize = 200;
 
-/// What has no form.
+/// The error for a value that JSON can't represent.
 pub fn refused(what: &str) -> Error {
     Error::serde(format!("JSON has no form for {what}"))
         .hint("return dicts, lists, text, numbers, booleans and None, or use a serde of your own")
 }
 
-/// A text with its quotes.
+/// Writes a text with its quotes.
 pub fn write_text(text: &str, out: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(out, text).map_err(|e| refused("a text").caused_by(e))
 }
 
-/// As [`write`], at the end of `out`.
+/// Like [`write`], but appends to `out`.
 pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(
