@@ -45,7 +45,7 @@ topology = build()
 
 
 def on_embedded_topics() -> list[tuple[str, dict[str, object]]]:
-    """Fill a topic in a temporary folder, run, and give what arrived."""
+    """Fill a topic in a temporary folder, run, and return what arrived."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("orders")
         broker.create_topic("large-orders")

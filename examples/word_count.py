@@ -26,7 +26,7 @@ topology = build()
 
 
 def on_embedded_topics() -> dict[str, int]:
-    """Fill topics in a temporary folder, count, and give the last count of each word."""
+    """Fill topics in a temporary folder, count, and return the last count of each word."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("lines", partitions=2)
         broker.create_topic("counts", partitions=2)

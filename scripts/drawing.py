@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 
 def number(value: float) -> str:
-    """Give a number with at most one digit behind the point."""
+    """Return a number with at most one digit behind the point."""
     return f"{round(value, 1):g}"
 
 
@@ -104,7 +104,7 @@ class Drawing:
         self.parts.append(f"<g><title>{escape(told)}</title>{shape}</g>")
 
     def svg(self) -> str:
-        """Give the whole."""
+        """Return the whole."""
         if self.description:
             return self._with_description()
         head = (

@@ -36,7 +36,7 @@ class Clock(sf.ContextualProcessor[str, str, str, str]):
 
 
 def seconds(milliseconds: int) -> float:
-    """Give seconds; before there is any time, 0."""
+    """Return seconds; before there is any time, 0."""
     return max(0, milliseconds) / SECOND
 
 
@@ -116,7 +116,7 @@ def two_clocks_picture() -> str:
 
 
 def night(tills: sf.Watermark) -> tuple[list[tuple[float, float]], list[float]]:
-    """Give (time by the clock, watermark), and by the clock when windows were closed."""
+    """Return (time by the clock, watermark), and by the clock when windows were closed."""
     closed, marks = list[float](), [(0.0, 0.0)]
     with TopologyTestDriver(orders(tills, [], []), {"time.semantics": "watermark"}) as driver:
         driver.input("tills", str, str).pipe("all", "order", timestamp=4 * SECOND)
@@ -173,7 +173,7 @@ POLICIES: list[tuple[str, Any]] = [
 
 
 def fates(late: Any) -> list[tuple[str, float]]:
-    """Give what became of each record, and how far time was before it."""
+    """Return what became of each record, and how far time was before it."""
     seen, counted = list[int](), list[int]()
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=str, watermark=sf.Watermark.monotonic(), late=late)
@@ -244,7 +244,7 @@ class Panel:
     most_y: float
 
     def at(self, x: float, y: float) -> Point:
-        """Give the place of a pair."""
+        """Return the place of a pair."""
         return (self.left + self.width * x / self.most_x, self.top + self.height * (1 - y / self.most_y))
 
     def frame(self, x: str, y: str) -> None:

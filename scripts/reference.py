@@ -177,7 +177,7 @@ def metrics_page() -> str:
 
 
 def _kafka_streams() -> list[str]:
-    """Give the metrics of Kafka Streams: those that mean the same here, and the others with the reason."""
+    """Return the metrics of Kafka Streams: those that mean the same here, and the others with the reason."""
     return [
         "## Names of Kafka Streams",
         "",
@@ -211,7 +211,7 @@ def _ours(names: str) -> str:
 
 
 def _shortened(names: list[str]) -> str:
-    """Give names of one reason; each kind of Kafka Streams' metrics is named once."""
+    """Return names of one reason; each kind of Kafka Streams' metrics is named once."""
     groups: dict[str, list[str]] = {}
     for name in names:
         kind, _, rest = name.partition("_metrics_")
@@ -302,7 +302,7 @@ def spark_page() -> str:
 
 
 def _same(twin: str, file: str, how: str) -> list[str]:
-    """Give how many vectors come out the same, and why others don't."""
+    """Return how many vectors come out the same, and why others don't."""
     listed = (TESTS / "spark" / file).read_text("utf-8").splitlines()
     differs = [line for line in listed if line and not line.startswith("#")]
     count = len(list((TESTS / "conformance" / "vectors").glob("*.json")))

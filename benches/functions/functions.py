@@ -107,7 +107,7 @@ BUILD: dict[str, Callable[[sf.KStream[Any, Any]], sf.KStream[Any, Any]]] = {
 
 
 def measure(way: str, records: int, lanes: int) -> dict[str, float]:
-    """Run one way; give CPU and wall time per record, and how many records came out."""
+    """Run one way; return CPU and wall time per record, and how many records came out."""
     builder = sf.StreamsBuilder()
     BUILD[way](builder.stream("orders", key=str, value=dict)).to("out", key=str, value=dict)
     settings = {"application.id": f"functions-{way}", "lanes.count": lanes}

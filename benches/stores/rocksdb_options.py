@@ -49,7 +49,7 @@ def row(number: int) -> bytes:
 
 
 def rows(count: int) -> Iterator[tuple[int, bytes, bytes, int]]:
-    """Give one for each key, in no order. Between two keys is one that isn't there."""
+    """Return one for each key, in no order. Between two keys is one that isn't there."""
     numbers = list(range(count))
     DICE.shuffle(numbers)
     for number in numbers:
@@ -81,7 +81,7 @@ def settled(app: sf.StoatFlow) -> None:
 
 
 def figures(app: sf.StoatFlow) -> dict[str, float]:
-    """Give what the admin port tells of RocksDB."""
+    """Return what the admin port tells of RocksDB."""
     with urlopen(f"{app.admin_url}metrics") as answer:  # noqa: S310  # our own port
         text = answer.read().decode()
     found: dict[str, float] = {}
@@ -92,7 +92,7 @@ def figures(app: sf.StoatFlow) -> dict[str, float]:
 
 
 def fresh_figures(app: sf.StoatFlow) -> dict[str, float]:
-    """Give what holds now: a page may show what was found for the one before."""
+    """Return what holds now: a page may show what was found for the one before."""
     figures(app)
     time.sleep(1.0)
     return figures(app)

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def write(found: Mapping[str, Any], markdown: Path | None, folder: Path | None) -> list[Path]:
-    """Writes what was asked for; gives the files."""
+    """Writes what was asked for; return the files."""
     if markdown is not None and folder is None:
         folder = markdown.parent
     files = [] if folder is None else charts.write(found, folder)

@@ -180,7 +180,7 @@ class Side:
 
     @contextmanager
     def run(self) -> Iterator[dict[str, Any]]:
-        """Starts it and gives what it says when it runs; it is killed at the end, as a crash would."""
+        """Starts it and return what it says when it runs; it is killed at the end, as a crash would."""
         command, log = self.command(), self.folder / "log"
         broker, everything = process_cpu(self.broker.pid), machine_cpu()
         began = time.monotonic()

@@ -59,7 +59,7 @@ def on_uncaught(error: BaseException) -> sf.ExceptionResponse:
 
 
 def application(config: dict[str, object], broker: sf.EmbeddedBroker | None = None) -> sf.StoatFlow:
-    """Give the application with its handler and its listener."""
+    """Return the application with its handler and its listener."""
     app = sf.StoatFlow(topology, config, broker=broker)
     app.set_uncaught_exception_handler(on_uncaught)
     app.add_state_listener(lambda new, old: print(f"{old} -> {new}"))
@@ -67,7 +67,7 @@ def application(config: dict[str, object], broker: sf.EmbeddedBroker | None = No
 
 
 def on_embedded_topics() -> dict[str, int]:
-    """Fill a topic in a temporary folder, run, look a word up, and give the table that arrived."""
+    """Fill a topic in a temporary folder, run, look a word up, and return the table that arrived."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("text-input")
         broker.create_topic("wordcount-output")

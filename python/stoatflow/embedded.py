@@ -78,7 +78,7 @@ class EmbeddedBroker:
         self._native.create_topic(name, partitions)
 
     def topics(self) -> dict[str, int]:
-        """Give every topic with its number of partitions.
+        """Return every topic with its number of partitions.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders", 3)
@@ -108,7 +108,7 @@ class EmbeddedBroker:
         self._native.produce_many(topic, [(partition, _data(key, "key"), _data(value, "value"), at)])
 
     def produce_many(self, topic: str, records: Iterable[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
-        """Append (partition or None, key, value, timestamp); give how many. Takes any iterable, page by page.
+        """Append (partition or None, key, value, timestamp); return how many. Takes any iterable, page by page.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders")
@@ -122,7 +122,7 @@ class EmbeddedBroker:
         return count
 
     def read(self, topic: str, isolation: str = "read_committed") -> Iterator[EmbeddedRecord]:
-        """Give the records, partition by partition, up to the end as it is now.
+        """Return the records, partition by partition, up to the end as it is now.
 
         A transaction is one write batch here, so uncommitted records don't exist and both isolation
         levels give the same.
@@ -148,7 +148,7 @@ class EmbeddedBroker:
                 offset = page[-1][0] + 1
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Give where the next committed record of each partition will stand.
+        """Return where the next committed record of each partition will stand.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders")

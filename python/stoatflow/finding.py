@@ -107,11 +107,11 @@ class Found(Sequence[T], Generic[T]):
     @overload
     def __getitem__(self, at: slice) -> list[T]: ...
     def __getitem__(self, at: int | slice) -> T | list[T]:
-        """Give a row, or some."""
+        """Return a row, or some."""
         return self._rows[at]
 
     def __len__(self) -> int:
-        """Give the number of rows."""
+        """Return the number of rows."""
         return len(self._rows)
 
     def __eq__(self, other: object) -> bool:
@@ -138,7 +138,7 @@ def query(
     select: Select | None,
     allow_scan: bool,
 ) -> tuple[bytes, Callable[[Any], Any] | None]:
-    """Give the query as the engine reads it, and what makes of what was selected what the caller gets."""
+    """Return the query as the engine reads it, and what makes of what was selected what the caller gets."""
     exprs, show = _selected(select)
     asked: dict[str, object] = {"allow_scan": bool(allow_scan)}
     if where is not None:
@@ -185,7 +185,7 @@ def _expression(given: object, argument: str) -> Expression:
 
 
 def selected_table(select: Select, rows: Sequence[Any]) -> Any:
-    """Give what was selected as a `pyarrow.Table`."""
+    """Return what was selected as a `pyarrow.Table`."""
     from stoatflow import arrow  # only who asks for columns needs them
     from stoatflow._runtime import columns
 
@@ -199,7 +199,7 @@ def selected_table(select: Select, rows: Sequence[Any]) -> Any:
 
 
 def read_cursor(cursor: str | None) -> bytes | None:
-    """Give the engine's form of a cursor."""
+    """Return the engine's form of a cursor."""
     if cursor is None:
         return None
     try:
@@ -211,5 +211,5 @@ def read_cursor(cursor: str | None) -> bytes | None:
 
 
 def shown_cursor(cursor: bytes | None) -> str | None:
-    """Give the text of a cursor."""
+    """Return the text of a cursor."""
     return None if cursor is None else base64.urlsafe_b64encode(cursor).decode()

@@ -104,7 +104,7 @@ class Changes(Generic[K, V]):
         return batch
 
     def poll(self, timeout: float | Duration = 0) -> ChangeBatch[K, V] | None:
-        """Give the next batch; `None` if there is none within `timeout`, or no more.
+        """Return the next batch; `None` if there is none within `timeout`, or no more.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")

@@ -99,7 +99,7 @@ class ErrorHandler(ABC):
 
     @abstractmethod
     def spec(self, callables: Callable[[Udf], int]) -> object:
-        """Give its form in a plan; `callables` numbers functions."""
+        """Return its form in a plan; `callables` numbers functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class DLQ(ErrorHandler):
             raise TopologyError(f"DLQ needs the name of a topic, not {self.topic!r}", next_step='write DLQ("topic")')
 
     def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # it has none
-        """Give its form in a plan."""
+        """Return its form in a plan."""
         return {"dlq": self.topic}
 
 
@@ -179,7 +179,7 @@ class Retry(ErrorHandler):
             object.__setattr__(self, "then", handler(self.then, "Retry(then=)", "Retry"))
 
     def spec(self, callables: Callable[[Udf], int]) -> object:
-        """Give its form in a plan."""
+        """Return its form in a plan."""
         assert isinstance(self.then, ErrorHandler)  # noqa: S101  # made one above
         then = self.then.spec(callables)
         return {"retry": {"times": self.times, "backoff_ms": duration_ms(self.backoff), "then": then}}
@@ -213,7 +213,7 @@ class Decide(ErrorHandler):
         object.__setattr__(self, "_udf", udf)
 
     def spec(self, callables: Callable[[Udf], int]) -> object:
-        """Give its form in a plan."""
+        """Return its form in a plan."""
         assert self._udf is not None  # noqa: S101  # made above
         call: dict[str, object] = {"udf": callables(self._udf)}
         if self.dead_letters:
@@ -252,7 +252,7 @@ def log_and_continue() -> ErrorHandler:
 
 
 def handler(given: OnError | None, method: str, line: str) -> ErrorHandler | None:
-    """Give the handler that was meant; raise `TopologyError` if there is none."""
+    """Return the handler that was meant; raise `TopologyError` if there is none."""
     if given is None or isinstance(given, ErrorHandler):
         return given
     meant = _by_word(given) if isinstance(given, str) else Decide(given) if callable(given) else None
@@ -271,7 +271,7 @@ def _by_word(word: str) -> ErrorHandler | None:
 def with_handlers(
     plan: Plan, processing: OnError | None, deserialization: OnError | None, production: OnError | None
 ) -> Plan:
-    """Give the plan with the handlers of an application."""
+    """Return the plan with the handlers of an application."""
     from stoatflow.plan.functions import user_line
 
     line = user_line()
@@ -292,7 +292,7 @@ def with_handlers(
 def decide(
     fn: Callable[[ErrorContext, Any, BaseException], object], record: Any, error: BaseException, **context: Any
 ) -> str:
-    """Ask a function of the user; give what it says as JSON. The engine calls this."""
+    """Ask a function of the user; return what it says as JSON. The engine calls this."""
     said = fn(ErrorContext(exception=error, **context), record, error)
 
     def refuse(udf: Udf) -> int:

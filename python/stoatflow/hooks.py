@@ -127,7 +127,7 @@ class Hooks:
 
 
 def _call(entry: _Entry, phase: Phase, app: StoatFlow) -> BaseException | None:
-    """Call one; give what it raised, or that it took too long."""
+    """Call one; return what it raised, or that it took too long."""
     raised: list[BaseException] = []
 
     def body() -> None:
@@ -156,7 +156,7 @@ async def _awaited(result: Awaitable[object]) -> object:
 
 
 def answered(handler: UncaughtExceptionHandler, error: BaseException) -> str:
-    """Ask a handler; give its answer's name. One that fails, or gives something else, ends the application."""
+    """Ask a handler; return its answer's name. One that fails, or gives something else, ends the application."""
     try:
         said = handler(error)
         return ExceptionResponse(said).value

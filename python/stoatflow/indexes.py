@@ -66,7 +66,7 @@ class Index:
 
 
 def index_specs(indexes: Iterable[Index], method: str, line: str) -> tuple[IndexSpec, ...]:
-    """Give the plan's form of `indexes=`."""
+    """Return the plan's form of `indexes=`."""
     given = tuple(indexes)
     for index in given:
         if not isinstance(index, Index):

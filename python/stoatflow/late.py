@@ -71,7 +71,7 @@ LatePolicy: TypeAlias = "LateVerdict | DecideLate | Callable[[ConsumedRecord, in
 
 
 def late_spec(late: LatePolicy | None, method: str, line: str) -> LateFunction | DLQ | str | None:
-    """Give the plan's form of `late=`; `None` where every record goes in."""
+    """Return the plan's form of `late=`; `None` where every record goes in."""
     if late is None or (isinstance(late, str) and late == "grace"):
         return None
     if isinstance(late, DLQ) or (isinstance(late, str) and late == "drop"):

@@ -86,7 +86,7 @@ def configure_logging(to: Literal["python", "stderr"] = "python", level: int | s
 
 
 def _filter(level: int | str) -> str:
-    """Give the engine's filter for a level of `logging`."""
+    """Return the engine's filter for a level of `logging`."""
     number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
     if not isinstance(number, int):
         raise TypeError(f"{level!r} is no level of logging. Next: write DEBUG, INFO, WARNING or ERROR")

@@ -234,7 +234,7 @@ def store_spec(
     method: str,
     line: str,
 ) -> StoreSpec | None:
-    """Give the plan's form of `store=`, `key=` and `value=`; raise `TopologyError` if they disagree."""
+    """Return the plan's form of `store=`, `key=` and `value=`; raise `TopologyError` if they disagree."""
     how = store if isinstance(store, Materialized) else Materialized(store)
     if how is store and (key is not None or value is not None):
         raise TopologyError(
@@ -302,7 +302,7 @@ def grouped_how(
     method: str,
     line: str,
 ) -> Grouped[Any, Any]:
-    """Give what was said in `grouped=` or in the arguments beside it; raise `TopologyError` for both."""
+    """Return what was said in `grouped=` or in the arguments beside it; raise `TopologyError` for both."""
     how = given(grouped, Grouped, None, f"{method}(grouped=)", line)
     if how is None:
         return Grouped(key=key, value=value, name=name)
@@ -324,7 +324,7 @@ def _setting(content: object) -> str:
 
 
 def reset_spec(reset: Reset | None, method: str, line: str) -> str | dict[str, int] | None:
-    """Give the plan's form of `reset=`."""
+    """Return the plan's form of `reset=`."""
     if isinstance(reset, OffsetReset):
         return reset.where if reset.duration_ms is None else {"by_duration": reset.duration_ms}
     if reset not in (None, "earliest", "latest", "none"):
@@ -336,7 +336,7 @@ def reset_spec(reset: Reset | None, method: str, line: str) -> str | dict[str, i
 
 
 def timestamp_spec(timestamp: TimestampLike | None, method: str, line: str) -> Timestamps | None:
-    """Give the plan's form of `timestamp=`."""
+    """Return the plan's form of `timestamp=`."""
     if isinstance(timestamp, Expression):
         return timestamp
     if timestamp is None or callable(timestamp):
@@ -354,7 +354,7 @@ def timestamp_spec(timestamp: TimestampLike | None, method: str, line: str) -> T
 
 
 def check_topic(topic: object, method: str, line: str) -> str:
-    """Give a topic's name if it is one (Kafka's rule); raise `TopologyError` otherwise."""
+    """Return a topic's name if it is one (Kafka's rule); raise `TopologyError` otherwise."""
     valid = (
         isinstance(topic, str)
         and 0 < len(topic) <= 249

@@ -55,7 +55,7 @@ class Printed(Generic[K, V]):
         return cls(path, label)
 
     def writer(self, label: str) -> Callable[[K, V], None]:
-        """Give what writes one record. A file is opened for each record: nothing is lost in a buffer.
+        """Return what writes one record. A file is opened for each record: nothing is lost in a buffer.
 
         >>> write = sf.Printed().writer("numbers")
         >>> write("a", 1)

@@ -280,7 +280,7 @@ class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
 
     @abstractmethod
     def transform(self, key: KIn, value: VIn | None) -> VOut | None:
-        """Give the new value; `None` deletes.
+        """Return the new value; `None` deletes.
 
         >>> class Large(sf.ValueTransformer[str, int, int]):
         ...     def transform(self, key, value):
@@ -342,7 +342,7 @@ def with_stores(*connected: str | StoreBuilder[Any, Any]) -> Callable[[C], C]:
 def supplied(
     plan: PlanBuilder, supplier: object, names: Sequence[str], method: str, line: str
 ) -> tuple[ProcessorRef, tuple[str, ...]]:
-    """Check what makes processors and what it makes; give it with the names of its stores.
+    """Check what makes processors and what it makes; return it with the names of its stores.
 
     Stores that it brings along are added to the plan. A supplier that is no class is called, twice.
     """
@@ -386,7 +386,7 @@ def _connected(plan: PlanBuilder, supplier: object, made: object, names: Sequenc
 
 
 def _brought(supplier: object, line: str) -> Iterable[Any]:
-    """Give what `@with_stores(...)` or a `stores()` says: of a class, of a supplier object, of a processor."""
+    """Return what `@with_stores(...)` or a `stores()` says: of a class, of a supplier object, of a processor."""
     listed = getattr(supplier, "__stores__", None)
     if listed is not None:
         return tuple(listed)
@@ -405,7 +405,7 @@ def _brought(supplier: object, line: str) -> Iterable[Any]:
 
 
 def _made(supplier: Any, ref: ProcessorRef, method: str, line: str) -> object:
-    """Give what a supplier makes, checked: the class itself, or an object."""
+    """Return what a supplier makes, checked: the class itself, or an object."""
     if isinstance(supplier, type):
         _check_methods(supplier, supplier, ref.display, method, line)
         return supplier
@@ -476,7 +476,7 @@ def _plainly(name: str, fn: Any) -> str:
 
 
 def _signature(made: object, cls: type, name: str, fn: Any) -> inspect.Signature | None:
-    """Give the parameters without `self`, if they are known."""
+    """Return the parameters without `self`, if they are known."""
     known = signature_of(fn)
     if known is None or made is not cls:
         return known

@@ -109,7 +109,7 @@ class Snapshot:
         return {TopicPartition(topic, number): offset for topic, number, offset in self._opened().positions()}
 
     def store(self, name: str, *, timestamps: bool = False) -> Any:
-        """Give a store of it to read; `timestamps` shows values as `ValueAndTimestamp`.
+        """Return a store of it to read; `timestamps` shows values as `ValueAndTimestamp`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -210,7 +210,7 @@ def read_only_store(
     timestamps: bool,
     forms: Forms,
 ) -> Any:
-    """Give a handle whose reads each show the last commit."""
+    """Return a handle whose reads each show the last commit."""
     given = (wanted(at_least), timeout_s(timeout) or 0.0)
 
     def read() -> bridge.StateReader:

@@ -22,7 +22,7 @@ _SAME: Any = object()
 
 
 def headers_of(headers: HeadersLike) -> Headers:
-    """Give headers as records hold them; text becomes UTF-8 bytes."""
+    """Return headers as records hold them; text becomes UTF-8 bytes."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return tuple((name, text.encode() if isinstance(text, str) else text) for name, text in pairs)
 
@@ -65,7 +65,7 @@ class Record(Generic[K, V]):
         timestamp: int = _SAME,
         headers: HeadersLike = _SAME,
     ) -> Record[Any, Any]:
-        """Give a record with other contents; what is left out stays.
+        """Return a record with other contents; what is left out stays.
 
         >>> record = sf.Record("a", 1, timestamp=1000)
         >>> record.replace(value=2, headers={"by": "me"})
@@ -100,7 +100,7 @@ class FixedKeyRecord(Generic[K, V]):
     def replace(
         self, *, value: V2 = _SAME, timestamp: int = _SAME, headers: HeadersLike = _SAME
     ) -> FixedKeyRecord[K, Any]:
-        """Give a record with other contents; what is left out stays.
+        """Return a record with other contents; what is left out stays.
 
         >>> record = sf.FixedKeyRecord("a", 1, timestamp=1000)
         >>> record.replace(value=2).value

@@ -145,7 +145,7 @@ class SchemaRegistry:
         )
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """Give the schema with an id. It is kept; `SerdeError` for an id that the registry doesn't know.
+        """Return the schema with an id. It is kept; `SerdeError` for an id that the registry doesn't know.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> schema_id = registry.register("orders-value", '"string"')
@@ -170,7 +170,7 @@ class SchemaRegistry:
             return self._by_id.setdefault(schema_id, _registered(found, id=schema_id))
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """Give the latest version of a subject. Asks the registry each time.
+        """Return the latest version of a subject. Asks the registry each time.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> for schema in ('"int"', '"long"'):
@@ -184,7 +184,7 @@ class SchemaRegistry:
         return _registered(found)
 
     def version(self, subject: str, number: int) -> RegisteredSchema:
-        """Give a version of a subject. It is kept.
+        """Return a version of a subject. It is kept.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> for schema in ('"int"', '"long"'):
@@ -203,7 +203,7 @@ class SchemaRegistry:
     def register(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> int:
-        """Register a schema under a subject, if it isn't there yet; give its id.
+        """Register a schema under a subject, if it isn't there yet; return its id.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> registry.register("orders-value", '"string"')
@@ -214,7 +214,7 @@ class SchemaRegistry:
     def lookup(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> int:
-        """Give the id of a schema that is registered under a subject; `TopologyError` if it isn't.
+        """Return the id of a schema that is registered under a subject; `TopologyError` if it isn't.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> registry.register("orders-value", '"string"') == registry.lookup("orders-value", '"string"')
@@ -225,7 +225,7 @@ class SchemaRegistry:
     def registered(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> RegisteredSchema:
-        """Give a schema as it is registered under a subject, with its version; `TopologyError` if it isn't.
+        """Return a schema as it is registered under a subject, with its version; `TopologyError` if it isn't.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> schema_id = registry.register("orders-value", '"string"')
@@ -313,7 +313,7 @@ class SchemaRegistry:
         )
 
     def away(self, why: str) -> BrokerUnavailableError:
-        """Give the error of a registry that can't be asked.
+        """Return the error of a registry that can't be asked.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081", timeout="5s")
         >>> registry.away("connection refused").message

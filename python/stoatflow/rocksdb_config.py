@@ -53,7 +53,7 @@ class RocksDBConfig:
 
 
 def rocksdb_spec(config: object, store: str | None, argument: str, line: str) -> RocksDBSpec | None:
-    """Give the plan's form of a `RocksDBConfig`; raise `TopologyError` for what is no such thing."""
+    """Return the plan's form of a `RocksDBConfig`; raise `TopologyError` for what is no such thing."""
     how = given(config, RocksDBConfig, None, argument, line)
     if how is None:
         return None

@@ -102,7 +102,7 @@ class Settings:
         self._origins.update(origins)
 
     def pairs(self) -> list[tuple[str, object]]:
-        """Give everything that was set, for the engine.
+        """Return everything that was set, for the engine.
 
         >>> sf.Settings({"application.id": "words"}, lanes_count=4, environ={}).pairs()
         [('application.id', 'words'), ('lanes.count', 4)]
@@ -129,7 +129,7 @@ class Settings:
         return self._origins.get(name, "default")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give a value that was set.
+        """Return a value that was set.
 
         >>> settings = sf.Settings({"application.id": "words"}, environ={})
         >>> settings.get("application.id"), settings.get("lanes.count"), settings.get("lanes.count", 4)
@@ -138,7 +138,7 @@ class Settings:
         return self._values.get(name, default)
 
     def serde(self, name: str) -> Serde[Any] | None:
-        """Give the serde that was set in code under this name; None if it is a word, or not set.
+        """Return the serde that was set in code under this name; None if it is a word, or not set.
 
         >>> settings = sf.Settings({"default.value.serde": sf.Serdes.json()}, environ={})
         >>> settings.serde("default.value.serde"), settings.serde("default.key.serde")
@@ -190,7 +190,7 @@ class Settings:
         )
 
     def with_defaults(self, defaults: Mapping[str, object]) -> Settings:
-        """Give settings where these values stand for those that were not set.
+        """Return settings where these values stand for those that were not set.
 
         >>> settings = sf.Settings({"application.id": "words"}, environ={})
         >>> settings.with_defaults({"application.id": "other", "lanes.count": 4}).pairs()
@@ -202,7 +202,7 @@ class Settings:
         return made
 
     def with_values(self, values: Mapping[str, object]) -> Settings:
-        """Give settings where these values stand, whatever was set.
+        """Return settings where these values stand, whatever was set.
 
         >>> settings = sf.Settings({"application.id": "words", "lanes.count": 4}, environ={})
         >>> settings.with_values({"application.id": "other"}).pairs()
@@ -229,7 +229,7 @@ class Settings:
 
 
 def as_settings(config: Settings | Mapping[str, object] | None, keywords: Mapping[str, object]) -> Settings:
-    """Give settings for what a constructor was given."""
+    """Return settings for what a constructor was given."""
     if not isinstance(config, Settings):
         return Settings(config, **keywords)  # type: ignore[arg-type]  # a setting may be named anything
     if keywords:
@@ -245,7 +245,7 @@ def _dotted(name: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Give the name under which a value of the user's code is found again."""
+    """Return the name under which a value of the user's code is found again."""
     dotted = name.replace("_", ".")
     return _OAUTH_CB if dotted == "oauth.cb" else dotted if dotted in _SERDES else name
 
@@ -310,7 +310,7 @@ def _flat(data: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Give a value as text, number or boolean; the engine says what fits where."""
+    """Return a value as text, number or boolean; the engine says what fits where."""
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, os.PathLike):
@@ -327,7 +327,7 @@ _SECRET_WORDS = ("pass", "pasw", "pwd", "secret", "jaas", "token", "private", "c
 
 
 def _kept(name: str, value: object) -> object:
-    """Give a value as it is kept: those that are objects of the user's code stay what they are."""
+    """Return a value as it is kept: those that are objects of the user's code stay what they are."""
     return value if name == _OAUTH_CB or name in _SERDES else _plain(value)
 
 

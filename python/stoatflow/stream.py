@@ -194,7 +194,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> BranchedKStream[K, V] | dict[str, KStream[K, V]]:
-        """Give each record to the first branch that fits.
+        """Return each record to the first branch that fits.
 
         `split().branch(p, "late").default_branch("rest")`, or shorter `split({"late": p}, default="rest")`,
         which gives the branches by these names. Without a default the others are dropped.

@@ -81,7 +81,7 @@ class Suppressed:
 
     @classmethod
     def until_window_closes(cls, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
-        """Give one final result per window. The buffer must not give results early.
+        """Return one final result per window. The buffer must not give results early.
 
         >>> sf.Suppressed.until_window_closes(name="final").name
         'final'
@@ -96,7 +96,7 @@ class Suppressed:
 
     @classmethod
     def until_time_limit(cls, limit: Duration, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
-        """Give the newest update of a key once `limit` of event time has passed since its first held update.
+        """Return the newest update of a key once `limit` of event time has passed since its first held update.
 
         >>> limited = sf.Suppressed.until_time_limit("10s", sf.Buffer(max_records=1000))
         >>> limited.buffer.max_records
@@ -108,7 +108,7 @@ class Suppressed:
 
     @classmethod
     def until_barrier(cls, *, name: str | None = None) -> Suppressed:
-        """Give one result per key and commit: all results of a commit fit together. Kafka Streams has none.
+        """Return one result per key and commit: all results of a commit fit together. Kafka Streams has none.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")

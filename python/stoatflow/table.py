@@ -357,7 +357,7 @@ class KTable(TableJoins[K, V]):
     def to_stream(
         self, key_fn: Callable[..., Any] | Expression | None = None, *, name: str | None = None
     ) -> KStream[Any, Any]:
-        """Give its updates; deletions are null values. `key_fn(key, value)` gives them another key.
+        """Return its updates; deletions are null values. `key_fn(key, value)` gives them another key.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")

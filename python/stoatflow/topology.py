@@ -317,7 +317,7 @@ class Topology:
         return self._wrapper is not None
 
     def custom_serde(self, index: int) -> Serde[Any]:
-        """Give a serde of the user by its index in the plan.
+        """Return a serde of the user by its index in the plan.
 
         >>> class Hex(sf.Serde[bytes]):
         ...     def serialize(self, value):
@@ -332,7 +332,7 @@ class Topology:
         return self._checked()[0].serdes[index]
 
     def for_settings(self, settings: Settings) -> Topology:
-        """Give this topology with the serdes and the timestamp extractor that settings have for what says none.
+        """Return this topology with the serdes and the timestamp extractor that settings have for what says none.
 
         Raises `ConfigError`, or `TopologyError` if they don't fit. `StoatFlow` and the test driver do it themselves.
 
@@ -349,7 +349,7 @@ class Topology:
         return Topology(self.nodes, wrapper=self._wrapper, resources=self._resources, defaults=defaults)
 
     def describe(self) -> str:
-        """Give the text of Kafka Streams' `topology.describe()`.
+        """Return the text of Kafka Streams' `topology.describe()`.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", name="source").to("out", name="sink")
@@ -364,7 +364,7 @@ class Topology:
         return self.plan.description
 
     def to_json(self) -> str:
-        """Give the plan as it crossed the border.
+        """Return the plan as it crossed the border.
 
         >>> import json
         >>> builder = sf.StreamsBuilder()
@@ -455,7 +455,7 @@ class _ByHand:
 
 
 def built(topology: object) -> Topology:
-    """Give a topology that was built; raise `TopologyError` for anything else."""
+    """Return a topology that was built; raise `TopologyError` for anything else."""
     if isinstance(topology, Topology):
         return topology
     if type(topology).__name__ == "StreamsBuilder":

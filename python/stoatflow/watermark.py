@@ -145,7 +145,7 @@ class Watermark:
 
 
 def watermark_spec(watermark: Watermark | None, method: str, line: str) -> WatermarkSpec | None:
-    """Give the plan's form of `watermark=`."""
+    """Return the plan's form of `watermark=`."""
     instead = 'write watermark=sf.Watermark.bounded("10s")'
     how = given(watermark, Watermark, None, f"{method}(watermark=)", line, instead)
     return None if how is None else how.spec

@@ -25,7 +25,7 @@ NO_GRACE = timedelta(0)
 
 
 def span_ms(duration: Duration, what: str, *, least: int | None = 0) -> int:
-    """Give the milliseconds of an argument; raise `TopologyError` that names it and the user's line.
+    """Return the milliseconds of an argument; raise `TopologyError` that names it and the user's line.
 
     `least=None`: a negative one is right too.
     """

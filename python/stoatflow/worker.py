@@ -344,7 +344,7 @@ def _raise_failed(running: set[asyncio.Task[None]]) -> None:
 
 
 def _annotations(function: Callable[..., Any]) -> tuple[object, object]:
-    """Give what a function says of its first parameter and of its result; `None` for what it doesn't say."""
+    """Return what a function says of its first parameter and of its result; `None` for what it doesn't say."""
     try:
         hints = typing.get_type_hints(function)
     except (TypeError, ValueError, NameError):

@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def load_side(app: str, config: str | None) -> Side:
-    """Give what is compared of one application; the modules of its folder are forgotten again."""
+    """Return what is compared of one application; the modules of its folder are forgotten again."""
     from stoatflow.cli.reset import load_topology
     from stoatflow.upgrade.comparison import Side
 

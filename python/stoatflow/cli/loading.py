@@ -30,13 +30,13 @@ class UserFileError(Exception):
 
 
 def split(app: str) -> tuple[str, str | None]:
-    """Give file and name of `APP.py:name`."""
+    """Return file and name of `APP.py:name`."""
     file, _, name = app.rpartition(":")
     return (file, name) if file and name.isidentifier() else (app, None)
 
 
 def names_of(file: str) -> dict[str, Any]:
-    """Run a file, or import a module, and give what it defines. `__name__` is never `__main__`."""
+    """Run a file, or import a module, and return what it defines. `__name__` is never `__main__`."""
     if _MODULE.fullmatch(file) and not file.endswith(".py") and not os.path.isfile(file):
         return _imported(file)
     return _run(file)
@@ -85,7 +85,7 @@ def _imported(module: str) -> dict[str, Any]:
 
 
 def _from(error: Exception, *files: str) -> str:
-    """Give the traceback without the frames in front of the user's file."""
+    """Return the traceback without the frames in front of the user's file."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename not in files:
         trace = trace.tb_next

@@ -91,7 +91,7 @@ class Watched:
 
 
 def stamp(file: str) -> Stamp:
-    """Give what tells a file from what it was before; None if there is none."""
+    """Return what tells a file from what it was before; None if there is none."""
     try:
         status = os.stat(file)
     except OSError:
@@ -110,7 +110,7 @@ class _Reloading:
         self._watched = Watched(named)
 
     def run(self) -> int:
-        """Run, and run again after each change; give the last exit code."""
+        """Run, and run again after each change; return the last exit code."""
         while True:
             self._watched.begin()
             with _Child(self._values) as child:
@@ -124,7 +124,7 @@ class _Reloading:
                     return code
 
     def _until_it_ends(self, child: _Child) -> tuple[_End, int]:
-        """Give why it has ended, and its exit code."""
+        """Return why it has ended, and its exit code."""
         end = _End.BY_ITSELF
         while child.process.poll() is None:
             number = _signal(_POLL_S if end is _End.BY_ITSELF else _STEP_S)
@@ -183,7 +183,7 @@ class _Child:
         os.close(self._reads)
 
     def files(self) -> list[str]:
-        """Give the files that it has loaded since it was asked."""
+        """Return the files that it has loaded since it was asked."""
         try:
             while part := os.read(self._reads, 65_536):
                 self._text += part
@@ -209,7 +209,7 @@ class _Child:
             self._held = None
 
     def code(self) -> int:
-        """Give its exit code, as a shell does."""
+        """Return its exit code, as a shell does."""
         code = self.process.wait()
         return code if code >= 0 else 128 - code
 

@@ -95,7 +95,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def found_with_settings(given: argparse.Namespace) -> tuple[Topology, Settings]:
-    """Give a topology and settings for another engine than the one in this process."""
+    """Return a topology and settings for another engine than the one in this process."""
     from stoatflow.app import StoatFlow
     from stoatflow.errors import ConfigError
 
@@ -120,7 +120,7 @@ def _no_flags(given: argparse.Namespace) -> None:
 
 
 def find(app: str) -> StoatFlow | Topology | StreamsBuilder:
-    """Give what `APP.py[:name]` means; raise `ConfigError` if that isn't clear."""
+    """Return what `APP.py[:name]` means; raise `ConfigError` if that isn't clear."""
     from stoatflow.app import StoatFlow
     from stoatflow.builder import StreamsBuilder
     from stoatflow.cli.loading import names_of, split

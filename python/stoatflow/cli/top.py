@@ -102,7 +102,7 @@ def _draw(lines: list[str]) -> None:
 
 
 def picture(top: dict[str, Any]) -> Iterator[str]:
-    """Give the lines."""
+    """Return the lines."""
     yield (
         f"{top['application_id']}  {top['state']}  {_rate(top['records_per_second'])} records/s in, "
         f"{_rate(top['committed_per_second'])} committed, over {top['seconds']:.0f} s"
@@ -148,7 +148,7 @@ def picture(top: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
-    """Give a table below an empty line, or nothing without rows. Numbers stand right, unless they come first."""
+    """Return a table below an empty line, or nothing without rows. Numbers stand right, unless they come first."""
     texts = [tuple(map(str, row)) for row in rows]
     if not texts:
         return

@@ -90,7 +90,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def load(place: str) -> Callable[[Any], Any]:
-    """Give the function at `module:function` or `file.py:function`."""
+    """Return the function at `module:function` or `file.py:function`."""
     from stoatflow.errors import ConfigError
 
     where, _, name = place.rpartition(":")

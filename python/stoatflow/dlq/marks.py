@@ -57,7 +57,7 @@ class Mark(NamedTuple):
 
 
 def ranges_of(places: Iterable[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
-    """Give partitions and offsets as ranges. Offsets between two of them that are no letters make two ranges."""
+    """Return partitions and offsets as ranges. Offsets between two of them that are no letters make two ranges."""
     ranges: dict[int, list[tuple[int, int]]] = {}
     for partition, offset in sorted(places):
         known = ranges.setdefault(partition, [])
@@ -88,7 +88,7 @@ class Replayed:
         return at >= 0 and ranges[at][1] >= offset
 
     def beyond(self, ends: list[int]) -> tuple[int, int] | None:
-        """Give the place of a letter that is marked and stands behind the end of its partition, if there is one."""
+        """Return the place of a letter that is marked and stands behind the end of its partition, if there is one."""
         for partition, ranges in self._ranges.items():
             if partition >= len(ends) or ranges[-1][1] >= ends[partition]:
                 return partition, ranges[-1][1]

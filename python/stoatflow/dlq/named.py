@@ -20,7 +20,7 @@ _HANDLERS = ("deserialization", "processing", "production")
 
 
 def dead_letter_topics(topology: Topology, settings: Settings) -> list[str]:
-    """Give the topics that handlers name, by name."""
+    """Return the topics that handlers name, by name."""
     of_plan = named_values(json.loads(topology.plan.physical_json), "dlq")
     return sorted({*(topic for topic in of_plan if isinstance(topic, str)), *_of_settings(settings)})
 

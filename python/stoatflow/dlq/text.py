@@ -77,7 +77,7 @@ def listed(topic: DeadLetterTopic, sums: Sequence[Sum]) -> str:
 
 
 def listed_json(topic: DeadLetterTopic, sums: Sequence[Sum]) -> dict[str, Any]:
-    """Give the same as plain data."""
+    """Return the same as plain data."""
     return {
         "topic": topic.name,
         "address": topic.address,
@@ -122,7 +122,7 @@ def shown(letter: Letter, *, replayed: bool | None) -> str:
 
 
 def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
-    """Give the same as plain data."""
+    """Return the same as plain data."""
     source = letter.source
     return {
         "partition": letter.partition,
@@ -160,7 +160,7 @@ def planned(topic: DeadLetterTopic, plan: Plan) -> str:
 
 
 def planned_json(topic: DeadLetterTopic, plan: Plan) -> dict[str, Any]:
-    """Give the same as plain data."""
+    """Return the same as plain data."""
     return {
         "topic": topic.name,
         "address": topic.address,
@@ -195,7 +195,7 @@ def _many(count: int, one: str, more: str | None = None) -> str:
 
 
 def _text_of(content: bytes) -> str | None:
-    """Give bytes as text, if that is what they are."""
+    """Return bytes as text, if that is what they are."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -215,7 +215,7 @@ def _body(content: bytes | None) -> list[str]:
 
 
 def _indented(text: str) -> list[str]:
-    """Give a JSON object or list on several lines, each part of it as it is written there; nothing for other text."""
+    """Return a JSON object or list on several lines, each part of it as it is written there; nothing for other text."""
     if text.lstrip()[:1] not in {"{", "["}:
         return []
     try:
@@ -259,7 +259,7 @@ def _short(content: bytes | None) -> str:
 
 
 def _plain(content: bytes | None) -> dict[str, str] | None:
-    """Give bytes as data: text where they are UTF-8, else base64."""
+    """Return bytes as data: text where they are UTF-8, else base64."""
     if content is None:
         return None
     try:

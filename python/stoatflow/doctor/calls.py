@@ -31,7 +31,7 @@ _AS_TEXT = ord("s")
 
 
 def call(t: Translator, node: ast.Call) -> Part:
-    """Give a call."""
+    """Return a call."""
     function = node.func
     if any(isinstance(arg, ast.Starred) for arg in node.args):
         raise NotAnExpression
@@ -408,7 +408,7 @@ def without_default(node: ast.expr) -> ast.expr:
 
 
 def contains(t: Translator, left: ast.expr, right: ast.expr) -> Part:
-    """Give `left in right`."""
+    """Return `left in right`."""
     known = _known_options(t, right)
     if known is not None:
         return _is_in(t, left, right, known)
@@ -468,7 +468,7 @@ def _found(t: Translator, what: Part, of: Part, left: ast.expr, right: ast.expr)
 
 
 def form_of(part: ast.FormattedValue) -> str:
-    """Give the form of what is filled into an f-string."""
+    """Return the form of what is filled into an f-string."""
     form = part.format_spec
     if part.conversion not in (-1, _AS_TEXT) or (form is not None and part.conversion == _AS_TEXT):
         raise NotAnExpression

@@ -33,5 +33,5 @@ class Difference(Enum):
     )
 
     def about(self, what: str = "") -> str:
-        """Give the sentence."""
+        """Return the sentence."""
         return self.value.format(what)

@@ -37,7 +37,7 @@ _STORE = re.compile(r"[- ]*(?:(?P<line>\S+): )?(?P<op>\w+)\(\) (?P<message>.*); 
 
 
 def examine(topology: Topology) -> list[Finding]:
-    """Give all findings, in the order of the topology."""
+    """Return all findings, in the order of the topology."""
     return list(_Examination(topology.nodes).findings())
 
 

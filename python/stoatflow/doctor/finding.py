@@ -59,16 +59,16 @@ class Finding:
 
     @classmethod
     def of_surroundings(cls, kind: Kind, message: str, next_step: str, *, op: str = "", node: str = "") -> Finding:
-        """Give one that is about no line of the topology; `op` and `node` may name a topic and what it is."""
+        """Return one that is about no line of the topology; `op` and `node` may name a topic and what it is."""
         return cls(kind=kind, line="", node=node, op=op, function="", message=message, next_step=next_step)
 
     def to_json(self) -> dict[str, object]:
-        """Give it as plain data."""
+        """Return it as plain data."""
         data = {name: getattr(self, name) for name in self.__slots__}
         return {**data, "differences": list(self.differences)}
 
     def __str__(self) -> str:
-        """Give it as the report shows it."""
+        """Return it as the report shows it."""
         node = f" '{self.node}'" if self.node else ""
         where = self.line or _WHERE.get(self.kind, "the topology")
         what = f"{self.op}{node}".strip()

@@ -24,7 +24,7 @@ _EMPTY: tuple[Callable[[], Any], ...] = (int, list, dict)
 def aggregation(
     translator: Translator, adder: Written, initializer: Callable[..., Any], others: dict[str, Callable[..., Any]]
 ) -> Aggregation[Any] | None:
-    """Give what the functions are together; `others`: `subtractor` and `merger`, as far as there are such."""
+    """Return what the functions are together; `others`: `subtractor` and `merger`, as far as there are such."""
     start = _start(initializer)
     body = _result(adder)
     if start is None or body is None or len(adder.parameters) < 3:

@@ -34,7 +34,7 @@ _MADE: Side = ("made", "made")
 
 
 def sides(plan: Sequence[Node]) -> list[Side]:
-    """Give the kinds of key and value behind each node."""
+    """Return the kinds of key and value behind each node."""
     known: list[Side] = []
     for node in plan:
         known.append(_side(plan, known, node))
@@ -42,7 +42,7 @@ def sides(plan: Sequence[Node]) -> list[Side]:
 
 
 def of_serde(serde: Serde[object] | None, otherwise: Kind) -> Kind:
-    """Give the kind of what a serde reads."""
+    """Return the kind of what a serde reads."""
     if serde is None:
         return otherwise
     if isinstance(serde, AvroSerde | ProtobufSerde) and serde.decode == "lazy" and serde.has_members:
@@ -82,7 +82,7 @@ def _side(plan: Sequence[Node], known: Sequence[Side], node: Node) -> Side:
 
 
 def _result(node: Node) -> Kind:
-    """Give the kind of what its function gives."""
+    """Return the kind of what its function gives."""
     return "any" if isinstance(getattr(node, "function", None), Expression) else "made"
 
 
@@ -110,7 +110,7 @@ def _aggregated(plan: Sequence[Node], node: Node, key: Kind, value: Kind) -> Sid
 
 
 def kept(node: Node) -> Kind:
-    """Give the kind of an aggregate: it is read from its store, or as the function left it."""
+    """Return the kind of an aggregate: it is read from its store, or as the function left it."""
     materialized = getattr(node, "materialized", None)
     serde = None if materialized is None else materialized.value
     return of_serde(serde, "made")

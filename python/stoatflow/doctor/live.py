@@ -62,7 +62,7 @@ def examine_live(topology: Topology, settings: Settings) -> Report:
 
 
 def of_error(error: StoatFlowError, op: str = "topic") -> Finding:
-    """Give what the engine raised as a finding; `op` is what a topic is that it names."""
+    """Return what the engine raised as a finding; `op` is what a topic is that it names."""
     topic = str(error.coordinates.get("topic", ""))
     if isinstance(error, AuthorizationError):
         return refused(error, op if topic else "", topic)

@@ -103,7 +103,7 @@ def _room(folder: Path, there: Path) -> Iterator[Finding]:
 
 
 def file_system(place: Path, mounts: str) -> str:
-    """Give the type of the file system of a path, by the text of `mountinfo`; empty if that doesn't say it."""
+    """Return the type of the file system of a path, by the text of `mountinfo`; empty if that doesn't say it."""
     found = (0, "")
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
@@ -140,7 +140,7 @@ def instance(folder: Path) -> Iterator[Finding | None]:
 
 
 def _holder(lock: Path) -> int | None:
-    """Give the pid of the process that holds the lock: None if none does, 0 if it runs in another pid namespace."""
+    """Return the pid of the process that holds the lock: None if none does, 0 if it runs in another pid namespace."""
     asked = dict.fromkeys(_FLOCK, 0) | {"type": fcntl.F_WRLCK, "whence": os.SEEK_SET}
     with lock.open("rb") as file:
         answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(_LAYOUT, *asked.values()))

@@ -42,7 +42,7 @@ class Part:
 
 
 def literal(constant: object) -> Part:
-    """Give a constant; raise `NotAnExpression` for what can't be one."""
+    """Return a constant; raise `NotAnExpression` for what can't be one."""
     kind = _KINDS.get(type(constant))
     if kind is None:
         raise NotAnExpression
@@ -53,7 +53,7 @@ def literal(constant: object) -> Part:
 
 
 def named(name: str, constant: object) -> Part:
-    """Give a constant that is shown by the name it was read from; `True`, `False` and `None` have no other."""
+    """Return a constant that is shown by the name it was read from; `True`, `False` and `None` have no other."""
     part = literal(constant)
     kind = _SHOWN.get(type(constant))
     if kind is not None:

@@ -27,7 +27,7 @@ class Place:
 
 
 def place(plan: Sequence[Node], known: Sequence[Side], at: int, field: str) -> Place | None:
-    """Give it, if it is known what the function gets there."""
+    """Return it, if it is known what the function gets there."""
     node = plan[at]
     parent = getattr(node, "parent", None)
     if not isinstance(parent, int):

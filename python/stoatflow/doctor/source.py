@@ -48,7 +48,7 @@ class Written:
     """Has the user said that nothing is to be said about it?"""
 
     def resolve(self, name: str) -> object:
-        """Give what a name stands for now that is neither a parameter nor set within: `MISSING` for nothing."""
+        """Return what a name stands for now that is neither a parameter nor set within: `MISSING` for nothing."""
         if isinstance(self.call, types.FunctionType):
             code = self.call.__code__
             if name in (*code.co_varnames, *code.co_cellvars):
@@ -65,7 +65,7 @@ class Written:
 
 
 def written(call: Callable[..., Any]) -> Written | None:
-    """Give the source of a function, if it can be told."""
+    """Return the source of a function, if it can be told."""
     if isinstance(call, types.FunctionType):
         # What `functools.wraps` was put on calls another one, in its own way.
         return None if hasattr(call, "__wrapped__") else _of_function(call)

@@ -42,7 +42,7 @@ class Suggestion:
 
 
 def suggest(plan: Sequence[Node], known: Sequence[Side], at: int, field: str) -> Suggestion | None:
-    """Give the expression for a function, if there is one. `known`: the kinds behind each node."""
+    """Return the expression for a function, if there is one. `known`: the kinds behind each node."""
     udf = getattr(plan[at], field)
     where = place(plan, known, at, field)
     function = written(udf.call) if isinstance(udf, Udf) else None
@@ -110,7 +110,7 @@ def _reads(expression: Expression) -> bool:
 
 
 def _tried(plan: Sequence[Node], at: int, field: str, suggestion: Suggestion) -> Suggestion | None:
-    """Give the suggestion if the plan compiles with it: types fit, and an expression may stand there."""
+    """Return the suggestion if the plan compiles with it: types fit, and an expression may stand there."""
     from stoatflow._runtime.bridge import compile_plan  # translating alone needs no engine
 
     node = plan[at]

@@ -120,5 +120,5 @@ class Topics:
 
 
 def refused(error: AuthorizationError, op: str = "", node: str = "") -> Finding:
-    """Give the finding for what this user may not do."""
+    """Return the finding for what this user may not do."""
     return Finding.of_surroundings("permission", error.message, error.next_step, op=op, node=node)

@@ -49,14 +49,14 @@ class Translator:
         self.said[difference.about("" if node is None else ast.unparse(node))] = None
 
     def function(self, body: list[ast.stmt], *, condition: bool) -> Part:
-        """Give the whole of it; a condition is asked for its truth only."""
+        """Return the whole of it; a condition is asked for its truth only."""
         self.texts = _occurrences(body)
         return self.block(body, self.truth if condition else self.value, self.leaves)
 
     # Statements --------------------------------------------------------------------------------
 
     def block(self, statements: list[ast.stmt], result: Result, names: Mapping[str, Part]) -> Part:
-        """Give what is returned; names that are set on the way stand for what they were set to."""
+        """Return what is returned; names that are set on the way stand for what they were set to."""
         self.leaves = names
         if not statements:
             return result(ast.Constant(None))
@@ -70,7 +70,7 @@ class Translator:
         return self.block(rest, result, {**names, **self._set(first)})
 
     def _set(self, statement: ast.stmt) -> dict[str, Part]:
-        """Give the name that a statement sets, if it does anything."""
+        """Return the name that a statement sets, if it does anything."""
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if isinstance(statement, ast.Pass) or is_text:
             return {}
@@ -110,7 +110,7 @@ class Translator:
     # Values ------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Part:
-        """Give an expression of the same value."""
+        """Return an expression of the same value."""
         made = _VALUES.get(type(node))
         if made is None:
             raise NotAnExpression
@@ -267,7 +267,7 @@ class Translator:
         return Part(-operand.expression, "number", unsure=self.needed(operand))
 
     def negated(self, part: Part) -> Part:
-        """Give `not`: of null, true."""
+        """Return `not`: of null, true."""
         sure = part.expression.fill_null(False) if part.none else part.expression
         return Part(~sure, "bool", unsure=part.unsure)
 
@@ -378,7 +378,7 @@ class Translator:
     # Truth -------------------------------------------------------------------------------------
 
     def truth(self, node: ast.expr, *, exactly: bool = False) -> Part:
-        """Give a condition that holds where Python would say so."""
+        """Return a condition that holds where Python would say so."""
         if isinstance(node, ast.BoolOp):
             return self.all_or_any(node, exactly=exactly)
         if isinstance(node, ast.IfExp):

@@ -32,7 +32,7 @@ class Entry:
         return (self.name, *self.other_names)
 
     def to_json(self) -> dict[str, object]:
-        """Give it as plain data."""
+        """Return it as plain data."""
         return {
             "sort": self.sort,
             "name": self.name,

@@ -32,18 +32,18 @@ _ROW = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 
 
 def entries() -> list[Entry]:
-    """Give everything, by sort and in the order of the tables."""
+    """Return everything, by sort and in the order of the tables."""
     return [*_errors(), *_settings(), *_drops(), *_metrics(), *_kafka_streams()]
 
 
 def find(name: str, among: Sequence[Entry]) -> list[Entry]:
-    """Give what has this name; case, and what joins its words, don't matter."""
+    """Return what has this name; case, and what joins its words, don't matter."""
     wanted = _plain(name)
     return [entry for entry in among if wanted in map(_plain, entry.names)]
 
 
 def nearest(name: str, among: Sequence[Entry]) -> list[str]:
-    """Give the names that are most like this one, the nearest first."""
+    """Return the names that are most like this one, the nearest first."""
     shown = {_plain(each): entry.name for entry in among for each in entry.names}
     alike = difflib.get_close_matches(_plain(name), shown, n=5, cutoff=0.6)
     within = [plain for plain in shown if len(name) > 2 and _plain(name) in plain]

@@ -20,7 +20,7 @@ _TITLES: dict[Sort, str] = {
 
 
 def shown(entry: Entry) -> str:
-    """Give all of an entry."""
+    """Return all of an entry."""
     return "\n".join(_lines(entry))
 
 
@@ -56,7 +56,7 @@ def _wrapped(text: str, indent: str, further: str = "") -> list[str]:
 
 
 def listed(entries: Sequence[Entry]) -> str:
-    """Give the names of all entries, by sort."""
+    """Return the names of all entries, by sort."""
     blocks = []
     for sort, title in _TITLES.items():
         names = [

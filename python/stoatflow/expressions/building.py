@@ -43,7 +43,7 @@ class When:
         self._before = before
 
     def then(self, result: Operand) -> Then:
-        """Give the result where the condition holds."""
+        """Return the result where the condition holds."""
         return Then(self._condition, wrap(result), self._before)
 
 
@@ -63,13 +63,13 @@ class Then:
         return When(condition, self)
 
     def otherwise(self, result: Operand) -> Expression:
-        """Give the result where no condition holds (or it is null)."""
+        """Return the result where no condition holds (or it is null)."""
         made = Expression("when", self._condition, self._result, wrap(result))
         return made if self._before is None else self._before.otherwise(made)
 
 
 def lit(constant: Operand) -> Expression:
-    """Give a constant; of an aware `datetime` and a `timedelta`, its milliseconds.
+    """Return a constant; of an aware `datetime` and a `timedelta`, its milliseconds.
 
     >>> sf.lit(5).evaluate()
     5
@@ -78,7 +78,7 @@ def lit(constant: Operand) -> Expression:
 
 
 def duration(length: Duration) -> Expression:
-    """Give the milliseconds of a duration: `sf.timestamp + sf.duration("5m")`.
+    """Return the milliseconds of a duration: `sf.timestamp + sf.duration("5m")`.
 
     >>> (sf.timestamp + sf.duration("5m")).evaluate(timestamp=1000)
     301000
@@ -96,7 +96,7 @@ def when(condition: Expression) -> When:
 
 
 def coalesce(*options: Operand) -> Expression:
-    """Give the first that is not null.
+    """Return the first that is not null.
 
     >>> sf.coalesce(sf.value["nick"], sf.value["name"], "?").evaluate({"name": "Ann"})
     'Ann'
@@ -107,7 +107,7 @@ def coalesce(*options: Operand) -> Expression:
 
 
 def least(*options: Operand) -> Expression:
-    """Give the smallest that is not null.
+    """Return the smallest that is not null.
 
     >>> sf.least(sf.value["a"], sf.value["b"], 9).evaluate({"a": 3, "b": None})
     3
@@ -118,7 +118,7 @@ def least(*options: Operand) -> Expression:
 
 
 def greatest(*options: Operand) -> Expression:
-    """Give the largest that is not null.
+    """Return the largest that is not null.
 
     >>> sf.greatest(sf.value["a"], sf.value["b"], 0).evaluate({"a": 3, "b": None})
     3

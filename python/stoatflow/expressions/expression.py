@@ -56,11 +56,11 @@ class Expression:
             )
 
     def _made(self, op: str, **fields: object) -> Expression:
-        """Give a shape of the engine with this as its argument."""
+        """Return a shape of the engine with this as its argument."""
         return Expression(op, self, **fields)
 
     def _call(self, function: str, *args: Operand) -> Expression:
-        """Give a function of the engine's table."""
+        """Return a function of the engine's table."""
         return Expression("call", self, *(wrap(arg) for arg in args), function=function)
 
     def to_json(self) -> dict[str, object]:
@@ -123,7 +123,7 @@ class Expression:
     # Members ---------------------------------------------------------------------------------
 
     def __getitem__(self, item: str | int | slice | Expression) -> Expression:
-        """Give a member of an object by name, an element of a list by index (null if missing), or a part `[a:b]`."""
+        """Return a member of an object by name, an element of a list by index (null if missing), or a part `[a:b]`."""
         if isinstance(item, str):
             return Expression("get", self, name=item)
         if isinstance(item, int) and not isinstance(item, bool):
@@ -192,7 +192,7 @@ class Expression:
         return ~self.is_null()
 
     def fill_null(self, other: Operand) -> Expression:
-        """Give this, or the other where it is null.
+        """Return this, or the other where it is null.
 
         >>> sf.value["n"].fill_null(0).evaluate({})
         0
@@ -307,11 +307,11 @@ class Expression:
         return Expression("floor_div", wrap(other), self)
 
     def __mod__(self, other: Expression | Literal) -> Expression:
-        """Give the remainder, with the divisor's sign, as in Python."""
+        """Return the remainder, with the divisor's sign, as in Python."""
         return Expression("mod", self, wrap(other))
 
     def __rmod__(self, other: Literal) -> Expression:
-        """Give the remainder, with the divisor's sign, as in Python."""
+        """Return the remainder, with the divisor's sign, as in Python."""
         return Expression("mod", wrap(other), self)
 
     def __neg__(self) -> Expression:
@@ -335,7 +335,7 @@ class Expression:
         return self**exponent
 
     def abs(self) -> Expression:
-        """Give it without its sign.
+        """Return it without its sign.
 
         >>> sf.value.abs().evaluate(-3)
         3
@@ -355,7 +355,7 @@ class Expression:
     __round__ = round  # noqa: A003
 
     def floor(self) -> Expression:
-        """Give the whole number below.
+        """Return the whole number below.
 
         >>> sf.value.floor().evaluate(2.7)
         2
@@ -365,7 +365,7 @@ class Expression:
     __floor__ = floor
 
     def ceil(self) -> Expression:
-        """Give the whole number above.
+        """Return the whole number above.
 
         >>> sf.value.ceil().evaluate(2.1)
         3
@@ -375,7 +375,7 @@ class Expression:
     __ceil__ = ceil
 
     def sqrt(self) -> Expression:
-        """Give the square root.
+        """Return the square root.
 
         >>> sf.value.sqrt().evaluate(9)
         3.0
@@ -383,7 +383,7 @@ class Expression:
         return self._call("sqrt")
 
     def clip(self, low: Operand = None, high: Operand = None) -> Expression:
-        """Give it, or the bound that it is beyond.
+        """Return it, or the bound that it is beyond.
 
         >>> sf.value.clip(0, 100).evaluate(250)
         100
@@ -420,7 +420,7 @@ class Expression:
         return TimeMethods(self)
 
     def len(self) -> Expression:
-        """Give the number of characters of a text, or of elements of a list.
+        """Return the number of characters of a text, or of elements of a list.
 
         >>> sf.value.len().evaluate("stoat")
         5
@@ -441,7 +441,7 @@ class Expression:
         return Expression("cast", self, to=name, **({} if strict else {"strict": False}))
 
     def hash(self, method: _Text = "xxh3") -> Expression:
-        """Give a whole number that depends on nothing but the value.
+        """Return a whole number that depends on nothing but the value.
 
         `"xxh3"` takes everything. `"murmur2"` is what Kafka's producers take the partition of a key from, modulo the
         number of partitions.
@@ -456,7 +456,7 @@ class Expression:
     # Objects ---------------------------------------------------------------------------------
 
     def with_fields(self, members: Mapping[_Text, Operand] | None = None, /, **fields: Operand) -> Expression:
-        """Give the object with other values for these members; those it doesn't have come last.
+        """Return the object with other values for these members; those it doesn't have come last.
 
         >>> sf.value.with_fields(total=sf.value["n"] * 2).evaluate({"n": 2})
         {'n': 2, 'total': 4}
@@ -466,7 +466,7 @@ class Expression:
         return self._call("with_fields", *pairs)
 
     def merge(self, other: Expression) -> Expression:
-        """Give the object with all members of another one, as `dict | dict`: `sf.left.merge(sf.right)`.
+        """Return the object with all members of another one, as `dict | dict`: `sf.left.merge(sf.right)`.
 
         Null is an object without members, so that a side of an outer join without a partner changes nothing; of two
         nulls the result is null.
@@ -481,7 +481,7 @@ class Expression:
         return self._call("merge", other)
 
     def drop(self, *names: _Text) -> Expression:
-        """Give the object without these members.
+        """Return the object without these members.
 
         >>> sf.value.drop("secret").evaluate({"n": 1, "secret": "s"})
         {'n': 1}
@@ -489,7 +489,7 @@ class Expression:
         return self._call("drop", *(text("drop", name) for name in names))
 
     def keys(self) -> Expression:
-        """Give the names of the members, as a list.
+        """Return the names of the members, as a list.
 
         >>> sf.value.keys().evaluate({"a": 1, "b": 2})
         ['a', 'b']
@@ -497,7 +497,7 @@ class Expression:
         return self._call("keys")
 
     def values(self) -> Expression:
-        """Give the values of the members, as a list.
+        """Return the values of the members, as a list.
 
         >>> sf.value.values().evaluate({"a": 1, "b": 2})
         [1, 2]
@@ -531,13 +531,13 @@ _CastTarget: TypeAlias = str | type
 def named(
     method: str, members: Mapping[str, Operand] | None, fields: Mapping[str, Operand]
 ) -> tuple[list[str], list[Expression]]:
-    """Give names and expressions of members."""
+    """Return names and expressions of members."""
     together = {**(members or {}), **fields}
     return [text(method, name) for name in together], [wrap(content) for content in together.values()]
 
 
 def wrap(operand: object) -> Expression:
-    """Give an expression as it is, and a constant as an expression."""
+    """Return an expression as it is, and a constant as an expression."""
     if isinstance(operand, Expression):
         return operand
     if isinstance(operand, int) and not isinstance(operand, bool):

@@ -22,23 +22,23 @@ class ListMethods:
         self._of = of
 
     def len(self) -> Expression:
-        """Give the number of elements."""
+        """Return the number of elements."""
         return self._of.len()
 
     def get(self, index: Expression | int) -> Expression:
-        """Give an element; null if there is none."""
+        """Return an element; null if there is none."""
         return self._of[index]
 
     def first(self) -> Expression:
-        """Give the first element; null if there is none."""
+        """Return the first element; null if there is none."""
         return self._of[0]
 
     def last(self) -> Expression:
-        """Give the last element; null if there is none."""
+        """Return the last element; null if there is none."""
         return self._of[-1]
 
     def slice(self, start: Expression | int | None = None, stop: Expression | int | None = None) -> Expression:
-        """Give the elements from `start` to before `stop`: `sf.value[start:stop]`."""
+        """Return the elements from `start` to before `stop`: `sf.value[start:stop]`."""
         return self._of._call("slice", start, stop)
 
     def contains(self, item: Operand) -> Expression:
@@ -46,19 +46,19 @@ class ListMethods:
         return self._of._call("list_contains", item)
 
     def sum(self) -> Expression:
-        """Give the sum; 0 if there is nothing to add."""
+        """Return the sum; 0 if there is nothing to add."""
         return self._of._call("list_sum")
 
     def mean(self) -> Expression:
-        """Give the mean; null if there is nothing to add."""
+        """Return the mean; null if there is nothing to add."""
         return self._of._call("list_mean")
 
     def min(self) -> Expression:
-        """Give the smallest element; null if there is none."""
+        """Return the smallest element; null if there is none."""
         return self._of._call("list_min")
 
     def max(self) -> Expression:
-        """Give the largest element; null if there is none."""
+        """Return the largest element; null if there is none."""
         return self._of._call("list_max")
 
     def join(self, between: Expression | str) -> Expression:
@@ -70,9 +70,9 @@ class ListMethods:
         return self._of._call("list_sort", descending)
 
     def unique(self) -> Expression:
-        """Give each element once, in the order of their first places."""
+        """Return each element once, in the order of their first places."""
         return self._of._call("list_unique")
 
     def reverse(self) -> Expression:
-        """Give the elements from the last to the first."""
+        """Return the elements from the last to the first."""
         return self._of._call("list_reverse")

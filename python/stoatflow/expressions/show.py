@@ -21,7 +21,7 @@ _SPACES = ("str", "list", "dt")
 
 
 def show(expression: Expression) -> str:
-    """Give it."""
+    """Return it."""
     op, args, fields = expression._op, expression._args, expression._fields
     if op == "lit":
         return repr(fields["value"])

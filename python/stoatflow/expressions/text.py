@@ -30,7 +30,7 @@ class TextMethods:
         return self._of._made("str_upper")
 
     def len(self) -> Expression:
-        """Give the number of characters."""
+        """Return the number of characters."""
         return self._of.len()
 
     def strip(self, chars: Expression | str | None = None) -> Expression:
@@ -46,7 +46,7 @@ class TextMethods:
         return self._of._call("str_rstrip", *(() if chars is None else (chars,)))
 
     def split(self, by: str | None = None, n: int = -1) -> Expression:
-        """Give the parts between separators; without one, between runs of white space. At most `n` cuts."""
+        """Return the parts between separators; without one, between runs of white space. At most `n` cuts."""
         if by == "":
             raise ValueError("split(''): an empty separator; leave it out to split at white space")
         checked = None if by is None else text("split", by)
@@ -67,7 +67,7 @@ class TextMethods:
         return self._of._made("str_ends_with", text=text("endswith", text_))
 
     def slice(self, start: Expression | int | None = None, stop: Expression | int | None = None) -> Expression:
-        """Give the characters from `start` to before `stop`: `sf.value[start:stop]`."""
+        """Return the characters from `start` to before `stop`: `sf.value[start:stop]`."""
         return self._of._call("slice", start, stop)
 
     def replace(self, old: Expression | str, new: Expression | str, count: Expression | int = -1) -> Expression:
@@ -95,11 +95,11 @@ class TextMethods:
         return self._of._call("str_rjust", width, _one(fill))
 
     def find(self, what: Expression | str) -> Expression:
-        """Give the place of the first occurrence, or -1."""
+        """Return the place of the first occurrence, or -1."""
         return self._of._call("str_find", what)
 
     def count(self, what: Expression | str) -> Expression:
-        """Give the number of occurrences, without overlaps."""
+        """Return the number of occurrences, without overlaps."""
         return self._of._call("str_count", what)
 
     def matches(self, pattern: str) -> Expression:
@@ -107,11 +107,11 @@ class TextMethods:
         return self._of._call("str_matches", text("matches", pattern))
 
     def extract(self, pattern: str, group: int | str = 1) -> Expression:
-        """Give a group of the first place where the pattern occurs (0: all of it), or null."""
+        """Return a group of the first place where the pattern occurs (0: all of it), or null."""
         return self._of._call("str_extract", text("extract", pattern), group)
 
     def extract_all(self, pattern: str, group: int | str = 0) -> Expression:
-        """Give everything that the pattern finds, as a list."""
+        """Return everything that the pattern finds, as a list."""
         return self._of._call("str_extract_all", text("extract_all", pattern), group)
 
     def replace_regex(self, pattern: str, replacement: str) -> Expression:
@@ -119,16 +119,16 @@ class TextMethods:
         return self._of._call("str_replace_regex", text("replace_regex", pattern), text("replace_regex", replacement))
 
     def to_int(self, base: int = 10, *, strict: bool = True) -> Expression:
-        """Give the whole number, as `int(text, base)`; not strict: null for a text that is none."""
+        """Return the whole number, as `int(text, base)`; not strict: null for a text that is none."""
         return self._of._call("str_to_int", base, strict)
 
     def to_timestamp(self, tz: str | None = None, *, strict: bool = True) -> Expression:
-        """Give milliseconds since 1970 of a text in ISO 8601; one without an offset is in `tz` (UTC)."""
+        """Return milliseconds since 1970 of a text in ISO 8601; one without an offset is in `tz` (UTC)."""
         return self._of._call("str_to_timestamp", tz or "UTC", strict)
 
 
 def text(method: str, given: Expression | Literal) -> str:
-    """Give it if it is a text; what is prepared once can't be an expression."""
+    """Return it if it is a text; what is prepared once can't be an expression."""
     if not isinstance(given, str):
         raise TypeError(f"{method} takes a text, not {type(given).__name__}: it is not evaluated for each record")
     return given

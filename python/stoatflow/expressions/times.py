@@ -26,52 +26,52 @@ class TimeMethods:
         self._of = of
 
     def truncate(self, every: Duration, tz: str | None = None) -> Expression:
-        """Give the start of the span of this length that it is in: `"1h"`, `"1d"` (midnight of `tz`)."""
+        """Return the start of the span of this length that it is in: `"1h"`, `"1d"` (midnight of `tz`)."""
         ms = duration_ms(every)
         if ms == 0:
             raise ValueError(f"truncate({every!r}): the span must not be empty")
         return self._of._call("dt_truncate", ms, tz or "UTC")
 
     def year(self, tz: str | None = None) -> Expression:
-        """Give the year."""
+        """Return the year."""
         return self._of._call("dt_year", tz or "UTC")
 
     def month(self, tz: str | None = None) -> Expression:
-        """Give the month, from 1."""
+        """Return the month, from 1."""
         return self._of._call("dt_month", tz or "UTC")
 
     def day(self, tz: str | None = None) -> Expression:
-        """Give the day of the month, from 1."""
+        """Return the day of the month, from 1."""
         return self._of._call("dt_day", tz or "UTC")
 
     def hour(self, tz: str | None = None) -> Expression:
-        """Give the hour, from 0."""
+        """Return the hour, from 0."""
         return self._of._call("dt_hour", tz or "UTC")
 
     def minute(self, tz: str | None = None) -> Expression:
-        """Give the minute, from 0."""
+        """Return the minute, from 0."""
         return self._of._call("dt_minute", tz or "UTC")
 
     def second(self, tz: str | None = None) -> Expression:
-        """Give the second, from 0."""
+        """Return the second, from 0."""
         return self._of._call("dt_second", tz or "UTC")
 
     def millisecond(self, tz: str | None = None) -> Expression:
-        """Give the millisecond, from 0."""
+        """Return the millisecond, from 0."""
         return self._of._call("dt_millisecond", tz or "UTC")
 
     def weekday(self, tz: str | None = None) -> Expression:
-        """Give the day of the week; Monday is 0, as in Python."""
+        """Return the day of the week; Monday is 0, as in Python."""
         return self._of._call("dt_weekday", tz or "UTC")
 
     def date(self, tz: str | None = None) -> Expression:
-        """Give the day as text: `2024-01-31`."""
+        """Return the day as text: `2024-01-31`."""
         return self._of._call("dt_date", tz or "UTC")
 
     def iso(self, tz: str | None = None) -> Expression:
-        """Give it in ISO 8601: `2024-01-31T09:30:00.000Z`."""
+        """Return it in ISO 8601: `2024-01-31T09:30:00.000Z`."""
         return self._of._call("dt_iso", tz or "UTC")
 
     def strftime(self, form: str, tz: str | None = None) -> Expression:
-        """Give it in a form: `"%d.%m.%Y"`."""
+        """Return it in a form: `"%d.%m.%Y"`."""
         return self._of._call("dt_strftime", text("strftime", form), tz or "UTC")

@@ -33,7 +33,7 @@ _MANY = (
 
 
 def returned(function: object) -> Returned:
-    """Give what its results are."""
+    """Return what its results are."""
     while isinstance(function, functools.partial | Awaiting):
         function = function.func if isinstance(function, functools.partial) else function.function
     # A type is a function too: `map_values(str)`.

@@ -20,14 +20,14 @@ class PlanBuilder:
         self._lock = threading.Lock()
 
     def add(self, node: Node) -> int:
-        """Append a node and give its position."""
+        """Append a node and return its position."""
         # As in Kafka Streams, one builder may be used by several threads: none must get another's position.
         with self._lock:
             self._nodes.append(node)
             return len(self._nodes) - 1
 
     def snapshot(self) -> tuple[Node, ...]:
-        """Give the nodes so far; later calls don't change it."""
+        """Return the nodes so far; later calls don't change it."""
         return tuple(self._nodes)
 
 
@@ -48,7 +48,7 @@ class Handle:
 
 
 def same_plan(one: Handle, other: Handle, line: str, method: str) -> int:
-    """Give the position of `other`; raise `TopologyError` if it belongs to another builder."""
+    """Return the position of `other`; raise `TopologyError` if it belongs to another builder."""
     if one._plan is not other._plan:
         raise TopologyError(
             f"{line} {method}: the two streams come from different StreamsBuilder objects",

@@ -29,7 +29,7 @@ class SourceDefaults:
     timestamp: str | None = None
 
     def over(self, others: SourceDefaults) -> SourceDefaults:
-        """Give these, and `others` where one is not set."""
+        """Return these, and `others` where one is not set."""
         return SourceDefaults(
             others.key if self.key is None else self.key,
             others.value if self.value is None else self.value,
@@ -37,7 +37,7 @@ class SourceDefaults:
         )
 
     def meant(self, serde: Serde[Any]) -> Serde[Any]:
-        """Give the serde that a node's serde stands for."""
+        """Return the serde that a node's serde stands for."""
         default = self.key if serde is UNSET_KEY else self.value if serde is UNSET_VALUE else None
         return serde if default is None else default
 
@@ -46,7 +46,7 @@ NO_DEFAULTS = SourceDefaults()
 
 
 def source_defaults(settings: Settings) -> SourceDefaults:
-    """Give the defaults of settings; raise `ConfigError` for those that mean nothing."""
+    """Return the defaults of settings; raise `ConfigError` for those that mean nothing."""
     from stoatflow._runtime import bridge  # the plan is made of serdes, and the bridge of plans
     from stoatflow.errors import ConfigError
 

@@ -158,12 +158,12 @@ class _Tables:
 
 
 def awaited(how: Awaiting[Any, Any], index: int) -> dict[str, object]:
-    """Give an async function with what the engine has to know of it."""
+    """Return an async function with what the engine has to know of it."""
     return {"async": {"udf": index, "concurrency": how.concurrency, "park_after_ms": how.park_after_ms}}
 
 
 def encode(nodes: Sequence[Node], *, shared: bool = True, defaults: SourceDefaults = NO_DEFAULTS) -> EncodedPlan:
-    """Give the plan of these nodes. `shared=False`: what two nodes call stands there twice."""
+    """Return the plan of these nodes. `shared=False`: what two nodes call stands there twice."""
     tables = _Tables(shared=shared, defaults=defaults)
     encoded = [tables.node(at, node) for at, node in enumerate(nodes)]
     forms = {str(index): returned(call) for index, call in enumerate(tables.functions)}

@@ -40,7 +40,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def user_line() -> str:
-    """Give `file.py:line` of the nearest caller outside the package."""
+    """Return `file.py:line` of the nearest caller outside the package."""
     frame = sys._getframe(1)
     # The `__init__` of a dataclass has no file of its own.
     while frame.f_back is not None and (
@@ -52,7 +52,7 @@ def user_line() -> str:
 
 
 def display_name(fn: Callable[..., Any], line: str) -> str:
-    """Give `file.py:line name`; a builtin has no file, so it gets the line that passed it."""
+    """Return `file.py:line name`; a builtin has no file, so it gets the line that passed it."""
     target: Any = fn
     if isinstance(target, type):
         return f"{line} {target.__qualname__.rpartition('<locals>.')[2]}"
@@ -67,7 +67,7 @@ def display_name(fn: Callable[..., Any], line: str) -> str:
 
 
 def given(value: object, wanted: type[T], default: D, method: str, line: str, instead: str = "") -> T | D:
-    """Give a value object if it is one, `default` for `None`; raise `TopologyError` for anything else."""
+    """Return a value object if it is one, `default` for `None`; raise `TopologyError` for anything else."""
     if value is None and default is not _REQUIRED:
         return default
     if not isinstance(value, wanted):
@@ -204,7 +204,7 @@ def _advice(signature: inspect.Signature, shape: tuple[str, ...], method: str) -
 
 @functools.cache
 def _short(path: str) -> str:
-    """Give the path below the working directory, else the bare file name: stable on every machine."""
+    """Return the path below the working directory, else the bare file name: stable on every machine."""
     try:
         relative = os.path.relpath(path)
     except (ValueError, OSError):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def named_values(part: object, name: str) -> Iterator[object]:
-    """Give them in the order in which they stand there."""
+    """Return them in the order in which they stand there."""
     if isinstance(part, dict):
         if name in part:
             yield part[name]

@@ -57,7 +57,7 @@ class Rules:
 
 
 def compare(java: Run, python: Run, rules: Rules) -> Difference | None:
-    """Give the first difference."""
+    """Return the first difference."""
     ends = [run.failure.at for run in (java, python) if run.failure is not None]
     # What came with the input that failed is not committed, or half done.
     end = min(ends, default=None)
@@ -74,7 +74,7 @@ def compare(java: Run, python: Run, rules: Rules) -> Difference | None:
 
 
 def failed_together(java: Run, python: Run) -> int | None:
-    """Give the input at which both failed."""
+    """Return the input at which both failed."""
     if java.failure is None or python.failure is None or java.failure.at != python.failure.at:
         return None
     return java.failure.at

@@ -66,7 +66,7 @@ class Generator:
         self._topics = sorted(self._sources)
 
     def inputs(self, count: int) -> list[Input]:
-        """Give so many inputs."""
+        """Return so many inputs."""
         made: list[Input] = []
         while len(made) < count:
             if made and self._dice.random() < 0.04:
@@ -209,7 +209,7 @@ def _encoded(spec: str, value: Any) -> bytes | None:
 
 
 def spans(plan: dict[str, Any]) -> tuple[int, ...]:
-    """Give the durations that a plan has (windows, grace, gaps): inputs are spread by them."""
+    """Return the durations that a plan has (windows, grace, gaps): inputs are spread by them."""
     found: set[int] = set()
 
     def look(at: Any, name: str = "") -> None:
@@ -228,7 +228,7 @@ def spans(plan: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _tables(plan: dict[str, Any]) -> set[str]:
-    """Give the topics that are read as tables."""
+    """Return the topics that are read as tables."""
     names = {source["id"]: source["topics"] for source in plan["sources"]}
     nodes = {node["id"]: node for node in plan["nodes"]}
     found: set[str] = set()

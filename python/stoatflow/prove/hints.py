@@ -45,7 +45,7 @@ class Shown:
 
 
 def leading_to(plan: dict[str, Any], place: str) -> list[dict[str, Any]]:
-    """Give the nodes from which something comes to a topic or store; all, where that can't be told."""
+    """Return the nodes from which something comes to a topic or store; all, where that can't be told."""
     nodes: dict[int, dict[str, Any]] = {node["id"]: node for node in plan["nodes"]}
     sinks = {sink["id"] for sink in plan["sinks"] if sink.get("topic") == place}
     stores = {store["id"] for store in plan["stores"] if store["name"] == place}
@@ -71,7 +71,7 @@ def leading_to(plan: dict[str, Any], place: str) -> list[dict[str, Any]]:
 
 
 def _stores(op: Any) -> set[int]:
-    """Give the numbers of the stores that an operator names."""
+    """Return the numbers of the stores that an operator names."""
     found: set[int] = set()
     for name, value in op.items() if isinstance(op, dict) else ():
         if name.endswith(("store", "stores")):
@@ -152,7 +152,7 @@ DECISIONS = (
 
 
 def known(difference: Difference, plan: dict[str, Any], text: str) -> list[str]:
-    """Give the decisions that may be what is seen; `text` is what `describe()` gives."""
+    """Return the decisions that may be what is seen; `text` is what `describe()` gives."""
     shown = Shown(plan, difference.place, text)
     if difference.kind == "failure" or _headers_only(difference):
         return []
@@ -160,7 +160,7 @@ def known(difference: Difference, plan: dict[str, Any], text: str) -> list[str]:
 
 
 def slips(difference: Difference) -> list[str]:
-    """Give what ports often get wrong and that looks like this."""
+    """Return what ports often get wrong and that looks like this."""
     java, python = difference.java, difference.python
     found: list[str] = []
     if difference.kind == "order":

@@ -65,7 +65,7 @@ def read(path: Path, serdes: Callable[[str], Serdes | None]) -> list[Input]:
 
 
 def parse(said: Any, serdes: Callable[[str], Serdes | None]) -> Input:
-    """Give the input that a line of JSON says; raise `ValueError`, `KeyError` or `TypeError`."""
+    """Return the input that a line of JSON says; raise `ValueError`, `KeyError` or `TypeError`."""
     if not isinstance(said, dict):
         raise TypeError("it is no JSON object")
     if _STEP in said:
@@ -103,7 +103,7 @@ def _bytes(said: Any, part: str, serde: Serde[Any] | None) -> bytes | None:
 
 
 def line(given: Input) -> str:
-    """Give the line of JSON that says an input."""
+    """Return the line of JSON that says an input."""
     if isinstance(given, ClockStep):
         return json.dumps({_STEP: given.ms})
     said: dict[str, Any] = {"topic": given.topic, "key": spelt(given.key), "value": spelt(given.value)}
@@ -114,7 +114,7 @@ def line(given: Input) -> str:
 
 
 def spelt(data: bytes | None) -> Any:
-    """Give bytes as text, where they are some that people can read, else as Base64."""
+    """Return bytes as text, where they are some that people can read, else as Base64."""
     if data is None:
         return None
     try:
@@ -127,7 +127,7 @@ def spelt(data: bytes | None) -> Any:
 
 
 def write(path: Path, given: Iterable[Input]) -> int:
-    """Write a file; give how many inputs it has."""
+    """Write a file; return how many inputs it has."""
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for one in given:

@@ -45,7 +45,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def find_java() -> str:
-    """Give the `java` of JAVA_HOME or PATH that can run a source file; raise `ConfigError`."""
+    """Return the `java` of JAVA_HOME or PATH that can run a source file; raise `ConfigError`."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):
@@ -61,7 +61,7 @@ def find_java() -> str:
 
 
 def compiled(java: str, source: Path, path: ClassPath) -> Path | None:
-    """Give a folder with the classes of a source file, compiled once for this Java and Kafka Streams.
+    """Return a folder with the classes of a source file, compiled once for this Java and Kafka Streams.
 
     None where that can't be had, such as without a folder to keep them in: Java runs the source as well, only later.
     """
@@ -104,7 +104,7 @@ class ClassPath:
             self.parts += sorted(fetched(version).glob("*.jar"))
 
     def __str__(self) -> str:
-        """Give it as java takes it."""
+        """Return it as java takes it."""
         return os.pathsep.join(map(str, self.parts))
 
     def check(self) -> None:
@@ -142,7 +142,7 @@ class ClassPath:
         return any((part / name).is_file() if part.is_dir() else name in _names(part) for part in self.parts)
 
     def classes(self, simple: str) -> list[str]:
-        """Give the full names of classes that are called so."""
+        """Return the full names of classes that are called so."""
         found: set[str] = set()
         for part in self.parts:
             names: Iterable[str] = _names(part)
@@ -177,7 +177,7 @@ class ClassPath:
         return found
 
     def _jar(self, path: Path) -> Iterator[Path]:
-        """Give the jar; one of Spring Boot, which Java can't look into, is unpacked."""
+        """Return the jar; one of Spring Boot, which Java can't look into, is unpacked."""
         if not any(name.startswith(_BOOT) for name in _names(path)):
             yield path
             return
@@ -211,7 +211,7 @@ def cache() -> Path:
 
 
 def fetched(version: str) -> Path:
-    """Give the folder with Kafka Streams of a version and its test utilities; Maven fills it the first time."""
+    """Return the folder with Kafka Streams of a version and its test utilities; Maven fills it the first time."""
     if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", version) is None:
         raise ConfigError(f"--kafka-streams {version} is no version", next_step="write one such as 4.1.1")
     folder = cache() / f"kafka-streams-{version}"

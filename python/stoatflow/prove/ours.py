@@ -51,17 +51,17 @@ class Ours:
         )
 
     def source_serdes(self, topic: str) -> Serdes | None:
-        """Give the serdes with which a topic is read, if it is."""
+        """Return the serdes with which a topic is read, if it is."""
         return self._serdes(next((one for one in self.plan["sources"] if topic in one["topics"]), None))
 
     def sink_serdes(self, topic: str) -> Serdes | None:
-        """Give the serdes with which a topic is written, if that is known."""
+        """Return the serdes with which a topic is written, if that is known."""
         sinks = self.plan["sinks"]
         of_topic = [one for one in sinks if one.get("topic") == topic] or [one for one in sinks if not one.get("topic")]
         return self._serdes(of_topic[0] if of_topic else None)
 
     def store_serdes(self, store: str) -> Serdes | None:
-        """Give the serdes of a store."""
+        """Return the serdes of a store."""
         return self._serdes(next((one for one in self.plan["stores"] if one["name"] == store), None))
 
     def _serdes(self, found: dict[str, Any] | None) -> Serdes | None:

@@ -64,13 +64,13 @@ class Proof:
 
 
 def settings_of_ours(given: Settings) -> Settings:
-    """Give the settings that the Python topology is proven with."""
+    """Return the settings that the Python topology is proven with."""
     forced = {f"emit.interval.ms.kstreams.{name}": 0 for name in _INTERVALS}
     return given.with_defaults({**DEFAULTS, **_OF_OURS}).with_values({**_OF_BOTH, **forced, "lanes.count": 1})
 
 
 def config_of_java(given: Settings) -> dict[str, str]:
-    """Give the configuration that the Java topology is proven with."""
+    """Return the configuration that the Java topology is proven with."""
     named = {name: given.get(name) for name in given}
     forced = {f"__emit.interval.ms.kstreams.{name}__": 0 for name in _INTERVALS}
     old = {} if "cache.max.bytes.buffering" not in named else {"cache.max.bytes.buffering": 0}
@@ -234,6 +234,6 @@ def _in_memory() -> Iterator[None]:
 
 
 def counted(inputs: Sequence[Input]) -> tuple[int, int]:
-    """Give the number of records and of steps of the clock."""
+    """Return the number of records and of steps of the clock."""
     steps = sum(isinstance(one, ClockStep) for one in inputs)
     return len(inputs) - steps, steps

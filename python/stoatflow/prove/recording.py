@@ -54,7 +54,7 @@ def _partitions(
 def _last(
     client: bridge.TopicsClient, topic: str, partition: int, begin: int, end: int, most: int
 ) -> list[InputRecord]:
-    """Give the last records: where compaction or transactions have left gaps, it looks further back."""
+    """Return the last records: where compaction or transactions have left gaps, it looks further back."""
     back = most
     while True:
         start = max(begin, end - back)

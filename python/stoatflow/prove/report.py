@@ -34,7 +34,7 @@ class Report:
         self._proof, self._python, self._source, self._kept = proof, python, source, kept
 
     def text(self) -> str:
-        """Give the report."""
+        """Return the report."""
         proof = self._proof
         records, steps = counted(proof.inputs)
         clock = f", {_count(steps, 'step')} of the clock" if steps else ""
@@ -132,7 +132,7 @@ class Report:
         return _listed("left out, because both sides fail with it", failed)
 
     def json(self) -> str:
-        """Give it for programs."""
+        """Return it for programs."""
         proof = self._proof
         records, steps = counted(proof.inputs)
         said: dict[str, Any] = {
@@ -188,7 +188,7 @@ def _shown(one: Output | Row | None, serdes: Serdes | None) -> str:
 
 
 def shown(data: bytes | None, serde: Serde[Any] | None) -> str:
-    """Give bytes as people read them: the value of the serde, text, or hexadecimal digits."""
+    """Return bytes as people read them: the value of the serde, text, or hexadecimal digits."""
     if data is None:
         return "null"
     text = spelt(data)
@@ -212,7 +212,7 @@ def _cut(text: str) -> str:
 
 
 def _details(failure: Failure) -> list[str]:
-    """Give the causes, and where the last one comes from."""
+    """Return the causes, and where the last one comes from."""
     lines = [each.rstrip() for each in failure.details.splitlines()]
     last = max((at for at, each in enumerate(lines) if not each.startswith("\t")), default=0)
     return [

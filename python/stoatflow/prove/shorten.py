@@ -51,7 +51,7 @@ def shorten(
     attempt: Try,
     most: int,
 ) -> Shortened:
-    """Give the inputs that are needed, in at most so many runs."""
+    """Return the inputs that are needed, in at most so many runs."""
     search = _Search(attempt, difference, most)
     kept = list(inputs)
     if difference.at is not None:

@@ -100,21 +100,21 @@ class AvroSerde(Serde[Any], RegisteredSerde):
         return isinstance(schema, dict) and schema.get("type") in ("record", "map", "error")
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Return the bytes of a value."""
         return self._format.encode(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes."""
+        """Return the value of the bytes."""
         return self._format.decode(data)
 
     def view(self, data: bytes) -> Any:
-        """Give what a function gets for the bytes; for tests of functions."""
+        """Return what a function gets for the bytes; for tests of functions."""
         if self.decode == "dict":
             return self.deserialize(data)
         return self._format.view(data)
 
     def to_plan(self, registry: int | None = None) -> dict[str, object]:
-        """Give its form in the plan; `registry` is its own number among the custom serdes, if it asks one."""
+        """Return its form in the plan; `registry` is its own number among the custom serdes, if it asks one."""
         spec: dict[str, object] = {"schema": self.schema}
         if registry is not None:
             spec["registry"] = registry
@@ -128,7 +128,7 @@ class AvroSerde(Serde[Any], RegisteredSerde):
 
     @classmethod
     def from_plan(cls, spec: Mapping[str, Any]) -> AvroSerde:
-        """Give the serde of such a form."""
+        """Return the serde of such a form."""
         framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
         writers = {int(number): text for number, text in spec.get("writer_schemas", {}).items()}
         return cls(spec["schema"], framing, spec.get("schema_id"), writers or None, spec.get("decode", "lazy"))

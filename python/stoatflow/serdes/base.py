@@ -40,7 +40,7 @@ class Serde(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, value: T) -> bytes:
-        """Give the bytes of a value.
+        """Return the bytes of a value.
 
         >>> sf.Serdes.json().serialize({"customer": "ann", "total": 30})
         b'{"customer":"ann","total":30}'
@@ -48,7 +48,7 @@ class Serde(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, data: bytes) -> T:
-        """Give the value of the bytes.
+        """Return the value of the bytes.
 
         >>> sf.Serdes.json().deserialize(b'{"customer":"ann","total":30}')
         {'customer': 'ann', 'total': 30}

@@ -42,7 +42,7 @@ class BuiltinSerde(Serde[T]):
         return self._name
 
     def serialize(self, value: T) -> bytes:
-        """Give the bytes of a value."""
+        """Return the bytes of a value."""
         try:
             return _serialize(self._name, value)
         except (struct.error, TypeError, ValueError) as cause:
@@ -52,7 +52,7 @@ class BuiltinSerde(Serde[T]):
             ) from cause
 
     def deserialize(self, data: bytes) -> T:
-        """Give the value of the bytes."""
+        """Return the value of the bytes."""
         try:
             result: T = _deserialize(self._name, data)
         except (struct.error, ValueError) as cause:
@@ -324,11 +324,11 @@ class PlainJsonSerde(Serde[Any]):
         return "json(decode=dict)"
 
     def serialize(self, value: Any) -> bytes:
-        """Give the text of a value."""
+        """Return the text of a value."""
         return _JSON.serialize(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of a text."""
+        """Return the value of a text."""
         return _JSON.deserialize(data)
 
 
@@ -343,5 +343,5 @@ _BY_NAME: dict[str, BuiltinSerde[Any]] = {s.name: s for s in (_BYTES, _STRING, _
 
 
 def builtin_by_name(name: str) -> BuiltinSerde[Any]:
-    """Give a built-in serde by its name in the plan."""
+    """Return a built-in serde by its name in the plan."""
     return _BY_NAME[name]

@@ -37,7 +37,7 @@ def check_framing(place: str, name: str, framing: object, schema_id: object, **o
 def check_registry(
     place: str, registry: object, subject: object, schema: object, **ids: object
 ) -> SchemaRegistry | None:
-    """Give the registry, if there is one; refuse what means nothing with it, or without it."""
+    """Return the registry, if there is one; refuse what means nothing with it, or without it."""
     if registry is None:
         if subject is not None:
             raise TopologyError(
@@ -67,7 +67,7 @@ def check_registry(
 
 
 def checked_id(number: object, place: str) -> int:
-    """Give the id, if it is one."""
+    """Return the id, if it is one."""
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**32:
         raise TopologyError(
             f"{place}: {number!r} is no schema id",

@@ -97,19 +97,19 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
         return f"json_schema({self._title or ''})"
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Return the bytes of a value."""
         return self._format.encode(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes."""
+        """Return the value of the bytes."""
         return self._format.decode(data)
 
     def view(self, data: bytes) -> Any:
-        """Give what a function gets for the bytes; for tests of functions."""
+        """Return what a function gets for the bytes; for tests of functions."""
         return self.deserialize(data) if self.decode == "dict" else self._format.view(data)
 
     def to_plan(self, registry: int | None = None) -> dict[str, object]:
-        """Give its form in the plan; `registry` is its own number among the custom serdes, if it asks one."""
+        """Return its form in the plan; `registry` is its own number among the custom serdes, if it asks one."""
         spec: dict[str, object] = {"schema": self.schema}
         if self.references:
             spec["references"] = self.references
@@ -127,7 +127,7 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
 
     @classmethod
     def from_plan(cls, spec: Mapping[str, Any]) -> JsonSchemaSerde:
-        """Give the serde of such a form."""
+        """Return the serde of such a form."""
         framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
         return cls(
             spec["schema"],
@@ -155,7 +155,7 @@ class JsonSchemas(Schemas):
 
 
 def _of_registered(registry: SchemaRegistry, found: RegisteredSchema, place: str) -> tuple[str, dict[str, str]]:
-    """Give a schema, and those that it refers to by the names that it has for them."""
+    """Return a schema, and those that it refers to by the names that it has for them."""
     if found.type != "JSON":
         raise TopologyError(
             f"{place}: the subject '{found.subject}' has a schema of {found.type}, JSON is wanted",

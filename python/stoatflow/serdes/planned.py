@@ -26,7 +26,7 @@ _WITH_SCHEMAS: dict[str, type[AvroSerde | ProtobufSerde | JsonSchemaSerde]] = {
 
 
 def planned(spec: Any, custom: Callable[[int], Serde[Any]]) -> Serde[Any]:  # one return per form
-    """Give the serde that a plan names."""
+    """Return the serde that a plan names."""
     if isinstance(spec, str):
         return builtin_by_name(spec)
     if "time_windowed" in spec:

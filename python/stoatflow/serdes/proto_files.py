@@ -34,7 +34,7 @@ class ProtoFile:
 
 
 def proto_files(plain: ProtobufFormat, serialized: Mapping[str, bytes]) -> tuple[str, dict[str, ProtoFile]]:
-    """Give the name of the message's file, and all files; `serialized` are descriptors to take as they are."""
+    """Return the name of the message's file, and all files; `serialized` are descriptors to take as they are."""
     own, files = plain.files()
     found = {}
     for name, imports, descriptor in files:
@@ -44,7 +44,7 @@ def proto_files(plain: ProtobufFormat, serialized: Mapping[str, bytes]) -> tuple
 
 
 def imported(registry: SchemaRegistry, found: RegisteredSchema) -> dict[str, str]:
-    """Give the files that a registered one imports, by their names."""
+    """Return the files that a registered one imports, by their names."""
     files: dict[str, str] = {}
 
     def collect(schema: RegisteredSchema) -> None:

@@ -121,11 +121,11 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         return self.message not in _WRAPPERS
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Return the bytes of a value."""
         return self._format.encode(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes: a message of the class with `decode="message"`, else plain dicts."""
+        """Return the value of the bytes: a message of the class with `decode="message"`, else plain dicts."""
         if self.decode != "message":
             return self._format.decode(data)
         try:
@@ -139,11 +139,11 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
             ) from cause
 
     def view(self, data: bytes) -> Any:
-        """Give what a function gets for the bytes; for tests of functions."""
+        """Return what a function gets for the bytes; for tests of functions."""
         return self._format.view(data) if self.decode == "lazy" else self.deserialize(data)
 
     def to_plan(self, number: int | None = None) -> dict[str, object]:
-        """Give its form in the plan; `number` is its own among the custom serdes, if Python is asked for anything."""
+        """Return its form in the plan; `number` is its own among the custom serdes, if Python is asked for anything."""
         spec: dict[str, object] = {
             "descriptors": base64.b64encode(self.descriptors).decode(),
             "message": self.message,
@@ -162,7 +162,7 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
 
     @classmethod
     def from_plan(cls, spec: Mapping[str, Any]) -> ProtobufSerde:
-        """Give the serde of such a form."""
+        """Return the serde of such a form."""
         framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
         return cls(
             base64.b64decode(spec["descriptors"]),

@@ -36,7 +36,7 @@ class RegisteredSerde:
         return self.schemas is not None
 
     def for_topic(self, topic: str, part: Literal["key", "value"] = "value") -> Self:
-        """Give the same serde for values (or keys) of a topic: what it writes has the id of that topic's subject."""
+        """Return the same serde for values (or keys) of a topic: what it writes has the id of that topic's subject."""
         if self.schemas is None:
             return self
         bound = type(self).__new__(type(self))
@@ -45,7 +45,7 @@ class RegisteredSerde:
         return bound
 
     def _with_ids(self, plain: F) -> F:
-        """Give the engine's half that asks the registry, if there is one."""
+        """Return the engine's half that asks the registry, if there is one."""
         topic, is_key = self._topic or (None, False)
         return plain if self.schemas is None else plain.registered(self.schemas, topic, is_key)
 
@@ -68,7 +68,7 @@ class Schemas(ABC):
         self._type, self._schema, self._record, self._pinned = schema_type, schema, record, pinned
 
     def schema(self, schema_id: int) -> str:
-        """Give the text of a schema, with all that it takes to read what was written with it."""
+        """Return the text of a schema, with all that it takes to read what was written with it."""
         return self._of_type(schema_id).schema
 
     def _of_type(self, schema_id: int) -> RegisteredSchema:
@@ -81,7 +81,7 @@ class Schemas(ABC):
         return found
 
     def id(self, place: str, name: str | None, is_key: bool) -> int:  # the engine calls it
-        """Give the id of the own schema: in the topic `name`, in any, or in what the application `name` keeps."""
+        """Return the id of the own schema: in the topic `name`, in any, or in what the application `name` keeps."""
         if self._pinned is not None:
             return self._pinned
         subject = self.subject or self._subject(place, name, is_key)
@@ -140,7 +140,7 @@ class AvroSchemas(Schemas):
         self._same = same
 
     def schema(self, schema_id: int) -> str:
-        """Give a writer's schema."""
+        """Return a writer's schema."""
         return avro_text(self.registry, self._of_type(schema_id))
 
     def _is_same(self, latest: RegisteredSchema) -> bool:
@@ -148,7 +148,7 @@ class AvroSchemas(Schemas):
 
 
 def topic_subject(topic: str, is_key: bool) -> str:
-    """Give the subject of a topic's keys or values."""
+    """Return the subject of a topic's keys or values."""
     return f"{topic}-{'key' if is_key else 'value'}"
 
 
@@ -156,7 +156,7 @@ _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "b
 
 
 def avro_text(registry: SchemaRegistry, found: RegisteredSchema) -> str:
-    """Give the text of an Avro schema, with the types that it refers to where they are used first."""
+    """Return the text of an Avro schema, with the types that it refers to where they are used first."""
     if not found.references:
         return found.schema
     types: dict[str, Any] = {}
@@ -189,7 +189,7 @@ def _full_name(schema: Mapping[str, Any], outer: str) -> str:
 
 
 def _with_types(schema: Any, namespace: str, types: Mapping[str, Any], there: set[str]) -> Any:
-    """Give the schema with each name that it doesn't know replaced by its type, once."""
+    """Return the schema with each name that it doesn't know replaced by its type, once."""
     if isinstance(schema, str):
         return _with_type(schema, namespace, types, there)
     if isinstance(schema, list):

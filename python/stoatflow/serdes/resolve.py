@@ -33,7 +33,7 @@ _BY_TYPE: dict[type, Serde[Any]] = {
 
 
 def resolve(serde: SerdeLike[T]) -> Serde[T]:
-    """Give the serde; raise `TopologyError` for what does not stand for one."""
+    """Return the serde; raise `TopologyError` for what does not stand for one."""
     if isinstance(serde, Serde):
         return serde
     if isinstance(serde, type) and serde in _BY_TYPE:

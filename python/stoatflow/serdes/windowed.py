@@ -30,11 +30,11 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
         return f"time_windowed({self.inner.name}, {self.size_ms} ms)"
 
     def serialize(self, value: Windowed[K]) -> bytes:
-        """Give the bytes of a windowed key."""
+        """Return the bytes of a windowed key."""
         return self.inner.serialize(value.key) + struct.pack(">q", value.window.start)
 
     def deserialize(self, data: bytes) -> Windowed[K]:
-        """Give the windowed key of the bytes."""
+        """Return the windowed key of the bytes."""
         _check(self, data, 8)
         (start,) = struct.unpack(">q", data[-8:])
         return Windowed(self.inner.deserialize(data[:-8]), Window(start, min(start + self.size_ms, 2**63 - 1)))
@@ -53,11 +53,11 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
         return f"session_windowed({self.inner.name})"
 
     def serialize(self, value: Windowed[K]) -> bytes:
-        """Give the bytes of a windowed key."""
+        """Return the bytes of a windowed key."""
         return self.inner.serialize(value.key) + struct.pack(">qq", value.window.end, value.window.start)
 
     def deserialize(self, data: bytes) -> Windowed[K]:
-        """Give the windowed key of the bytes."""
+        """Return the windowed key of the bytes."""
         _check(self, data, 16)
         end, start = struct.unpack(">qq", data[-16:])
         return Windowed(self.inner.deserialize(data[:-16]), Window(start, end))

@@ -35,14 +35,14 @@ def need_classic(spark: SparkSession, what: str, next_step: str) -> None:
 
 
 def application(spark: SparkSession) -> str:
-    """Give what tells the workers of a session from those of another."""
+    """Return what tells the workers of a session from those of another."""
     if is_connected(spark):
         return str(cast("Any", spark).session_id)
     return spark.sparkContext.applicationId
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Give how many tasks run side by side."""
+    """Return how many tasks run side by side."""
     if not is_connected(spark):
         return spark.sparkContext.defaultParallelism
     from pyspark.sql import functions as f
@@ -66,7 +66,7 @@ def _as_they_come(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]
 
 
 def computed(frame: DataFrame) -> DataFrame:
-    """Compute a DataFrame now, and give one that is not computed again."""
+    """Compute a DataFrame now, and return one that is not computed again."""
     kept = frame.persist()
     # Sail takes `persist`, does nothing, and shows a level that nobody has asked for.
     if not is_connected(frame.sparkSession) or kept.storageLevel.useDisk:

@@ -103,7 +103,7 @@ class SparkEngine:
             meaning.refuse_exactly_once(self.settings)
 
     def _from_topics(self) -> list[str]:
-        """Give the topics that are read from the broker."""
+        """Return the topics that are read from the broker."""
         from stoatflow.spark.audit.reconciling import topics_read
 
         return [topic for topic in topics_read(self.topology) if topic not in self.options.inputs]
@@ -175,11 +175,11 @@ class SparkEngine:
                 caught_up.set()
 
     def state(self) -> str:
-        """Give the state's name."""
+        """Return the state's name."""
         return self._state
 
     def shutdown_timeout_s(self) -> float:
-        """Give `shutdown.timeout.ms` in seconds."""
+        """Return `shutdown.timeout.ms` in seconds."""
         from stoatflow.durations import duration_ms
 
         given = self.settings.get("shutdown.timeout.ms", 30_000)
@@ -187,7 +187,7 @@ class SparkEngine:
         return (float(text) if text.isdecimal() else duration_ms(text)) / 1000
 
     def has_left_behind(self) -> bool:
-        """Give False: what hangs, hangs in a worker of Spark."""
+        """Return False: what hangs, hangs in a worker of Spark."""
         return False
 
     def is_closed(self) -> bool:
@@ -195,14 +195,14 @@ class SparkEngine:
         return self._over and self._asked
 
     def is_paused(self) -> bool:
-        """Give False."""
+        """Return False."""
         return False
 
     def admin_url(self) -> None:
-        """Give nothing."""
+        """Return nothing."""
 
     def restore_progress(self) -> list[tuple[str, int, int, bool]]:
-        """Give nothing: a task restores its stores when its first record comes."""
+        """Return nothing: a task restores its stores when its first record comes."""
         return []
 
     def refuse(self, method: str) -> NoReturn:

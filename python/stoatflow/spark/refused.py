@@ -53,7 +53,7 @@ OF_ENGINE = {
 
 
 def refusal(method: str) -> ConfigError:
-    """Give the error for a method of `StoatFlow`."""
+    """Return the error for a method of `StoatFlow`."""
     return ConfigError(f"{method}: refused on Spark", next_step=METHODS[method])
 
 

@@ -44,7 +44,7 @@ class SparkRun:
         return tuple(sorted({store for part in self._parts() for store in part.stores}))
 
     def output(self, topic: str) -> DataFrame:
-        """Give the records of a topic in their order: key, value, timestamp, headers.
+        """Return the records of a topic in their order: key, value, timestamp, headers.
 
         Of a batch, when it has ended; of a stream that writes files, what has been written.
         """
@@ -67,7 +67,7 @@ class SparkRun:
         return rows.orderBy("trigger", "place").select("key", "value", "timestamp", "headers")
 
     def store(self, name: str) -> DataFrame:
-        """Give what a store holds: key, start and end of the window, value, timestamp.
+        """Return what a store holds: key, start and end of the window, value, timestamp.
 
         Of a batch at its end; of a stream after the last trigger, while it runs too.
         """
@@ -79,11 +79,11 @@ class SparkRun:
         return read_store(self.session, engine.topology, str(engine.options.checkpoint), name, config=engine.settings)
 
     def describe(self) -> str:
-        """Give the parts that Spark runs, one line each; it need not have started."""
+        """Return the parts that Spark runs, one line each; it need not have started."""
         return "\n".join(part.describe() for part in self._parts())
 
     def progress(self) -> list[tuple[int, int]]:
-        """Give the last triggers of a stream, each with the number of records that it has read."""
+        """Return the last triggers of a stream, each with the number of records that it has read."""
         return [] if self._engine.query is None else self._engine.query.progress()
 
     def _parts(self) -> list[Part]:

@@ -40,7 +40,7 @@ class Bound(NamedTuple):
 
 
 def bounds(conditions: Iterable[Condition], constants: Constants, form: StoreForm) -> list[Bound]:
-    """Give those conditions that the engine decides as DuckDB does."""
+    """Return those conditions that the engine decides as DuckDB does."""
     found = (_bound(condition, constants, form) for condition in conditions)
     return [bound for bound in found if bound is not None]
 
@@ -77,7 +77,7 @@ def _prefix(column: Column, how: str, text: Any) -> Bound | None:
 
 
 def _value(kind: str | None, node: Node, constants: Constants, *, inside: bool) -> Any:
-    """Give a constant as the engine compares it; `None`: DuckDB might convert."""
+    """Return a constant as the engine compares it; `None`: DuckDB might convert."""
     given = constants.get(id(node))
     number, text = _number(given), given if type(given) is str else None
     if inside:
@@ -104,7 +104,7 @@ def _number(given: Any) -> int | float | None:
 
 
 def _milliseconds(given: Any) -> int | float | None:
-    """Give a time; one between two milliseconds is halfway, which compares with both as it does."""
+    """Return a time; one between two milliseconds is halfway, which compares with both as it does."""
     if isinstance(given, date) and not isinstance(given, datetime):
         given = datetime(given.year, given.month, given.day, tzinfo=timezone.utc)
     if not isinstance(given, datetime):
@@ -119,13 +119,13 @@ def _milliseconds(given: Any) -> int | float | None:
 
 
 def condition(all_of: Sequence[Bound]) -> Expression | None:
-    """Give them as a condition for `find`."""
+    """Return them as a condition for `find`."""
     parts = [_expression(bound) for bound in all_of]
     return reduce(lambda one, other: one & other, parts) if parts else None
 
 
 def member(path: Sequence[str]) -> Expression:
-    """Give a column as an expression."""
+    """Return a column as an expression."""
     own = {KEY: key, TIMESTAMP: timestamp, VALUE: value}.get(path[0]) if len(path) == 1 else None
     return reduce(lambda whole, name: whole[name], path, value) if own is None else own
 
@@ -157,7 +157,7 @@ class Span(NamedTuple):
 
 
 def keys(all_of: Iterable[Bound]) -> tuple[list[Any] | None, Span]:
-    """Give the keys that they name, and else a span of keys that holds all."""
+    """Return the keys that they name, and else a span of keys that holds all."""
     named: list[Any] | None = None
     low, high = None, None
     for bound in all_of:
@@ -179,7 +179,7 @@ def _whole(given: Any) -> Any:
 
 
 def times(all_of: Iterable[Bound], name: str) -> Span:
-    """Give the times, in milliseconds, between which a column of windows is."""
+    """Return the times, in milliseconds, between which a column of windows is."""
     low, high = None, None
     for bound in all_of:
         if bound.column.path != (name,) or not bound.values:
@@ -193,7 +193,7 @@ def times(all_of: Iterable[Bound], name: str) -> Span:
 
 
 def shown(all_of: Iterable[Bound]) -> str:
-    """Give them as text."""
+    """Return them as text."""
     return " and ".join(_shown(bound) for bound in all_of)
 
 

@@ -116,7 +116,7 @@ class SqlResult(Sequence[dict[str, Any]]):
         return "\n".join(str(read) for read in self.reads)
 
     def to_arrow(self) -> Any:
-        """Give a `pyarrow.Table`.
+        """Return a `pyarrow.Table`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -131,15 +131,15 @@ class SqlResult(Sequence[dict[str, Any]]):
         return self._table
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give a stream of the columns, for Polars, pandas, DuckDB and others."""
+        """Return a stream of the columns, for Polars, pandas, DuckDB and others."""
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __getitem__(self, at: Any) -> Any:
-        """Give a row, or some."""
+        """Return a row, or some."""
         return self.rows[at]
 
     def __len__(self) -> int:
-        """Give the number of rows."""
+        """Return the number of rows."""
         return int(self._table.num_rows)
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ _databases: dict[int, Any] = {}
 
 
 def _connect(duckdb: Any) -> Any:
-    """Give a connection that shares the database's memory and nothing else with others."""
+    """Return a connection that shares the database's memory and nothing else with others."""
     with _opening:
         database = _databases.get(os.getpid())
         if database is None:
@@ -346,7 +346,7 @@ class _Run:
         return Wanted(found, limit, self._members(place.known, plan, schema), plan.allow_scan)
 
     def _members(self, known: Known, plan: _Plan, schema: Any) -> list[str] | None:
-        """Give the members of values that are enough."""
+        """Return the members of values that are enough."""
         if known.form.kind != "key_value" or not known.holds_only_objects or known.form.is_custom:
             return None
         if schema is not None:
@@ -429,7 +429,7 @@ def _in_microseconds(pa: Any, table: Any) -> Any:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Give columns names of their own, as DuckDB does in tables: `_key`, `_key_1`."""
+    """Return columns names of their own, as DuckDB does in tables: `_key`, `_key_1`."""
     given: list[str] = []
     for name in names:
         options = (name, *(f"{name}_{at}" for at in range(1, len(names))))

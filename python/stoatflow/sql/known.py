@@ -74,7 +74,7 @@ def _inner(serde: Any) -> Any:
 
 
 def forms_of(stores: Iterable[Mapping[str, Any]]) -> dict[str, StoreForm]:
-    """Give the forms of the stores that have rows, as the plan of what runs describes them."""
+    """Return the forms of the stores that have rows, as the plan of what runs describes them."""
     forms = {
         store["name"]: StoreForm(
             store["kind"]["type"].removeprefix("timestamped_"),
@@ -140,7 +140,7 @@ class Known:
         return list(found)
 
     def column(self, names: Sequence[str]) -> Column | None:
-        """Give a column by its name and those of members in it."""
+        """Return a column by its name and those of members in it."""
         own = self._own(names[0].casefold()) if len(names) == 1 else None
         if own is not None:
             return own

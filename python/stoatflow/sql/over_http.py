@@ -89,7 +89,7 @@ class PortStores:
         return reading.pages(), reading.how
 
     def walk(self, path: str, query: dict[str, str], limit: int | None) -> Iterator[list[Row]]:
-        """Give all pages of an answer, all of one commit."""
+        """Return all pages of an answer, all of one commit."""
         left = limit
         page = self._get(path, {**query, "limit": str(min(_PAGE, left or _PAGE))})
         self._epoch = page["epoch"] if self._epoch is None else self._epoch

@@ -74,7 +74,7 @@ class _Equal(NamedTuple):
 
 
 def places(query: Node, known: Mapping[str, Known], *, push: bool = True) -> list[Place]:
-    """Give all places of a query that name a store, with the conditions that hold there."""
+    """Return all places of a query that name a store, with the conditions that hold there."""
     made: dict[int, Place] = {}
     for node in tree.tables(query):
         store = next((name for name in known if name.casefold() == node["table_name"].casefold()), None)
@@ -101,7 +101,7 @@ class _Select:
         self._using: set[str] = set()
 
     def push(self) -> None:
-        """Give the places of FROM their conditions."""
+        """Return the places of FROM their conditions."""
         side = self._side(self._node["from_table"])
         where = list(tree.conjuncts(self._node.get("where_clause")))
         self._rules.append(_Rule(where, side.named, side.open))
@@ -126,7 +126,7 @@ class _Select:
         return _Side(named, self._joined(node, named, left.open, right.open))
 
     def _joined(self, node: Node, named: list[Place], left: list[Place], right: list[Place]) -> list[Place]:
-        """Note what a join says; give what may be filtered behind it."""
+        """Note what a join says; return what may be filtered behind it."""
         kind = node["join_type"]
         parts = list(tree.conjuncts(node.get("condition")))
         self._using |= {name.casefold() for name in node["using_columns"]}
@@ -169,7 +169,7 @@ class _Select:
                 self._equal.append(_Equal(other, b, one, a))
 
     def _found(self, node: Node, scope: list[Place]) -> list[tuple[Place, Column]]:
-        """Give the columns that a name may mean."""
+        """Return the columns that a name may mean."""
         names = tree.column(node)
         if names is None:
             return []
@@ -266,7 +266,7 @@ def _spread(equal: list[_Equal]) -> None:
 
 
 def limit_of(query: Node, found: list[Place]) -> list[Node] | None:
-    """Give LIMIT and OFFSET, if so many rows that meet the conditions are all that the query needs."""
+    """Return LIMIT and OFFSET, if so many rows that meet the conditions are all that the query needs."""
     if len(found) != 1 or query.get("type") != "SELECT_NODE" or query["from_table"] is not found[0].node:
         return None
     limit = query["modifiers"][0] if len(query["modifiers"]) == 1 else {}
@@ -286,7 +286,7 @@ def limit_of(query: Node, found: list[Place]) -> list[Node] | None:
 
 
 def used_names(query: Node, found: list[Place]) -> set[str] | None:
-    """Give the names that a query says, in small letters; nothing if it may mean columns that it doesn't name."""
+    """Return the names that a query says, in small letters; nothing if it may mean columns that it doesn't name."""
     names: set[str] = set()
     aliases = {place.alias.casefold() for place in found}
     for node in tree.walk(query):

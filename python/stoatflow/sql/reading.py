@@ -87,7 +87,7 @@ class Stores(Protocol):
         """Look at a few rows."""
 
     def read(self, store: str, wanted: Wanted) -> tuple[Iterator[list[Row]], Callable[[], StoreRead]]:
-        """Give pages of rows, and what says, once they are read, how they were found."""
+        """Return pages of rows, and what says, once they are read, how they were found."""
 
 
 class SnapshotStores:
@@ -143,7 +143,7 @@ def _find(reader: bridge.StateReader, where: Any, limit: int) -> Any:
 
 
 def _first_with(reader: bridge.StateReader, path: Sequence[str]) -> list[Row] | None:
-    """Give one row that has a member, if an index says which; `None`: nobody knows."""
+    """Return one row that has a member, if an index says which; `None`: nobody knows."""
     try:
         return [row(*each) for each in _find(reader, member(path).is_not_null(), 1)[0]]
     except ConfigError:
@@ -165,7 +165,7 @@ class _Reading(ABC):
 
     @abstractmethod
     def pages(self) -> Iterator[list[Row]]:
-        """Give the rows, page by page."""
+        """Return the rows, page by page."""
 
     def _paged(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         for page in pages(rows):

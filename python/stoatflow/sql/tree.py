@@ -20,7 +20,7 @@ FOLDED = {
 
 
 def walk(tree: object) -> Iterator[Node]:
-    """Give all nodes of a tree, the outer ones first."""
+    """Return all nodes of a tree, the outer ones first."""
     waiting: list[object] = [tree]
     while waiting:
         each = waiting.pop()
@@ -32,13 +32,13 @@ def walk(tree: object) -> Iterator[Node]:
 
 
 def arguments(function: Node) -> list[Node]:
-    """Give the arguments of a function."""
+    """Return the arguments of a function."""
     named = function.get("arguments")
     return list(function.get("children", ())) if named is None else [each["expression"] for each in named]
 
 
 def conjuncts(condition: Node | None) -> Iterator[Node]:
-    """Give the parts of a condition that must all be true."""
+    """Return the parts of a condition that must all be true."""
     if condition is None:
         return
     if condition.get("type") == "CONJUNCTION_AND":
@@ -49,7 +49,7 @@ def conjuncts(condition: Node | None) -> Iterator[Node]:
 
 
 def column(node: Node) -> list[str] | None:
-    """Give the names of a column, the table's first if it has one."""
+    """Return the names of a column, the table's first if it has one."""
     return node["column_names"] if node.get("class") == "COLUMN_REF" else None
 
 
@@ -67,7 +67,7 @@ def is_constant(node: Node) -> bool:
 
 
 def common_tables(tree: Node) -> set[str]:
-    """Give the names of `WITH`, in small letters."""
+    """Return the names of `WITH`, in small letters."""
     names = {each["key"] for node in walk(tree) for each in (node.get("cte_map") or {}).get("map", ())}
     names |= {node["cte_name"] for node in walk(tree) if isinstance(node.get("cte_name"), str)}
     names |= {node["ctename"] for node in walk(tree) if isinstance(node.get("ctename"), str)}
@@ -75,5 +75,5 @@ def common_tables(tree: Node) -> set[str]:
 
 
 def tables(tree: Node) -> list[Node]:
-    """Give the places that name a table."""
+    """Return the places that name a table."""
     return [node for node in walk(tree) if node.get("type") == "BASE_TABLE"]

@@ -127,7 +127,7 @@ class TopologyTestDriver:
         start: Timestamp | None = None,
         advance: Duration | None = None,
     ) -> TestInputTopic[Any, Any]:
-        """Give a topic to write into. Timestamps begin at `start` and grow by `advance` per record.
+        """Return a topic to write into. Timestamps begin at `start` and grow by `advance` per record.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).print()
@@ -155,7 +155,7 @@ class TopologyTestDriver:
     def output(
         self, topic: str, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None
     ) -> TestOutputTopic[Any, Any]:
-        """Give a topic to read. Two objects of one topic share its records, as in Kafka Streams.
+        """Return a topic to read. Two objects of one topic share its records, as in Kafka Streams.
 
         One that the topology doesn't write to is empty; if its name is nearly that of one which it does write to, it
         is taken for a mistake (`TopologyError`).
@@ -183,7 +183,7 @@ class TopologyTestDriver:
         return TestOutputTopic(topic, fill, _serde(key), _serde(value))
 
     def store(self, name: str) -> Any:
-        """Give a look into the committed state of a store.
+        """Return a look into the committed state of a store.
 
         A `TestStore`; of windows and sessions a `TestWindowStore`, of versions a `TestVersionedStore`, of timers a
         `TestTimerStore`.
@@ -221,7 +221,7 @@ class TopologyTestDriver:
         return TestStore(name, scan, rows, key, value)
 
     def to_arrow(self, store: str, *, schema: object = None) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.Table`.
+        """Return what a store holds, as of the last commit, as a `pyarrow.Table`.
 
         The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
         values tell them. As `StoatFlow.to_arrow`.
@@ -238,7 +238,7 @@ class TopologyTestDriver:
         return table(self._native, store, schema)
 
     def arrow_batches(self, store: str, *, schema: object = None, max_rows: int = 65_536) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
+        """Return what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
 
         All batches show one moment, however long they are read. A crash or a restart ends the reader.
 
@@ -256,7 +256,7 @@ class TopologyTestDriver:
         return reader(self._native, store, schema, max_rows)
 
     def parked(self, offload: str) -> list[Parked]:
-        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes.
+        """Return what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", key=str, value=str).offload("ask", "answers", response_value=str, name="score").print()
@@ -268,7 +268,7 @@ class TopologyTestDriver:
         return [Parked(*entry) for entry in self._native.parked(offload)]
 
     def metrics(self) -> dict[str, Any]:
-        """Give all metrics, as `StoatFlow.metrics` does: dropped records by node and reason among them.
+        """Return all metrics, as `StoatFlow.metrics` does: dropped records by node and reason among them.
 
         A restart begins new ones.
 
@@ -456,12 +456,12 @@ class TopologyTestDriver:
     produced_topic_names = produced_topics
 
     def serde(self, spec: Any) -> Serde[Any]:
-        """Give the serde that a plan names."""
+        """Return the serde that a plan names."""
         return planned(spec, self._topology.custom_serde)
 
 
 def _of_topic(topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None) -> tuple[Serde[Any], Serde[Any]]:
-    """Give serdes that write what is put into this topic: where schemas have ids, it names their subjects."""
+    """Return serdes that write what is put into this topic: where schemas have ids, it names their subjects."""
     keys, values = _serde(key), _serde(value)
     return (
         keys.for_topic(topic, "key") if isinstance(keys, RegisteredSerde) else keys,
@@ -474,7 +474,7 @@ def _serde(serde: SerdeLike[Any] | None) -> Serde[Any]:
 
 
 def _written(plan: dict[str, Any], text: str, settings: Settings) -> set[str] | None:
-    """Give the topics that a topology can write to; None if a function may name any other one."""
+    """Return the topics that a topology can write to; None if a function may name any other one."""
     if any(sink.get("topic") is None for sink in plan["sinks"]) or '"call"' in text:
         return None
     topics = {sink["topic"] for sink in plan["sinks"]}

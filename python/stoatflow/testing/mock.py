@@ -140,7 +140,7 @@ class MockProcessorContext:
         self._forwarded.append(CapturedForward(record, child))
 
     def state_store(self, name: str) -> Any:
-        """Give a store that was added.
+        """Return a store that was added.
 
         >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
         ...     totals = context.state_store("totals")
@@ -307,7 +307,7 @@ class MockProcessorContext:
         return self._timers.all()
 
     def fire_timers(self, until: Timestamp, *, domain: TimeDomain = "event") -> list[Timer[Any]]:
-        """Call `on_timer` for what is due at `until`, in its order; give the timers that fired.
+        """Call `on_timer` for what is due at `until`, in its order; return the timers that fired.
 
         What they register and cancel counts as in the engine: a later timer of the same key that is due too fires as
         well, any other one with the next call.
@@ -332,7 +332,7 @@ class MockProcessorContext:
         return found
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
-        """Give what was forwarded: all of it, or what a child of this name would get.
+        """Return what was forwarded: all of it, or what a child of this name would get.
 
         >>> context = MockProcessorContext()
         >>> context.forward(sf.Record("ann", 30, 1000), child="large")

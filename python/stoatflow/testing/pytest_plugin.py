@@ -35,7 +35,7 @@ def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
 
 @pytest.fixture
 def embedded_broker() -> Iterator[EmbeddedBroker]:
-    """Give a broker with topics in a temporary directory, for `StoatFlow(..., broker=embedded_broker)`."""
+    """Return a broker with topics in a temporary directory, for `StoatFlow(..., broker=embedded_broker)`."""
     from stoatflow.embedded import EmbeddedBroker
 
     with EmbeddedBroker() as broker:

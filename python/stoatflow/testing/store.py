@@ -52,7 +52,7 @@ class TestStore(Generic[K, V]):
         self._value = value
 
     def get(self, key: K) -> V | None:
-        """Give the value of a key.
+        """Return the value of a key.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -65,7 +65,7 @@ class TestStore(Generic[K, V]):
         return None if entry is None else entry.value
 
     def entry(self, key: K) -> Entry | None:
-        """Give key, value and timestamp of a key.
+        """Return key, value and timestamp of a key.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -79,7 +79,7 @@ class TestStore(Generic[K, V]):
         return found[0] if found else None
 
     def all(self) -> dict[K, V]:
-        """Give all keys with their values.
+        """Return all keys with their values.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -91,7 +91,7 @@ class TestStore(Generic[K, V]):
         return {entry.key: entry.value for entry in self.entries()}
 
     def range(self, from_key: K | None = None, to_key: K | None = None) -> dict[K, V]:
-        """Give the keys between two, both included, in the order of their bytes.
+        """Return the keys between two, both included, in the order of their bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -104,7 +104,7 @@ class TestStore(Generic[K, V]):
         return {entry.key: entry.value for entry in self._entries(ends[0], ends[1], None)}
 
     def entries(self) -> list[Entry]:
-        """Give everything, with timestamps, by key bytes, then window: also for keys that no dict can hold.
+        """Return everything, with timestamps, by key bytes, then window: also for keys that no dict can hold.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -131,7 +131,7 @@ class TestStore(Generic[K, V]):
         return True
 
     def __iter__(self) -> Iterator[K]:
-        """Give the keys in the order of their bytes."""
+        """Return the keys in the order of their bytes."""
         return (entry.key for entry in self.entries())
 
     def _shown(self, key: bytes, window: tuple[int, int] | None) -> Any:
@@ -158,7 +158,7 @@ class TestWindowStore(TestStore[K, V]):
     """
 
     def entry(self, key: Any) -> Entry | None:
-        """Give the entry of `Windowed(key, Window(start, end))`.
+        """Return the entry of `Windowed(key, Window(start, end))`.
 
         >>> builder = sf.StreamsBuilder()
         >>> grouped = builder.stream("orders", key=str).group_by_key()
@@ -171,7 +171,7 @@ class TestWindowStore(TestStore[K, V]):
         return next((entry for entry in self.entries() if entry.key == key), None)
 
     def fetch(self, key: Any) -> dict[Window, V]:
-        """Give the windows of a key.
+        """Return the windows of a key.
 
         >>> builder = sf.StreamsBuilder()
         >>> grouped = builder.stream("orders", key=str).group_by_key()
@@ -184,7 +184,7 @@ class TestWindowStore(TestStore[K, V]):
         return {entry.key.window: entry.value for entry in self.entries() if entry.key.key == key}
 
     def range(self, from_key: Any = None, to_key: Any = None) -> dict[K, V]:
-        """Give the windows of the keys between two, both included, in the order of their bytes.
+        """Return the windows of the keys between two, both included, in the order of their bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> grouped = builder.stream("orders", key=str).group_by_key()
@@ -221,7 +221,7 @@ class TestVersionedStore(TestStore[K, V]):
         self._version = version
 
     def get(self, key: K, as_of: int | None = None) -> Any:
-        """Give the `VersionedRecord` that holds, or held at a time.
+        """Return the `VersionedRecord` that holds, or held at a time.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
@@ -234,7 +234,7 @@ class TestVersionedStore(TestStore[K, V]):
         return None if found is None else VersionedRecord(self._value.deserialize(found[0]), found[1], None)
 
     def entry(self, key: K) -> Entry | None:
-        """Give key, value and timestamp of the latest version.
+        """Return key, value and timestamp of the latest version.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
@@ -246,7 +246,7 @@ class TestVersionedStore(TestStore[K, V]):
         return next((entry for entry in self.entries() if entry.key == key), None)
 
     def range(self, from_key: K | None = None, to_key: K | None = None) -> dict[K, V]:
-        """Give the latest versions of the keys between two, both included, in the order of their bytes.
+        """Return the latest versions of the keys between two, both included, in the order of their bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
@@ -289,7 +289,7 @@ class TestTimerStore(Generic[K]):
         self._key = key
 
     def all(self, domain: TimeDomain | None = None) -> list[Timer[K]]:
-        """Give all timers (of one clock), as they will fire: those of event time first, by time, then by key bytes.
+        """Return all timers (of one clock), as they will fire: those of event time first, by time, then by key bytes.
 
         >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -311,7 +311,7 @@ class TestTimerStore(Generic[K]):
         ]
 
     def pending(self, key: K) -> list[Timer[K]]:
-        """Give the timers of a key.
+        """Return the timers of a key.
 
         >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -336,5 +336,5 @@ class TestTimerStore(Generic[K]):
         return True
 
     def __iter__(self) -> Iterator[Timer[K]]:
-        """Give all timers, as they will fire."""
+        """Return all timers, as they will fire."""
         return iter(self.all())

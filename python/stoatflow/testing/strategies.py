@@ -30,7 +30,7 @@ def records(
     late: Duration = "0s",
     tombstones: bool = False,
 ) -> list[Record[K, V]]:
-    """Give records whose timestamps rise from `start` by `gap` at most, and are up to `late` behind that.
+    """Return records whose timestamps rise from `start` by `gap` at most, and are up to `late` behind that.
 
     With `tombstones` some values are None. Pass the list to `driver.input(...).pipe_all(...)`.
     """

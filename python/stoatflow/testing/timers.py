@@ -45,7 +45,7 @@ class MockTimers:
         self._stores[store.name] = MockTimerStore(self, store.name, resolve(store.key))
 
     def store(self, name: str) -> MockTimerStore | None:
-        """Give the handle of a store, if it keeps timers."""
+        """Return the handle of a store, if it keeps timers."""
         return self._stores.get(name)
 
     @contextmanager
@@ -58,19 +58,19 @@ class MockTimers:
             self._key = before
 
     def all(self) -> list[Timer[Any]]:
-        """Give what is pending, as it will fire."""
+        """Return what is pending, as it will fire."""
         return [self.timer(row) for row in sorted(self._pending)]
 
     def of_key(self, store: str, key: bytes) -> list[Timer[Any]]:
-        """Give what is pending for a key in a store."""
+        """Return what is pending for a key in a store."""
         return [self.timer(row) for row in sorted(self._pending) if (row.store, row.key) == (store, key)]
 
     def timer(self, row: _Row) -> Timer[Any]:
-        """Give the timer of a row."""
+        """Return the timer of a row."""
         return Timer(row.store, self._stores[row.store].serde.deserialize(row.key), row.at, row.domain)
 
     def key(self, given: Any, method: str) -> Any:
-        """Give the key that is meant."""
+        """Return the key that is meant."""
         if given is not None:
             return given
         if self._key is _NOBODY:
@@ -131,7 +131,7 @@ class MockTimerStore:
         self._timers.cancel(self._row("cancel", at, key, domain))
 
     def pending(self, key: Any = None) -> list[Timer[Any]]:
-        """Give the timers of a key, those of event time first, by time."""
+        """Return the timers of a key, those of event time first, by time."""
         return self._timers.of_key(self.name, self._bytes("pending", key))
 
     def __repr__(self) -> str:

@@ -160,7 +160,7 @@ class TestOutputTopic(Generic[K, V]):
         self._value = value
 
     def read(self) -> Record[K, V]:
-        """Give the next record; raise `LookupError` if there is none.
+        """Return the next record; raise `LookupError` if there is none.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -181,7 +181,7 @@ class TestOutputTopic(Generic[K, V]):
         )
 
     def read_value(self) -> V | None:
-        """Give the next record's value.
+        """Return the next record's value.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -193,7 +193,7 @@ class TestOutputTopic(Generic[K, V]):
         return self.read().value
 
     def read_key_value(self) -> tuple[K | None, V | None]:
-        """Give the next record's key and value.
+        """Return the next record's key and value.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -206,7 +206,7 @@ class TestOutputTopic(Generic[K, V]):
         return record.key, record.value
 
     def read_all(self) -> list[Record[K, V]]:
-        """Give all records that are left.
+        """Return all records that are left.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -218,7 +218,7 @@ class TestOutputTopic(Generic[K, V]):
         return list(self)
 
     def read_values_to_list(self) -> list[V | None]:
-        """Give the values of all records that are left.
+        """Return the values of all records that are left.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -230,7 +230,7 @@ class TestOutputTopic(Generic[K, V]):
         return [record.value for record in self]
 
     def read_key_values_to_list(self) -> list[tuple[K | None, V | None]]:
-        """Give key and value of all records that are left.
+        """Return key and value of all records that are left.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -242,7 +242,7 @@ class TestOutputTopic(Generic[K, V]):
         return [(record.key, record.value) for record in self]
 
     def to_dict(self) -> dict[K, V | None]:
-        """Give the last value of each key that is left; raise `ValueError` at a null key.
+        """Return the last value of each key that is left; raise `ValueError` at a null key.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -310,5 +310,5 @@ def _headers(headers: HeadersLike) -> list[Header]:
 
 
 def header_text(headers: Headers) -> list[tuple[str, str | None]]:
-    """Give headers with their values as text."""
+    """Return headers with their values as text."""
     return [(name, None if value is None else value.decode()) for name, value in headers]

@@ -39,7 +39,7 @@ class Side:
 
     @classmethod
     def of(cls, topology: Topology, settings: Settings | None = None) -> Side:
-        """Give what is known of a topology."""
+        """Return what is known of a topology."""
         plan = json.loads(topology.plan.physical_json)
         known = {} if settings is None else {name: str(settings.get(name)) for name in _SETTINGS if name in settings}
         inputs = {
@@ -136,7 +136,7 @@ class Comparison:
         return [store.name for store in local if store.copied_topic is None]
 
     def to_json(self) -> dict[str, Any]:
-        """Give all of it as plain data."""
+        """Return all of it as plain data."""
         return {
             "lost": self.is_lost,
             "stores": [_store_json(each) for each in self.stores],
@@ -163,7 +163,7 @@ def _beginning(source: dict[str, Any]) -> str:
 
 
 def without(some: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
-    """Give what of `some` is not among `others`, in its order."""
+    """Return what of `some` is not among `others`, in its order."""
     return [each for each in some if each not in others]
 
 

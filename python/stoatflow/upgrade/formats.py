@@ -48,7 +48,7 @@ class SerdeFormat:
 
 
 def serde_format(spec: Any, custom: Sequence[Serde[Any]]) -> SerdeFormat:
-    """Give the format of a serde of a plan; `custom` are the plan's own serdes."""
+    """Return the format of a serde of a plan; `custom` are the plan's own serdes."""
     if isinstance(spec, str):
         return SerdeFormat(spec)
     if "custom" in spec:
@@ -65,12 +65,12 @@ def serde_format(spec: Any, custom: Sequence[Serde[Any]]) -> SerdeFormat:
 
 
 def layout(kind: Mapping[str, Any]) -> str:
-    """Give what a store keeps for a key: one value, windows, sessions, versions."""
+    """Return what a store keeps for a key: one value, windows, sessions, versions."""
     return _LAYOUTS.get(kind["type"], str(kind["type"]))
 
 
 def segment_ms(kind: Mapping[str, Any]) -> int | None:
-    """Give how much time stands together, where a store's keys depend on it."""
+    """Return how much time stands together, where a store's keys depend on it."""
     if kind["type"] not in ("window", "session"):
         return None
     return max(int(kind["retention_ms"]) // 2, _SHORTEST_SEGMENT_MS)

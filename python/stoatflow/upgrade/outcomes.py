@@ -307,7 +307,7 @@ def _change(what: str, before: object, after: object, *, alike: bool | None = No
 
 
 def _aggregated(old: StoreFacts, new: StoreFacts) -> tuple[str, str]:
-    """Give the native aggregations of both, in a word if that tells them apart."""
+    """Return the native aggregations of both, in a word if that tells them apart."""
     sides = [", ".join(each.aggregations) for each in (old, new)]
     kinds = [", ".join(_KIND.findall(side)) or "functions" for side in sides]
     before, after = kinds if kinds[0] != kinds[1] else sides

@@ -26,7 +26,7 @@ class Pair:
 
 
 def paired(old: list[StoreFacts], new: list[StoreFacts]) -> list[Pair]:
-    """Give the pairs: those of the new topology in its order, then what it doesn't have any more."""
+    """Return the pairs: those of the new topology in its order, then what it doesn't have any more."""
     by_name = {store.name: store for store in old}
     found = {store.name: by_name[store.name] for store in new if store.is_named and store.name in by_name}
     for key, needs_generated in _KEYS:

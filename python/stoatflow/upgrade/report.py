@@ -18,7 +18,7 @@ _MARKS = {Status.KEPT: "=", Status.CHANGED: "~", Status.REBUILT: "~", Status.NEW
 
 
 def text(comparison: Comparison) -> str:
-    """Give the report."""
+    """Return the report."""
     return "\n".join(_lines(comparison))
 
 

@@ -75,7 +75,7 @@ class StoreFacts:
         return segment_ms(self.kind)
 
     def changelog(self, application: str | None) -> str | None:
-        """Give the name of its changelog topic."""
+        """Return the name of its changelog topic."""
         return f"{application or '<application.id>'}-{self.name}-changelog" if self.is_logged else None
 
 
@@ -127,7 +127,7 @@ class _Walk:
                 self._parents.setdefault(child, []).append(node["id"])
 
     def maker(self, store: int) -> tuple[Any, str]:
-        """Give the operator that writes a store, and which of its stores it is; the one whose result it is first."""
+        """Return the operator that writes a store, and which of its stores it is; the one whose result it is first."""
         for member in _WRITES:
             for node in self._nodes:
                 if node["op"].get(member) == store:
@@ -140,7 +140,7 @@ class _Walk:
         return None, ""
 
     def path(self, node: Any) -> tuple[str, ...]:
-        """Give the operators from the sources to a node, each once, as text without numbers and places."""
+        """Return the operators from the sources to a node, each once, as text without numbers and places."""
         seen: dict[int, None] = {}
         todo = [node["id"]]
         while todo:

@@ -25,7 +25,7 @@ _WAIT_S = 30
 
 
 def read(counters: Counters) -> dict[str, int]:
-    """Give how many records were dropped, by reason; raise `ConfigError` for what says nothing of that."""
+    """Return how many records were dropped, by reason; raise `ConfigError` for what says nothing of that."""
     metrics = counters if isinstance(counters, Mapping) else _said(str(counters))
     if isinstance(metrics, Mapping):
         if "dropped" not in metrics:
@@ -60,7 +60,7 @@ def _said(where: str) -> str | Mapping[str, Any]:
 
 
 def compare(twin: Mapping[tuple[str, str], int], engine: Mapping[str, int]) -> tuple[DropAudit, ...]:
-    """Give for each reason what the twin has dropped, and what the engine has counted."""
+    """Return for each reason what the twin has dropped, and what the engine has counted."""
     reasons = sorted({reason for _, reason in twin} | set(engine))
     return tuple(
         DropAudit(

@@ -42,7 +42,7 @@ class AuditExample:
     offset: int | None = None
 
     def __str__(self) -> str:
-        """Give one line."""
+        """Return one line."""
         place = "" if self.offset is None else f" (partition {self.partition}, offset {self.offset})"
         if self.fault == judge.WRONG:
             return f"{self.key}: {self.found} instead of {self.expected}{place}"
@@ -121,7 +121,7 @@ class Audit:
         )
 
     def to_json(self) -> str:
-        """Give everything as one JSON object."""
+        """Return everything as one JSON object."""
         content = {
             "ok": self.ok,
             "verdict": self.verdict,
@@ -136,7 +136,7 @@ class Audit:
         return json.dumps(content, ensure_ascii=False, indent=2)
 
     def render(self) -> str:
-        """Give the report for a terminal."""
+        """Return the report for a terminal."""
         lines = ["Reconciliation"]
         lines += [f"  read     {name}: {count:,} records" for name, count in self.inputs.items()]
         if self.keyless:

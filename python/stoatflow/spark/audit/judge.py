@@ -103,7 +103,7 @@ def _last(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault
 def _matched(
     expected: Sequence[Content], found: Sequence[Found]
 ) -> tuple[list[tuple[int, Found]], list[Found], list[Found]]:
-    """Give which record found is which one expected, those that nothing is like, and those that are one too many."""
+    """Return which record found is which one expected, those that nothing is like, and those that are one too many."""
     places = defaultdict[Content, list[int]](list)
     for at, content in enumerate(expected):
         places[content].append(at)

@@ -23,7 +23,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } c
 
 
 def render(audit: Audit, title: str = "Reconciliation") -> str:
-    """Give the page."""
+    """Return the page."""
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="verdict {"good" if audit.ok else "bad"}">{escape(audit.verdict)}</p>',

@@ -32,7 +32,7 @@ class Readable:
         self.kafka = kafka
 
     def only(self, names: Sequence[str]) -> dict[str, DataFrame]:
-        """Give the DataFrames of some of them."""
+        """Return the DataFrames of some of them."""
         return {name: self.frames[name] for name in names}
 
 

@@ -116,7 +116,7 @@ def _written(topology: Topology) -> list[str]:
 
 
 def topics_read(topology: Topology) -> list[str]:
-    """Give the topics that a topology reads and doesn't write."""
+    """Return the topics that a topology reads and doesn't write."""
     written = set(_written(topology))
     found = dict.fromkeys(topic for node in topology.nodes for topic in topics_of(node))
     return [topic for topic in found if topic not in written]
@@ -206,7 +206,7 @@ def _compare(
 
 
 def _judging(modes: dict[str, str], timestamps: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Give the function that a worker runs: sorted records in, faults and sums out."""
+    """Return the function that a worker runs: sorted records in, faults and sums out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -295,7 +295,7 @@ def _summed(rows: Sequence[dict[str, Any]], readable: reading.Readable, modes: M
 
 
 def _aborted(missing: Sequence[dict[str, Any]], readable: reading.Readable) -> Iterator[dict[str, Any]]:
-    """Find what is missing among the records that committed readers don't see; give its place there."""
+    """Find what is missing among the records that committed readers don't see; return its place there."""
     if not missing or readable.kafka is None:
         return
     for topic in dict.fromkeys(row["topic"] for row in missing):
@@ -337,7 +337,7 @@ def _readable(topology: Topology, examples: Sequence[Any]) -> Iterator[AuditExam
 
 
 def text_of(data: Any, serde: Serde[Any] | None) -> str:
-    """Give bytes as a person reads them."""
+    """Return bytes as a person reads them."""
     if data is None:
         return "null"
     raw = bytes(data)

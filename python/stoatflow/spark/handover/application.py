@@ -53,7 +53,7 @@ class Position:
 
     @property
     def next(self) -> int:
-        """Give the first record that is not processed."""
+        """Return the first record that is not processed."""
         return self.begin if self.offset is None else self.offset
 
 
@@ -95,7 +95,7 @@ class Application:
         return f"{self.id}-{store}-changelog"
 
     def look(self) -> dict[str, Any]:
-        """Give what a reset would show: committed positions, changelogs, local state."""
+        """Return what a reset would show: committed positions, changelogs, local state."""
         found = self._request.look()
         if found["begun"]:
             raise IncompatibleStateError(
@@ -104,7 +104,7 @@ class Application:
         return found
 
     def positions(self) -> list[Position]:
-        """Give where the application goes on, in all partitions that it reads."""
+        """Return where the application goes on, in all partitions that it reads."""
         noted = self.noted()
         found = []
         begins: dict[str, list[tuple[int, int]]] = {}
@@ -117,7 +117,7 @@ class Application:
         return found
 
     def offsets(self) -> Offsets:
-        """Give these positions as Spark's source takes them."""
+        """Return these positions as Spark's source takes them."""
         found: Offsets = {}
         for one in self.positions():
             found.setdefault(one.topic, {})[str(one.partition)] = one.next
@@ -138,12 +138,12 @@ class Application:
         return noted
 
     def handed_to(self) -> str | None:
-        """Give the mark of the hand-over that has the application's work; none if the application has it."""
+        """Return the mark of the hand-over that has the application's work; none if the application has it."""
         marks = (text for text in self.noted().formats.values() if text.startswith(MARK))
         return next(marks, None)
 
     def rows(self, store: str) -> Iterator[list[Change]]:
-        """Give all records of a store's changelog, partition by partition."""
+        """Return all records of a store's changelog, partition by partition."""
         topic = self.changelog(store)
         for partition in range(len(self._ranges(topic))):
             yield [
@@ -152,7 +152,7 @@ class Application:
             ]
 
     def last_keys(self, topic: str, partition: int, most: int) -> Iterator[bytes | None]:
-        """Give the keys of the last records of a partition."""
+        """Return the keys of the last records of a partition."""
         ranges = self._ranges(topic)
         begin, end = ranges[partition]
         for _, _, key, _, _ in self._read(topic, partition, max(begin, end - most), end):
@@ -255,7 +255,7 @@ class Application:
 
 
 def _times(metadata: str) -> str:
-    """Give the times beside an offset, which a later one keeps, and not the epoch of the record before it."""
+    """Return the times beside an offset, which a later one keeps, and not the epoch of the record before it."""
     return ";".join(part for part in metadata.split(";") if not part.startswith("le=")) or "st=-1"
 
 

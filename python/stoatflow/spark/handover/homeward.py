@@ -173,7 +173,7 @@ class FromSpark:
         refuse_old({**found, "changelogs": [one for one in found["changelogs"] if one not in empty]})
 
     def _last_trigger(self) -> int | None:
-        """Give the number of the last trigger that has ended; none before the first one."""
+        """Return the number of the last trigger that has ended; none before the first one."""
         begun = {number for number in self._numbers("offsets") if not self._is_closed(number)}
         ended = self._numbers("commits")
         if unfinished := begun - ended:
@@ -199,7 +199,7 @@ class FromSpark:
     # What is written --------------------------------------------------------------------------------
 
     def _all_changes(self) -> dict[str, tuple[int, list[Record]]]:
-        """Give for each store how many rows it holds, and the records that bring its changelog there."""
+        """Return for each store how many rows it holds, and the records that bring its changelog there."""
         if self.trigger is None and self.over is None:
             raise TwinError(f"nothing was read yet by the query of {self.folder}: let a trigger end first")
         if self.trigger is None:
@@ -225,7 +225,7 @@ class FromSpark:
             yield from records
 
     def _rows_of_part(self, part: Part) -> dict[int, list[Change]]:
-        """Give the rows of all tasks of a part."""
+        """Return the rows of all tasks of a part."""
         groups = groups_of(self._spark, max(self.counts.values()), self.plan.shuffle)
         task_of = {group: task for task, group in enumerate(groups)}
         found: dict[int, dict[int, bytes]] = {}

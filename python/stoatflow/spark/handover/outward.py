@@ -139,7 +139,7 @@ class ToSpark:
         return f"{MARK}: {self.folder} ({of}); next: stoatflow hand-over from-spark --checkpoint {self.folder}"
 
     def _formats_of_interrupted(self) -> dict[str, str]:
-        """Give what an attempt that was interrupted has found: the mark has taken its place since."""
+        """Return what an attempt that was interrupted has found: the mark has taken its place since."""
         return checkpoints.read_json(self._spark, self.folder, _FORMATS) or {}
 
     def _refuse_begun(self) -> None:
@@ -178,7 +178,7 @@ class ToSpark:
                 return
 
     def _chunks(self) -> Iterator[Routed]:
-        """Give the state as rows for the tasks of all parts."""
+        """Return the state as rows for the tasks of all parts."""
         numbers = itertools.count()
         for store in self.application.keeping:
             for page in self.application.rows(store):

@@ -44,12 +44,12 @@ def check(topology: Topology, parts: Sequence[Part], partitions: Mapping[str, in
 
 
 def stores_of(topology: Topology) -> dict[str, dict[str, Any]]:
-    """Give the stores of a topology as its plan has them, by name."""
+    """Return the stores of a topology as its plan has them, by name."""
     return {store["name"]: store for store in json.loads(topology.plan.physical_json)["stores"]}
 
 
 def behind_keys(topology: Topology) -> dict[str, int | None]:
-    """Give for each store how many bytes stand behind a record's key in its rows; none if they don't say the key."""
+    """Return for each store how many bytes stand behind a record's key in its rows; none if they don't say the key."""
     plan = json.loads(topology.plan.physical_json)
     found = {store["id"]: _BEHIND.get(store["kind"]["type"]) for store in plan["stores"]}
     for op in (node["op"] for node in plan["nodes"]):
@@ -60,7 +60,7 @@ def behind_keys(topology: Topology) -> dict[str, int | None]:
 
 
 def clocks_of(topology: Topology) -> frozenset[str]:
-    """Give the names of the stream times that a topology keeps."""
+    """Return the names of the stream times that a topology keeps."""
     return frozenset(clock["name"] for clock in json.loads(topology.plan.physical_json)["clocks"])
 
 
@@ -120,7 +120,7 @@ def _processors(topology: Topology) -> Iterator[str]:
 
 
 def _several(topology: Topology, parts: Sequence[Part]) -> Iterator[str]:
-    """Give what can't be shared out among several tasks."""
+    """Return what can't be shared out among several tasks."""
     for node in topology.nodes:
         if getattr(node, "stores", ()):
             yield (

@@ -38,7 +38,7 @@ NONE = Time(-1, -1, -1)
 
 
 def task_of(behind: int, how: str, tasks: int) -> TaskOf:
-    """Give the function that says in which task of a part a row is, whose key has so many bytes behind the record's.
+    """Return the function that says in which task of a part a row is, whose key has so many bytes behind the record's.
 
     Where Spark's tasks are those of Kafka Streams, that is the partition into which Kafka's producers put the key.
     """
@@ -89,7 +89,7 @@ def is_time(key: bytes | None) -> bool:
 
 
 def clocks_of_task(rows: Iterable[Change], task: int, clocks: frozenset[str], tasks: int) -> Iterator[Change]:
-    """Give the rows that one of so many tasks goes on with, of these clocks."""
+    """Return the rows that one of so many tasks goes on with, of these clocks."""
     for row in rows:
         clock = (row.key or b"").partition(b"\0")[0].decode()
         if row.value is None or clock not in clocks:
@@ -106,7 +106,7 @@ def clocks_of_task(rows: Iterable[Change], task: int, clocks: frozenset[str], ta
 
 
 def clocks_of_all(of_tasks: Mapping[int, Iterable[Change]], tasks: int) -> Iterator[Change]:
-    """Give the rows of all tasks as one application has them: the time of the application is the highest of all."""
+    """Return the rows of all tasks as one application has them: the time of the application is the highest of all."""
     found: dict[bytes, list[Time]] = {}
     for task, rows in of_tasks.items():
         for row in rows:
@@ -128,7 +128,7 @@ def clocks_of_all(of_tasks: Mapping[int, Iterable[Change]], tasks: int) -> Itera
 def to_write(
     before: Iterable[Change], wanted: Iterable[Change], keeping: Mapping[str, Keeping]
 ) -> Iterator[tuple[bytes | None, bytes | None, int, bytes | None]]:
-    """Give the records (key, value, timestamp, headers) after which a changelog holds other rows than before.
+    """Return the records (key, value, timestamp, headers) after which a changelog holds other rows than before.
 
     `before` are all records of the changelog in their order. Rows that are the same are not written again. A version
     that has left its history is not deleted: it goes by itself.

@@ -19,7 +19,7 @@ from stoatflow.topology import Topology
 def shared_out(
     parts: Sequence[Part], counts: Mapping[int, int], store: str, live: Sequence[Change]
 ) -> Iterator[tuple[int, int, list[Change]]]:
-    """Give the rows of a store for each part that keeps it, task by task: part, task, rows."""
+    """Return the rows of a store for each part that keeps it, task by task: part, task, rows."""
     for part in parts:
         own, tasks = Topology(part.nodes), counts[part.number]
         if store == rows.CLOCKS:
@@ -37,7 +37,7 @@ def shared_out(
 def gathered(
     parts: Sequence[Part], counts: Mapping[int, int], of_part: Callable[[Part], Mapping[int, list[Change]]]
 ) -> dict[str, list[Change]]:
-    """Give the rows of each store as one application has them; of one that several parts keep, from its own part.
+    """Return the rows of each store as one application has them; of one that several parts keep, from its own part.
 
     `of_part` gives the rows of a part by task.
     """

@@ -43,7 +43,7 @@ _MALFORMED = b"\xff\x00not what the format says"
 def batches(
     spec: LoadSpec, topic: TopicSpec, start: int, stop: int, rows: int = ROWS, partition: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Give the records of these numbers; of one partition, if it is named."""
+    """Return the records of these numbers; of one partition, if it is named."""
     step = rows if partition is None else rows * topic.partitions
     for first in range(start, stop, step):
         numbers = np.arange(first, min(first + step, stop), dtype=np.uint64)
@@ -66,7 +66,7 @@ class _Keyed:
         self.keyless = dice.happens(self.drawing.bits("/null-keys"), topic.faults.null_keys)
 
     def partitions(self) -> np.ndarray:
-        """Give where they go."""
+        """Return where they go."""
         in_turn = (self.own % np.uint64(self.topic.partitions)).astype(np.int32)
         if self.keys is None or self.topic.partitioner == "round-robin":
             return in_turn
@@ -74,7 +74,7 @@ class _Keyed:
         return np.where(self.keyless, in_turn, by_key).astype(np.int32)
 
     def key_column(self) -> pa.Array:
-        """Give their keys."""
+        """Return their keys."""
         if self.keys is None:
             return pa.nulls(len(self.own), pa.binary())
         known = columns.from_matrix(self.keys, pa.binary())
@@ -82,7 +82,7 @@ class _Keyed:
 
 
 def batch(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> pa.RecordBatch:
-    """Give the records of these numbers as one batch."""
+    """Return the records of these numbers as one batch."""
     keyed, faults = _Keyed(spec, topic, own), topic.faults
     drawing = keyed.drawing
     empty = dice.happens(drawing.bits("/tombstones"), faults.tombstones)
@@ -108,7 +108,7 @@ def batch(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> pa.RecordBatch:
 
 
 def _repeated(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give which records repeat another one, and the number of what each record holds."""
+    """Return which records repeat another one, and the number of what each record holds."""
 
     def flagged(numbers: np.ndarray) -> np.ndarray:
         bits = dice.mixed(spec.seed, f"{topic.name}//duplicates", numbers)
@@ -122,7 +122,7 @@ def _repeated(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> tuple[np.nda
 
 
 def _times(spec: LoadSpec, topic: TopicSpec, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give event times, and which of them are late or out of order."""
+    """Return event times, and which of them are late or out of order."""
     time = topic.time
 
     def bits(name: str) -> np.ndarray:
@@ -136,7 +136,7 @@ def _times(spec: LoadSpec, topic: TopicSpec, numbers: np.ndarray) -> tuple[np.nd
 
 
 def on_time(time: TimeSpec, numbers: np.ndarray) -> np.ndarray:
-    """Give milliseconds since the start, without lateness: records at a rate, in bursts, with gaps."""
+    """Return milliseconds since the start, without lateness: records at a rate, in bursts, with gaps."""
     at = numbers.astype(np.int64)
     if time.burst_every_ms and time.burst_length_ms and time.burst_factor > 1.0:
         burst = time.rate * time.burst_factor * time.burst_length_ms / 1000

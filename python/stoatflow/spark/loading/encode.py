@@ -23,12 +23,12 @@ _WIRE = {"text": 2, "whole": 0, "decimal": 1}
 
 
 def values(topic: TopicSpec, given: Sequence[Column]) -> pa.Array:
-    """Give the values."""
+    """Return the values."""
     return {"json": _json, "text": _text, "avro": _avro, "protobuf": _protobuf}[topic.format](topic, given)
 
 
 def schema(topic: TopicSpec) -> str | None:
-    """Give the schema of the values: Avro's JSON, or a .proto file."""
+    """Return the schema of the values: Avro's JSON, or a .proto file."""
     kinds = [(each.name, kind_of(each)) for each in topic.fields]
     if topic.format == "avro":
         members = [{"name": name, "type": _AVRO[kind]} for name, kind in kinds]
@@ -40,7 +40,7 @@ def schema(topic: TopicSpec) -> str | None:
 
 
 def kind_of(each: FieldSpec) -> str:
-    """Give the kind of a field's column."""
+    """Return the kind of a field's column."""
     return "decimal" if each.kind == "float" else "whole" if each.kind in {"int", "timestamp", "index"} else "text"
 
 

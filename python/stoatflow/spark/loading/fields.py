@@ -31,7 +31,7 @@ class Column:
     digits: int = 0
 
     def text(self) -> pa.Array:
-        """Give it as text, numbers as JSON writes them."""
+        """Return it as text, numbers as JSON writes them."""
         if self.texts is not None:
             return self.texts
         assert self.numbers is not None  # noqa: S101  # one of the two is there
@@ -45,7 +45,7 @@ class Column:
         return self.kind == "decimal"
 
     def doubles(self) -> np.ndarray:
-        """Give a decimal number as doubles."""
+        """Return a decimal number as doubles."""
         assert self.numbers is not None  # noqa: S101
         return self.numbers / 10.0**self.digits
 
@@ -61,15 +61,15 @@ class Drawing:
         self._times = times
 
     def bits(self, name: str) -> np.ndarray:
-        """Give random bits of a name for each record."""
+        """Return random bits of a name for each record."""
         return dice.mixed(self._spec.seed, f"{self._topic.name}/{name}", self._numbers)
 
     def keys(self) -> np.ndarray | None:
-        """Give the bytes of the keys as a matrix, or nothing if the topic has none."""
+        """Return the bytes of the keys as a matrix, or nothing if the topic has none."""
         return _keys_of(self._topic, self._ranks(self._topic, "key"))
 
     def field(self, each: FieldSpec) -> Column:  # noqa: PLR0911  # one return per kind
-        """Give a field."""
+        """Return a field."""
         if each.kind in {"int", "float"}:
             bits, span = self.bits(each.name), each.high - each.low + 1
             drawn = dice.ranked(bits, span, each.skew) if each.skew else dice.below(bits, span)

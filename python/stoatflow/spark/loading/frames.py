@@ -24,7 +24,7 @@ CHUNK = 50_000
 
 
 def frame(spark: SparkSession, spec: LoadSpec, topic: TopicSpec, tasks: int | None = None) -> DataFrame:
-    """Give the records of a topic; `tasks` says how Spark splits the work."""
+    """Return the records of a topic; `tasks` says how Spark splits the work."""
     chunks = -(-topic.records // CHUNK)
 
     def make(chunk: int) -> Iterator[pa.RecordBatch]:
@@ -38,7 +38,7 @@ def frame(spark: SparkSession, spec: LoadSpec, topic: TopicSpec, tasks: int | No
 def by_partition(
     spark: SparkSession, spec: LoadSpec, topic: TopicSpec, seen: Callable[[pa.RecordBatch], None]
 ) -> DataFrame:
-    """Give the records of a topic, one task for each partition, in their order; `seen` gets each batch in a worker.
+    """Return the records of a topic, one task for each partition, in their order; `seen` gets each batch in a worker.
 
     A task draws the keys of all records and makes those of its partition, so that none has to be sent to another.
     """

@@ -38,7 +38,7 @@ class Members:
         return name in self._given
 
     def take(self, name: str, default: Any = _MISSING) -> Any:
-        """Give a member as it is; without a default it is needed."""
+        """Return a member as it is; without a default it is needed."""
         self._known.append(name)
         found = self._given.pop(name, default)
         if found is _MISSING:
@@ -47,7 +47,7 @@ class Members:
         return found
 
     def whole(self, name: str, default: Any = _MISSING, least: int | None = None, most: int | None = None) -> int:
-        """Give a whole number."""
+        """Return a whole number."""
         found = self.take(name, default)
         if found is None:
             return least or 0
@@ -60,7 +60,7 @@ class Members:
     def number(
         self, name: str, default: Any = _MISSING, least: float | None = None, most: float | None = None
     ) -> float:
-        """Give a number."""
+        """Return a number."""
         found = self.take(name, default)
         if found is None:
             return 0.0
@@ -71,11 +71,11 @@ class Members:
         return float(found)
 
     def share(self, name: str, default: Any = 0.0) -> float:
-        """Give a share of the records: 0 to 1."""
+        """Return a share of the records: 0 to 1."""
         return self.number(name, default, 0.0, 1.0)
 
     def text(self, name: str, default: Any = _MISSING) -> str:
-        """Give a text."""
+        """Return a text."""
         found = self.take(name, default)
         if found is None:
             return ""
@@ -85,7 +85,7 @@ class Members:
         return found
 
     def one_of(self, name: str, words: Sequence[str], default: Any = _MISSING) -> str:
-        """Give one of these words."""
+        """Return one of these words."""
         found = self.take(name, default)
         if found is None or found in words:
             return found or words[0]
@@ -95,7 +95,7 @@ class Members:
         return words[0]
 
     def duration(self, name: str, default: Any = _MISSING) -> int:
-        """Give milliseconds of a text such as "5m"."""
+        """Return milliseconds of a text such as "5m"."""
         found = self.take(name, default)
         if found is None or found is default:
             return int(found or 0)
@@ -106,7 +106,7 @@ class Members:
             return 0
 
     def time(self, name: str, default: int) -> int:
-        """Give milliseconds since 1970 of a TOML date and time with an offset, or of a whole number."""
+        """Return milliseconds since 1970 of a TOML date and time with an offset, or of a whole number."""
         found = self.take(name, default)
         try:
             return timestamp_ms(found)
@@ -115,7 +115,7 @@ class Members:
             return default
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Give a list of at least one text."""
+        """Return a list of at least one text."""
         found = self.take(name)
         if not isinstance(found, list) or not found or not all(isinstance(each, str) for each in found):
             if found is not None:
@@ -124,7 +124,7 @@ class Members:
         return tuple(found)
 
     def weights(self, name: str, count: int) -> tuple[float, ...] | None:
-        """Give a list of `count` numbers of at least 0, or nothing."""
+        """Return a list of `count` numbers of at least 0, or nothing."""
         found = self.take(name, None)
         if found is None:
             return None
@@ -137,7 +137,7 @@ class Members:
         return tuple(float(each) for each in found)
 
     def table(self, name: str, default: Any = _MISSING) -> Members:
-        """Give a table inside."""
+        """Return a table inside."""
         found = self.take(name, default)
         return Members({} if found is None else found, f"{self.path}.{name}" if self.path else name, self._problems)
 

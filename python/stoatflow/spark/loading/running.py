@@ -47,7 +47,7 @@ class Made:
 
 
 def counted(batch: pa.RecordBatch) -> Made:
-    """Give what a batch adds to a topic."""
+    """Return what a batch adds to a topic."""
     import pyarrow.compute as pc
 
     from stoatflow.spark.loading.batches import KINDS
@@ -60,7 +60,7 @@ def counted(batch: pa.RecordBatch) -> Made:
 
 
 def added(one: Made, other: Made) -> Made:
-    """Give both together; what is said of the topic is the first one's."""
+    """Return both together; what is said of the topic is the first one's."""
     firsts = [each for each in (one.first_time, other.first_time) if each is not None]
     lasts = [each for each in (one.last_time, other.last_time) if each is not None]
     return replace(
@@ -89,7 +89,7 @@ class Manifest:
         return sum(made.records for made in self.topics.values())
 
     def to_json(self) -> str:
-        """Give it as JSON."""
+        """Return it as JSON."""
         content = {
             "seed": self.seed,
             "spec": self.spec,
@@ -101,7 +101,7 @@ class Manifest:
 
 
 def fingerprint(spec: LoadSpec) -> str:
-    """Give the SHA-256 of a spec."""
+    """Return the SHA-256 of a spec."""
     return hashlib.sha256(json.dumps(asdict(spec), sort_keys=True).encode()).hexdigest()
 
 

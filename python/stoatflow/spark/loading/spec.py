@@ -113,7 +113,7 @@ class LoadSpec:
     seed: int = 0
 
     def topic(self, name: str) -> TopicSpec:
-        """Give the topic of this name."""
+        """Return the topic of this name."""
         for topic in self.topics:
             if topic.name == name:
                 return topic

@@ -38,7 +38,7 @@ class Plan:
 
 
 def plan(parts: Sequence[Part], partitions: Mapping[str, int], tasks: int, shuffle: int) -> Plan:
-    """Give the plan of a topology. Functions may change, as with an application; what keeps state may not."""
+    """Return the plan of a topology. Functions may change, as with an application; what keeps state may not."""
     return Plan([_line(part) for part in parts], dict(sorted(partitions.items())), tasks, shuffle)
 
 
@@ -58,7 +58,7 @@ def _text(serde: Any) -> str:
 
 
 def read(spark: SparkSession, folder: str) -> Plan | None:
-    """Give the plan of a checkpoint; none if nothing has begun there."""
+    """Return the plan of a checkpoint; none if nothing has begun there."""
     found = read_json(spark, folder, _FILE)
     if found is not None:
         return Plan(**found)
@@ -81,7 +81,7 @@ def exists(spark: SparkSession, folder: str, name: str) -> bool:
 
 
 def read_text(spark: SparkSession, folder: str, name: str) -> str | None:
-    """Give the content of a file in a checkpoint; none if it isn't there."""
+    """Return the content of a file in a checkpoint; none if it isn't there."""
     files, path = _file(spark, folder, name)
     if not files.exists(path):
         return None
@@ -109,7 +109,7 @@ def create_text(spark: SparkSession, folder: str, name: str, text: str) -> bool:
 
 
 def read_json(spark: SparkSession, folder: str, name: str) -> dict[str, Any] | None:
-    """Give what a file in a checkpoint says; none if it isn't there."""
+    """Return what a file in a checkpoint says; none if it isn't there."""
     text = read_text(spark, folder, name)
     if text is None:
         return None
@@ -163,7 +163,7 @@ def _jvm(spark: SparkSession) -> Any:
 
 
 def _file(spark: SparkSession, folder: str, name: str) -> tuple[Any, Any]:
-    """Give the file system of a folder, through Spark's own client, and the path of a file in it."""
+    """Return the file system of a folder, through Spark's own client, and the path of a file in it."""
     connected.need_classic(spark, "the checkpoint of a stream", connected.BATCH)
     path = _jvm(spark).org.apache.hadoop.fs.Path(f"{folder.rstrip('/')}/{name}")
     return path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), path

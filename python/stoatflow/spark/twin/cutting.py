@@ -72,7 +72,7 @@ class Part:
     """All topics that its records come from, by way of hops too."""
 
     def describe(self) -> str:
-        """Give one line for a person."""
+        """Return one line for a person."""
         shared = {
             KEYS: "shared out by key",
             PARTITIONS: f"one task per partition, for the sake of {', '.join(self.timed)}",
@@ -113,7 +113,7 @@ class _Cutting:
         return made
 
     def _needed(self, only: Sequence[str] | None) -> set[int]:
-        """Give the nodes that stand above these sinks, however far; of them only the sinks are to give results."""
+        """Return the nodes that stand above these sinks, however far; of them only the sinks are to give results."""
         if only is None:
             self.left_out: set[int] = set()
             return set(range(len(self.nodes)))
@@ -132,7 +132,7 @@ class _Cutting:
         return found
 
     def _levels(self) -> list[int]:
-        """Give for each node how many times its records have walked at most."""
+        """Return for each node how many times its records have walked at most."""
         levels = [0] * len(self.nodes)
         for _ in range(len(self.nodes) + 1):
             before = list(levels)
@@ -154,7 +154,7 @@ class _Cutting:
         )
 
     def _targets(self, level: int) -> Iterator[Target]:
-        """Give what a level must bring about: results, hops, stores with names, and what is done for its effect."""
+        """Return what a level must bring about: results, hops, stores with names, and what is done for its effect."""
         for at, node in enumerate(self.nodes):
             if at not in self.needed:
                 continue
@@ -167,7 +167,7 @@ class _Cutting:
                 yield at
 
     def _closure(self, targets: Sequence[Target]) -> set[int]:
-        """Give the nodes that stand above these, down to where records have walked."""
+        """Return the nodes that stand above these, down to where records have walked."""
         found: set[int] = set()
         waiting = [target.parent if isinstance(target, Edge) else target for target in targets]
         while waiting:
@@ -181,11 +181,11 @@ class _Cutting:
         return found
 
     def _through(self, at: int) -> list[int]:
-        """Give the sinks that write what a source reads."""
+        """Return the sinks that write what a source reads."""
         return [writer for topic in _read(self.nodes[at]) for writer in self.writers.get(topic, ())]
 
     def _before(self, at: int) -> list[int]:
-        """Give the branches that take records before this one does."""
+        """Return the branches that take records before this one does."""
         node = self.nodes[at]
         if not isinstance(node, nodes.Branch):
             return []
@@ -214,7 +214,7 @@ class _Cutting:
         return sorted((group for group, _ in groups), key=lambda group: min(map(self._place, group)))
 
     def _how(self, closure: set[int]) -> str:
-        """Give how the records of a part with these nodes are shared out."""
+        """Return how the records of a part with these nodes are shared out."""
         if any(self.shape.foreign_key(at) or self._regroups_table(at) or self._through(at) for at in closure):
             return ONE
         return PARTITIONS if any(self._timed(closure)) else KEYS
@@ -279,7 +279,7 @@ class _Cutting:
         return max(self.levels[target.parent if isinstance(target, Edge) else target] for target in targets)
 
     def _after(self, closure: set[int]) -> set[str]:
-        """Give the topics that records of these nodes come from."""
+        """Return the topics that records of these nodes come from."""
         found = {topic for at in closure for topic in _read(self.nodes[at])}
         for at in closure:
             for edge in self.shape.edges[at]:
@@ -423,7 +423,7 @@ def timed_by(shape: Shape, at: int) -> str | None:  # noqa: PLR0911  # one retur
 
 
 def _writers(plan: Sequence[Node]) -> dict[str, list[int]]:
-    """Give the sinks of each topic."""
+    """Return the sinks of each topic."""
     writers: dict[str, list[int]] = {}
     for at, node in enumerate(plan):
         if isinstance(node, nodes.To) and node.topic is not None:
@@ -438,7 +438,7 @@ def _read(node: Node) -> tuple[str, ...]:
 
 
 def topics_of(node: Node) -> tuple[str, ...]:
-    """Give the topics that a node reads."""
+    """Return the topics that a node reads."""
     return (*_read(node), *_read_whole(node))
 
 
@@ -447,7 +447,7 @@ def _read_whole(node: Node) -> tuple[str, ...]:
 
 
 def _written_with(topology: Topology, sink: str) -> tuple[Serde[Any], Serde[Any]]:
-    """Give the serdes that the engine has found for a sink."""
+    """Return the serdes that the engine has found for a sink."""
     for each in json.loads(topology.plan.physical_json)["sinks"]:
         if each["topic"] == sink:
             return planned(each["key"], topology.custom_serde), planned(each["value"], topology.custom_serde)
@@ -455,7 +455,7 @@ def _written_with(topology: Topology, sink: str) -> tuple[Serde[Any], Serde[Any]
 
 
 def _serdes_of(node: Node, slot: str) -> tuple[Serde[Any] | None, Serde[Any] | None]:
-    """Give the serdes that the user named for what arrives at a node."""
+    """Return the serdes that the user named for what arrives at a node."""
     key = getattr(node, "key", None)
     value = getattr(node, "other_value" if slot == "other" else "value", None)
     return key, value

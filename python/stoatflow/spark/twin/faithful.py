@@ -184,7 +184,7 @@ STREAMING: dict[str, Verdict] = {
 
 
 def check(topology: Topology, *, streaming: bool = False) -> list[tuple[Node, Verdict]]:
-    """Give what differs, node by node; raise `TopologyError` with everything that is refused."""
+    """Return what differs, node by node; raise `TopologyError` with everything that is refused."""
     verdicts = {**OPERATORS, **OTHERS, **(STREAMING if streaming else {})}
     refused = list(_refused(topology, verdicts))
     if streaming:
@@ -232,7 +232,7 @@ def _refused(topology: Topology, verdicts: Mapping[str, Verdict]) -> Iterator[st
 
 
 def _only_streaming(topology: Topology) -> Iterator[str]:
-    """Give what a batch does and a query that goes on after a restart can't."""
+    """Return what a batch does and a query that goes on after a restart can't."""
     for node in topology.nodes:
         time = getattr(node, "timestamp", None)
         if isinstance(time, nodes.TimestampFunction) or time == "use_partition_time":
@@ -248,7 +248,7 @@ def _only_streaming(topology: Topology) -> Iterator[str]:
 
 
 def dead_letters(topology: Topology) -> list[str]:
-    """Give the nodes that may send dead letters, which the twins leave out of their results."""
+    """Return the nodes that may send dead letters, which the twins leave out of their results."""
     return [f"{node.line} {node.op}" for node in topology.nodes if _sends(getattr(node, "on_error", None))]
 
 

@@ -44,13 +44,13 @@ class HandedOver:
 
 
 def place(checkpoint: str | Path) -> str:
-    """Give the folder of a checkpoint as it is named from anywhere."""
+    """Return the folder of a checkpoint as it is named from anywhere."""
     folder = str(checkpoint)
     return folder if ":/" in folder else os.path.abspath(folder)
 
 
 def begun(spark: SparkSession, folder: str) -> HandedOver | None:
-    """Give what a checkpoint began with, if it did not begin with nothing.
+    """Return what a checkpoint began with, if it did not begin with nothing.
 
     Raises:
         TwinError: a hand-over was begun there and has not ended, or the checkpoint was handed back.
@@ -67,7 +67,7 @@ def begun(spark: SparkSession, folder: str) -> HandedOver | None:
 
 
 def read(spark: SparkSession, folder: str) -> HandedOver | None:
-    """Give what a checkpoint began with, also of one that was handed back."""
+    """Return what a checkpoint began with, also of one that was handed back."""
     found = checkpoint.read_json(spark, folder, OVER)
     if found is not None:
         return HandedOver(**found)
@@ -85,10 +85,10 @@ def write(spark: SparkSession, folder: str, made: HandedOver) -> None:
 
 
 def rows(spark: SparkSession, folder: str) -> DataFrame:
-    """Give the state as a stream: all of it comes with the first trigger, and none ever again."""
+    """Return the state as a stream: all of it comes with the first trigger, and none ever again."""
     return spark.readStream.schema(SCHEMA).parquet(f"{folder.rstrip('/')}/{ROWS}")
 
 
 def back(spark: SparkSession, folder: str) -> Mapping[str, Any] | None:
-    """Give what was noted when the checkpoint was handed back."""
+    """Return what was noted when the checkpoint was handed back."""
     return checkpoint.read_json(spark, folder, BACK)

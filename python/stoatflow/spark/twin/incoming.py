@@ -47,7 +47,7 @@ def source(
     begin: Mapping[str, Mapping[str, int]] | None = None,
     has_read: bool = False,
 ) -> Source:
-    """Give what the topology reads.
+    """Return what the topology reads.
 
     `begin`: where a first trigger begins, if not with the first records. `has_read`: the first one was long ago.
     """

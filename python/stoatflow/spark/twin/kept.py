@@ -42,7 +42,7 @@ class Cells(Protocol):
     """What is used of a MapState."""
 
     def get(self, number: int) -> bytes | None:
-        """Give a cell; none if it isn't there."""
+        """Return a cell; none if it isn't there."""
 
     def put(self, number: int, data: bytes) -> None:
         """Write a cell."""
@@ -92,7 +92,7 @@ class Kept:
         return self._head.token
 
     def rows(self) -> list[Change]:
-        """Give what the stores are to be restored from."""
+        """Return what the stores are to be restored from."""
         return compacted(self._all(), self._keeping)
 
     def add(self, changes: Iterable[Change], token: str) -> None:
@@ -125,7 +125,7 @@ class Kept:
 
 
 def latest(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Change]:
-    """Give the last row of each key, of versions the last of each key and time, in the order in which they came."""
+    """Return the last row of each key, of versions the last of each key and time, in the order in which they came."""
     last: dict[tuple[Any, ...], Change] = {}
     for change in changes:
         versions = keeping.get(change.store, _FOREVER).history_ms is not None
@@ -137,7 +137,7 @@ def latest(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Ch
 
 
 def compacted(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Change]:
-    """Give what is left of these rows if nothing stands before them: no tombstones, nothing that is too old."""
+    """Return what is left of these rows if nothing stands before them: no tombstones, nothing that is too old."""
     rows = latest(changes, keeping)
     newest: dict[str, int] = {}
     last_version: dict[tuple[str, bytes | None], int] = {}
@@ -168,7 +168,7 @@ _FOREVER = Keeping()
 
 
 def chunk(rows: Sequence[Change]) -> bytes:
-    """Give rows as bytes: a record batch of Arrow, which any reader of Spark's state can read too."""
+    """Return rows as bytes: a record batch of Arrow, which any reader of Spark's state can read too."""
     import pyarrow as pa
 
     schema = pa.schema(
@@ -185,7 +185,7 @@ def chunk(rows: Sequence[Change]) -> bytes:
 
 
 def read_chunk(data: bytes) -> Iterator[Change]:
-    """Give the rows of a chunk."""
+    """Return the rows of a chunk."""
     import pyarrow as pa
 
     with pa.ipc.open_stream(data) as reader:
@@ -194,7 +194,7 @@ def read_chunk(data: bytes) -> Iterator[Change]:
 
 
 def packed(headers: Headers) -> bytes | None:
-    """Give headers as bytes; none if there are none."""
+    """Return headers as bytes; none if there are none."""
     if not headers:
         return None
     parts = []
@@ -205,7 +205,7 @@ def packed(headers: Headers) -> bytes | None:
 
 
 def unpacked(data: bytes | None) -> list[tuple[str, bytes | None]]:
-    """Give the headers again."""
+    """Return the headers again."""
     found: list[tuple[str, bytes | None]] = []
     at = 0
     while data is not None and at < len(data):

@@ -29,7 +29,7 @@ Output = Callable[["DataFrame", int], None]
 
 
 def records(rows: DataFrame, topics: Sequence[str], end: int, trigger: int) -> DataFrame:
-    """Give what a trigger gives out: topic, key, value, timestamp, headers, and place, which orders them."""
+    """Return what a trigger gives out: topic, key, value, timestamp, headers, and place, which orders them."""
     return rows.where(f"part = {end}").mapInArrow(_with_headers(topics, trigger), SCHEMA)
 
 
@@ -59,7 +59,7 @@ def _with_headers(topics: Sequence[str], trigger: int) -> Callable[[Iterable[pa.
 
 
 def provenance(topics: Sequence[str], place: bytes, timestamp: int, trigger: int) -> list[tuple[str, bytes | None]]:
-    """Give the headers that say what made a record, and when: of one trigger no two records have the same."""
+    """Return the headers that say what made a record, and when: of one trigger no two records have the same."""
     topic, partition, offset, ordinal = source_of(place)
     said = {
         "topic": topics[topic], "partition": partition, "offset": offset, "ordinal": ordinal, "timestamp": timestamp,

@@ -20,12 +20,12 @@ class PickleSerde(Serde[Any]):
         return "pickle"
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Return the bytes of a value."""
         from stoatflow.lazy import to_python  # of the engine, which imports serdes
 
         return pickle.dumps(to_python(value), protocol=5)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes."""
+        """Return the value of the bytes."""
         # Written by this twin a moment ago, never read from a topic.
         return pickle.loads(data)  # noqa: S301

@@ -108,7 +108,7 @@ class Resumed:
         return driver
 
     def store_rows(self, task: int, rows: Iterable[Change]) -> Iterator[Row]:
-        """Give what the part's stores hold."""
+        """Return what the part's stores hold."""
         driver = self.restored(rows)
         try:
             yield from Task(self._work, self.topology, task).store_rows(driver)
@@ -139,7 +139,7 @@ class Resumed:
 
 
 def keeping(topology: Topology) -> dict[str, Keeping]:
-    """Give the stores that have a changelog, and how long their rows are kept."""
+    """Return the stores that have a changelog, and how long their rows are kept."""
     found = {_TIMES: Keeping()}
     for store in json.loads(topology.plan.physical_json)["stores"]:
         if store["logged"]:

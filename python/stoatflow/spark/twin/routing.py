@@ -48,7 +48,7 @@ class Reader:
     """Do records of a source meet those there that have walked, or state that was handed over?"""
 
     def task(self, key: bytes | None, partition: int) -> int:
-        """Give the task of a record; one without a key stays with the partition that it comes from."""
+        """Return the task of a record; one without a key stays with the partition that it comes from."""
         if self.how == ONE:
             return 0
         if self.how == KEYS:
@@ -56,7 +56,7 @@ class Reader:
         return partition
 
     def task_of_hop(self, key: bytes | None, place: bytes) -> int:
-        """Give the task of a record that has walked: that of Kafka's partition of its new key."""
+        """Return the task of a record that has walked: that of Kafka's partition of its new key."""
         origin = source_of(place)[1] % self.tasks
         if self.how != PARTITIONS or key is None:
             return self.task(key, origin)
@@ -111,7 +111,7 @@ class Routes:
 def routes(
     parts: Sequence[Part], partitions: Mapping[str, int], tasks: Mapping[int, int], *, handed_over: bool = False
 ) -> Routes:
-    """Give who reads what of these parts, each of which has so many tasks.
+    """Return who reads what of these parts, each of which has so many tasks.
 
     `handed_over`: they begin with state of an application, which was shared out as Kafka's producers do it.
     """
@@ -131,14 +131,14 @@ def routes(
 
 
 def place_of(first: int, topic: int, partition: int, offset: int) -> bytes:
-    """Give the place of a source's record in the order of all: bytes that compare as the numbers do."""
+    """Return the place of a source's record in the order of all: bytes that compare as the numbers do."""
     return b"".join(
         ((first + 2**63).to_bytes(8, "big"), topic.to_bytes(2, "big"), partition.to_bytes(4, "big"))
     ) + offset.to_bytes(8, "big")
 
 
 def source_of(place: bytes) -> tuple[int, int, int, str]:
-    """Give what a place tells: number of the topic, partition, offset, and the ordinal of what was made of it."""
+    """Return what a place tells: number of the topic, partition, offset, and the ordinal of what was made of it."""
     topic, partition = int.from_bytes(place[8:10], "big"), int.from_bytes(place[10:14], "big")
     return topic, partition, int.from_bytes(place[14:22], "big"), ordinal_of(place)
 

@@ -55,26 +55,26 @@ class TwinResult:
         return tuple(sorted({name for part in self.parts for name in part.stores}))
 
     def records(self) -> DataFrame:
-        """Give all records: name (of the topic), key, value, timestamp, headers, and place, to sort them by."""
+        """Return all records: name (of the topic), key, value, timestamp, headers, and place, to sort them by."""
         wanted = ("name", "key", "value", "timestamp", "headers", "place")
         return self._of(task.RECORD).select(*wanted)
 
     def output(self, topic: str) -> DataFrame:
-        """Give the records of a topic in their order: key, value, timestamp, headers."""
+        """Return the records of a topic in their order: key, value, timestamp, headers."""
         if topic not in self.topics:
             raise TwinError(f"the topology writes no topic '{topic}'; it writes {', '.join(self.topics) or 'none'}")
         rows = self.records().where(f"name = '{_quoted(topic)}'").orderBy("place")
         return rows.select("key", "value", "timestamp", "headers")
 
     def store(self, name: str) -> DataFrame:
-        """Give what a store holds at the end: key, start and end of the window, value, timestamp."""
+        """Return what a store holds at the end: key, start and end of the window, value, timestamp."""
         if name not in self.stores:
             raise TwinError(f"the topology keeps no store '{name}'; it keeps {', '.join(self.stores) or 'none'}")
         rows = self._of(task.STORE).where(f"name = '{_quoted(name)}'")
         return rows.select("key", "start", "end", "value", "timestamp")
 
     def drops(self) -> dict[tuple[str, str], int]:
-        """Give how many records were dropped, by node and reason; a node that several parts compute counts once.
+        """Return how many records were dropped, by node and reason; a node that several parts compute counts once.
 
         A node is named as in the topology, or by the line where it was written.
         """
@@ -97,7 +97,7 @@ class TwinResult:
         return f"{node.line} {node.op}"
 
     def describe(self) -> str:
-        """Give the parts, one line each."""
+        """Return the parts, one line each."""
         return "\n".join(part.describe() for part in self.parts)
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ def run_batch(
 
 
 def pairs_of(config: Settings | Mapping[str, object] | None) -> tuple[tuple[str, object], ...]:
-    """Give the settings of the engines in the tasks."""
+    """Return the settings of the engines in the tasks."""
     return settings_of_tasks.pairs(config if isinstance(config, Settings) else Settings(config, environ={}))
 
 
@@ -191,7 +191,7 @@ def _session(inputs: Mapping[str, DataFrame], parts: Sequence[Part]) -> SparkSes
 
 
 def _counts(inputs: Mapping[str, DataFrame], parts: Sequence[Part], given: Mapping[str, int]) -> dict[str, int]:
-    """Give how many partitions the topics have; looked at only where it matters."""
+    """Return how many partitions the topics have; looked at only where it matters."""
     from pyspark.sql import functions as f
 
     matters = {topic for part in parts if part.how == PARTITIONS or part.timed for topic in part.after}
@@ -208,7 +208,7 @@ def _counts(inputs: Mapping[str, DataFrame], parts: Sequence[Part], given: Mappi
 
 
 def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Give each input with the columns of a part's input and its place in the order of all."""
+    """Return each input with the columns of a part's input and its place in the order of all."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -229,7 +229,7 @@ def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
 
 
 def complete(topic: str, frame: DataFrame) -> DataFrame:
-    """Give an input with all columns, of the right types; raise `ConfigError` for what can't be made up."""
+    """Return an input with all columns, of the right types; raise `ConfigError` for what can't be made up."""
     from pyspark.sql import functions as f
 
     lacking = [name for name in ("key", "value", "timestamp") if name not in frame.columns]
@@ -267,7 +267,7 @@ def complete(topic: str, frame: DataFrame) -> DataFrame:
 
 
 def _bytes(number: Column, width: int) -> Column:
-    """Give a number as bytes, the highest first, such that bytes compare as the numbers do."""
+    """Return a number as bytes, the highest first, such that bytes compare as the numbers do."""
     from pyspark.sql import functions as f
 
     whole = number.cast("long")

@@ -105,7 +105,7 @@ _HARMLESS = {
 
 
 def pairs(settings: Settings) -> tuple[tuple[str, object], ...]:
-    """Give the settings of the engines in the tasks; raise for what they can't have."""
+    """Return the settings of the engines in the tasks; raise for what they can't have."""
     made = settings.with_defaults(DEFAULTS)
     made.check()
     for name, harmless in _HARMLESS.items():
@@ -144,5 +144,5 @@ def without_effect(settings: Settings) -> Iterator[str]:
 
 
 def client(settings: Settings) -> dict[str, str]:
-    """Give the properties of Kafka's client that Spark's client needs too."""
+    """Return the properties of Kafka's client that Spark's client needs too."""
     return {name: str(settings.get(name)) for name in settings if name.startswith(_CLIENT)}

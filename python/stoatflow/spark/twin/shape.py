@@ -68,11 +68,11 @@ class Shape:
         return self.relaxed[edge.child] or (isinstance(node, nodes.Deduplicate) and node.function is not None)
 
     def stores_of(self, at: int) -> tuple[str, ...]:
-        """Give the stores that a processor uses."""
+        """Return the stores that a processor uses."""
         return tuple(getattr(self.nodes[at], "stores", ()))
 
     def children(self, at: int) -> list[int]:
-        """Give who stands below."""
+        """Return who stands below."""
         return [edge.child for edges in self.edges for edge in edges if edge.parent == at]
 
     def foreign_key(self, at: int) -> bool:
@@ -137,7 +137,7 @@ def _edges(at: int, node: Node) -> Iterator[Edge]:
 
 
 def kept_by(node: Node) -> tuple[str, ...]:
-    """Give the names of the stores that a node keeps, if the user gave any."""
+    """Return the names of the stores that a node keeps, if the user gave any."""
     if isinstance(node, nodes.StateStore | nodes.GlobalStore):
         return (node.store,)
     kept = getattr(node, "materialized", None)

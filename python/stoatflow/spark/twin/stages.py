@@ -43,12 +43,12 @@ class Step:
 
 
 def state_name(part: int) -> str:
-    """Give the name of the state of a part."""
+    """Return the name of the state of a part."""
     return f"part_{part}"
 
 
 def sources(routes: Routes) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Give the function that gives records of sources their places and routes."""
+    """Return the function that gives records of sources their places and routes."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from _batches(_placed(routes, batches))
@@ -72,7 +72,7 @@ def _placed(routes: Routes, batches: Batches) -> Iterator[Routed]:
 
 
 def stateless(step: Step) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Give the function that runs a part that keeps nothing."""
+    """Return the function that runs a part that keeps nothing."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         resumed = Resumed(step.run, step.work)
@@ -144,14 +144,14 @@ class _Cells:
 
 
 def _handed_over(rows: list[Routed]) -> Iterator[Change]:
-    """Give what a task begins with, of a checkpoint that an application was handed over to."""
+    """Return what a task begins with, of a checkpoint that an application was handed over to."""
     for row in rows:
         if row.name == STATE and row.value is not None:
             yield from read_chunk(row.value)
 
 
 def _record(row: Routed) -> tuple[Any, ...]:
-    """Give what `Task` takes."""
+    """Return what `Task` takes."""
     headers = [{"key": name, "value": value} for name, value in unpacked(row.headers)]
     return row.task, row.name, row.key, row.value, row.timestamp, headers, row.place, row.hashed
 

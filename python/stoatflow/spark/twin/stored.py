@@ -40,7 +40,7 @@ def read_store(
     *,
     config: Settings | Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Give what a store holds after the last trigger: key, start and end of the window, value, timestamp.
+    """Return what a store holds after the last trigger: key, start and end of the window, value, timestamp.
 
     The query may run meanwhile.
 
@@ -64,7 +64,7 @@ def read_store(
 
 
 def cells_of(spark: SparkSession, folder: str, part: int) -> DataFrame:
-    """Give the cells of all tasks of a part."""
+    """Return the cells of all tasks of a part."""
     wanted = f'"{state_name(part)}"'
     operators = spark.read.format("state-metadata").load(folder).select("operatorId", "operatorProperties")
     found = next((row[0] for row in operators.distinct().collect() if wanted in row[1]), None)

@@ -49,7 +49,7 @@ class TwinQuery:
         self.query = query
 
     def describe(self) -> str:
-        """Give the parts, one line each."""
+        """Return the parts, one line each."""
         return "\n".join(part.describe() for part in self.parts)
 
     def wait(self, timeout: int | None = None) -> bool:
@@ -70,7 +70,7 @@ class TwinQuery:
             raise workers.meant(error, "the query") from error
 
     def progress(self) -> list[tuple[int, int]]:
-        """Give the last triggers, each with the number of records that it has read."""
+        """Return the last triggers, each with the number of records that it has read."""
         return [(each["batchId"], each["numInputRows"]) for each in self.query.recentProgress]
 
     def stop(self) -> None:
@@ -190,7 +190,7 @@ def _require_protobuf() -> None:
 
 
 def tasks_of(parts: Sequence[Part], partitions: Mapping[str, int], many: int) -> dict[int, int]:
-    """Give how many tasks each part has."""
+    """Return how many tasks each part has."""
     found = {}
     for part in parts:
         wide = max((partitions.get(topic, 1) for topic in part.after), default=1)
@@ -200,12 +200,12 @@ def tasks_of(parts: Sequence[Part], partitions: Mapping[str, int], many: int) ->
 
 
 def shuffle_of(spark: SparkSession, counts: Mapping[int, int]) -> int:
-    """Give into how many of Spark's partitions tasks go: no more than there are tasks."""
+    """Return into how many of Spark's partitions tasks go: no more than there are tasks."""
     return min(int(spark.conf.get("spark.sql.shuffle.partitions") or 200), max(counts.values()))
 
 
 def groups_of(spark: SparkSession, tasks: int, shuffle: int) -> tuple[int, ...]:
-    """Give for each task a number whose hash leads to a partition of Spark in its turn.
+    """Return for each task a number whose hash leads to a partition of Spark in its turn.
 
     By the hashes of their own numbers, four tasks would be in two or three of four partitions.
     """

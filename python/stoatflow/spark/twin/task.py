@@ -71,7 +71,7 @@ class Work:
 
 
 def runner(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Give the function that a worker runs."""
+    """Return the function that a worker runs."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = _sorted(batches) if work.sorts else batches
@@ -104,7 +104,7 @@ def _in_order(records: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def batches_of(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    """Give rows as batches of Arrow."""
+    """Return rows as batches of Arrow."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -140,7 +140,7 @@ class Task:
         """Records that don't walk on, by hop."""
 
     def run(self, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
-        """Run an engine over all records, and give what its stores hold at the end."""
+        """Run an engine over all records, and return what its stores hold at the end."""
         driver = self.start()
         try:
             yield from self.process(driver, records)
@@ -157,7 +157,7 @@ class Task:
         return bridge.Driver(self.topology.plan, list(self.work.pairs), 1, 0)
 
     def process(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
-        """Pipe records, and give what comes out."""
+        """Pipe records, and return what comes out."""
         return self._batched(driver, records) if self.work.batched else self._each(driver, records)
 
     def _each(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
@@ -194,14 +194,14 @@ class Task:
                 yield Row(kind, topic, self.task, hashed, key, value, timestamp, headers or None, None, None, at)
 
     def store_rows(self, driver: Driver) -> Iterator[Row]:
-        """Give what the part's stores hold."""
+        """Return what the part's stores hold."""
         for name in self.work.stores:
             for key, window, value, timestamp in driver.store_rows(name):
                 start, end = window or (None, None)
                 yield Row(STORE, name, self.task, None, key, value, timestamp, None, start, end, None)
 
     def drop_rows(self, driver: Driver) -> Iterator[Row]:
-        """Give how many records each node has dropped, by reason: in the places of hash, key and timestamp."""
+        """Return how many records each node has dropped, by reason: in the places of hash, key and timestamp."""
         dropped = [
             (drop["node"], drop["reason"], drop["count"]) for drop in json.loads(driver.metrics_json())["dropped"]
         ]
@@ -229,7 +229,7 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
 
 
 def murmur2(key: bytes) -> int:
-    """Give Kafka's hash of a key, without its sign."""
+    """Return Kafka's hash of a key, without its sign."""
     length, m, mask = len(key), 0x5BD1E995, 0xFFFFFFFF
     h = (0x9747B28C ^ length) & mask
     whole = length - length % 4

@@ -52,7 +52,7 @@ def check_workers(spark: SparkSession, package: str = "stoatflow") -> None:
 
 
 def _probe(package: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Give a function that needs nothing of this package to be unpickled."""
+    """Return a function that needs nothing of this package to be unpickled."""
 
     def probe(batches: Any) -> Any:
         import importlib
@@ -108,7 +108,7 @@ def _shown(node: Any) -> str:
 
 
 def meant(error: BaseException, what: str = "the batch") -> TwinError | SparkUnavailableError:
-    """Give what an exception of a job means, in a sentence; `what` has failed."""
+    """Return what an exception of a job means, in a sentence; `what` has failed."""
     text = str(error)
     if "ModuleNotFoundError" in text:
         found = re.search(r"ModuleNotFoundError: (No module named '([\w.]+)')", text)
