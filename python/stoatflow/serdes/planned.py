@@ -1,6 +1,6 @@
-"""Serdes as a plan names them.
+"""Creates serdes from plan data.
 
-Takes the JSON of a serde, and what gives the user's own by their number. Gives the serde.
+Takes the JSON of a serde, and a function that returns custom serdes by number. Returns the serde.
 """
 
 from __future__ import annotations
