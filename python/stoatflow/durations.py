@@ -1,7 +1,7 @@
 """Durations and timestamps as users write them.
 
-Takes `timedelta` or text (`"5m"`, `"100ms"`), integer milliseconds or aware `datetime`; gives
-milliseconds. Bare numbers as durations are refused where their unit would be a guess.
+Takes `timedelta` or text (`"5m"`, `"100ms"`), integer milliseconds or aware `datetime`; returns milliseconds. Bare
+numbers as durations are refused where their unit would be ambiguous.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def duration_ms(duration: Duration, *, signed: bool = False) -> int:
-    """Give milliseconds; raise `ValueError` or `TypeError` for what is no duration, or is negative unless `signed`."""
+    """Return milliseconds; raise `ValueError` or `TypeError` if invalid, or negative unless `signed`."""
     if isinstance(duration, timedelta):
         ms = duration // timedelta(milliseconds=1)
     elif isinstance(duration, str):
@@ -48,7 +48,7 @@ def timestamp_ms(timestamp: Timestamp) -> int:
 
 
 def timeout_s(timeout: float | Duration | None) -> float | None:
-    """Return seconds to wait; numbers are seconds here, as in every `timeout` of Python."""
+    """Return seconds to wait; numbers are seconds here, as for every `timeout` in Python."""
     if timeout is None:
         return None
     if isinstance(timeout, int | float):
