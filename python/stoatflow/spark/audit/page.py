@@ -1,6 +1,6 @@
-"""The result of a reconciliation as one HTML page that needs nothing else.
+"""Formats the result of a reconciliation as one self-contained HTML page.
 
-Takes: an `Audit`. Gives: text. Never: shows a value without escaping it.
+Takes an `Audit`, returns text. Escapes every value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Columns of text and bytes made from arrays of numbers, without a loop over rows.
+"""Builds columns of text and bytes from arrays of numbers, without a loop over rows.
 
-Takes: numpy arrays. Gives: pyarrow arrays of strings or bytes. Never: knows what a field is.
+Takes numpy arrays, returns pyarrow arrays of strings or bytes. Independent of fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def from_matrix(rows: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 
 def from_masked(rows: np.ndarray, lengths: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Return the first so many bytes of each row of a matrix."""
+    """Return the first `lengths` bytes of each row of a matrix."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return _array(offsets, rows[np.arange(rows.shape[1]) < lengths[:, None]], kind)
@@ -48,12 +48,12 @@ def numbered(prefix: str, numbers: np.ndarray, width: int) -> np.ndarray:
 
 
 def whole_text(numbers: np.ndarray) -> pa.Array:
-    """Return whole numbers as text."""
+    """Return integers as text."""
     return pc.cast(pa.array(numbers), pa.string())
 
 
 def decimal_text(numbers: np.ndarray, digits: int) -> pa.Array:
-    """Return numbers of so many digits behind the point, from whole numbers of the last digit."""
+    """Return numbers with this many decimals, from integers in units of the last digit."""
     if digits == 0:
         return pc.binary_join_element_wise(whole_text(numbers), ".0", "")
     before, behind = np.divmod(np.abs(numbers), 10**digits)
@@ -63,7 +63,7 @@ def decimal_text(numbers: np.ndarray, digits: int) -> pa.Array:
 
 
 def joined(*pieces: pa.Array | str | bytes) -> pa.Array:
-    """Return the pieces of each row behind each other; a piece may be one constant for all."""
+    """Concatenate the pieces of each row; a piece may be one constant for all rows."""
     last = b"" if any(_is_bytes(piece) for piece in pieces) else ""
     return pc.binary_join_element_wise(*pieces, last)
 
@@ -73,7 +73,7 @@ def _is_bytes(piece: pa.Array | str | bytes) -> bool:
 
 
 def varint(numbers: np.ndarray) -> pa.Array:
-    """Return unsigned numbers in groups of seven bits, the lowest first, as Avro and Protobuf have them."""
+    """Encode unsigned numbers as varints: groups of seven bits, the lowest first, as in Avro and Protobuf."""
     rest = numbers.astype(np.uint64)
     rows = np.empty((len(rest), MOST_VARINT), dtype=np.uint8)
     lengths = np.ones(len(rest), dtype=np.int64)
@@ -86,18 +86,18 @@ def varint(numbers: np.ndarray) -> pa.Array:
 
 
 def zigzag(numbers: np.ndarray) -> pa.Array:
-    """Return signed numbers as Avro does: small ones of either sign are short."""
+    """Encode signed numbers as in Avro (zigzag): small ones of either sign are short."""
     signed = numbers.astype(np.int64)
     return varint(((signed << 1) ^ (signed >> 63)).view(np.uint64))
 
 
 def little_double(numbers: np.ndarray) -> pa.Array:
-    """Return doubles as eight bytes, the lowest first."""
+    """Encode doubles as eight bytes, little-endian."""
     return from_matrix(numbers.astype("<f8").view(np.uint8).reshape(-1, 8), pa.binary())
 
 
 def big_long(numbers: np.ndarray) -> np.ndarray:
-    """Return signed numbers as eight bytes, the highest first, as a matrix."""
+    """Encode signed numbers as eight bytes, big-endian, as a matrix."""
     matrix: np.ndarray = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
     return matrix
 

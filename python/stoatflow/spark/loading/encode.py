@@ -1,6 +1,6 @@
-"""Values in the formats of a spec, a batch at a time.
+"""Encodes values in the formats of a spec, a batch at a time.
 
-Takes: a topic and its columns. Gives: bytes, and the schema that reads them. Never: draws anything.
+Takes a topic and its columns, returns bytes, and the schema that reads them. Draws no random values.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _json(topic: TopicSpec, given: Sequence[Column]) -> pa.Array:
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
-    """Escape what JSON needs escaped, in the different texts only: they are few."""
+    """Escape texts for JSON, only the distinct ones: they are few."""
     different = texts.dictionary_encode()
     good = [json.dumps(text, ensure_ascii=False)[1:-1] for text in different.dictionary.to_pylist()]
     return pa.array(good, pa.string()).take(different.indices)
@@ -96,7 +96,7 @@ def _protobuf(topic: TopicSpec, given: Sequence[Column]) -> pa.Array:
             pieces += [columns.varint(_lengths(data)), data]
         else:
             pieces.append(_number(column, avro=False))
-    # The path of the message in its file: the first one is a single zero.
+    # The message index in its file: the first message is a single zero.
     return _framed(topic, pieces, b"\0")
 
 
