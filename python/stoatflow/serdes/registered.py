@@ -81,7 +81,7 @@ class Schemas(ABC):
         return found
 
     def id(self, place: str, name: str | None, is_key: bool) -> int:  # called by the engine
-        """Return the id of the own schema: in the topic `name`, in any topic, or in stores of the application `name`."""
+        """Return the id of the own schema: in the topic `name`, any topic, or stores of the application `name`."""
         if self._pinned is not None:
             return self._pinned
         subject = self.subject or self._subject(place, name, is_key)
