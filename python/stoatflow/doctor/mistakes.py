@@ -123,7 +123,7 @@ def late_binding(functions: Sequence[Written]) -> Mistake | None:
     return None
 
 
-# Walking the syntax tree ------------------------------------------------------------------------
+# Walking the syntax tree -------------------------------------------------------------------------
 
 
 def _own(body: Sequence[ast.AST]) -> Iterator[ast.AST]:

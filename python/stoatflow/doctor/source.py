@@ -183,7 +183,7 @@ def _targets(node: ast.AST) -> frozenset[str]:
     return frozenset(each.id for loop in loops for each in ast.walk(loop) if isinstance(each, ast.Name))
 
 
-# Matching source and code -------------------------------------------------------------------------
+# Matching source and code --------------------------------------------------------------------------
 
 
 def _is_at(node: Definition, code: types.CodeType) -> bool:

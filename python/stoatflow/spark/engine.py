@@ -108,7 +108,7 @@ class SparkEngine:
 
         return [topic for topic in topics_read(self.topology) if topic not in self.options.inputs]
 
-    # Methods of an engine -------------------------------------------------------------------------
+    # Methods of an engine -----------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start in a thread of its own."""
@@ -215,7 +215,7 @@ class SparkEngine:
             raise AttributeError(name)
         self.refuse(OF_ENGINE[name])
 
-    # Internals --------------------------------------------------------------------------------------
+    # Internals ---------------------------------------------------------------------------------------
 
     def _live(self) -> None:
         error: BaseException | None = None

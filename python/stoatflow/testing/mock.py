@@ -120,7 +120,7 @@ class MockProcessorContext:
         for store in stores:
             self.add_state_store(store)
 
-    # Used by processors ---------------------------------------------------------------------------
+    # Used by processors ------------------------------------------------------------------------
 
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
         """Record a forwarded record.
@@ -264,7 +264,7 @@ class MockProcessorContext:
         """
         return self._system_time
 
-    # Used by tests -------------------------------------------------------------------------------
+    # Used by tests -----------------------------------------------------------------------------
 
     def init(self, processor: Any) -> None:
         """Call the processor's `init` with this context.
