@@ -1,9 +1,9 @@
 """Loops without an engine, to compare with W1 and W2: the cost of consuming and producing with librdkafka alone.
 
-Takes: a filled input. Gives: the output topic, and one line of JSON.
-Owns: its consumer, its producer, its transactions. Never: keeps state beyond its process, checks its own work.
+Takes a filled input; writes the output topic, and prints one line of JSON. Keeps no state beyond its process.
+Owns its consumer, its producer, its transactions.
 
-- `bare` forwards four of five records as they are, told by their offsets, so that it writes as much as W1 does; one
+- `bare` forwards four of five records as they are, chosen by offset, so that it writes as much as W1 does; one
   transaction per commit interval. `bare-plain` is the same with an idempotent producer and no transactions.
 - `handwritten` does what W1 does, in transactions, with the standard library's json; and what W2 does, with a dict: its
   counts are wrong after a crash.

@@ -385,7 +385,7 @@ class Engine:
     def activity_json(self, thread: int) -> str | None:
         """What a thread (`threading.get_ident()`) of the application is doing, as JSON; `None` for other threads.
 
-        Lane, epoch, function, node, topic, partition, offset: `None` where it isn't known.
+        Lane, epoch, function, node, topic, partition, offset: `None` where unknown.
         """
     def admin_url(self) -> str | None:
         """URL of the admin port, if it is enabled and open."""

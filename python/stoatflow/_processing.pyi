@@ -54,8 +54,8 @@ class ProcessorContext(Generic[_KOut, _VOut]):
     def locks(self, *what: str | tuple[Any, Any], timeout: Duration | None = None) -> KeyLocks:
         """Lock names, or pairs of a store (or its name) and a key, for a `with`; wait 30 s without `timeout`.
 
-        What is locked is locked for all lanes: for their sections, and for `compute`, `merge`, `put_if_absent` and
-        `delete`. Name all of it in one call.
+        The locks hold against all lanes: against their `with` blocks, and `compute`, `merge`, `put_if_absent` and
+        `delete`. Name all locks in one call.
         """
     def commit(self) -> None:
         """Request a commit soon; returns without waiting for it."""

@@ -330,7 +330,7 @@ class KGroupedTable(Folding, Generic[K, V]):
     ) -> KTable[K, A]:
         """Aggregate from `initializer()` on with `adder(key, value, agg)` and `subtractor`; or pass `sf.sum`, `sf.avg`.
 
-        The subtractor may see a key that the adder has not seen since it was deleted.
+        The subtractor may be called for a key whose aggregate was deleted before the adder is called for it.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")

@@ -147,7 +147,7 @@ class AppReads:
     def snapshot(self, *, at_least: Positions | None = None, timeout: float | Duration | None = "30s") -> Snapshot:
         """Return a snapshot of all stores as of one commit, for a `with` or `async with`.
 
-        `at_least` waits until input before these positions is committed, for `timeout` at most.
+        `at_least` waits until input before these positions is committed, at most for `timeout`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")

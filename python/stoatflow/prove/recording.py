@@ -21,7 +21,7 @@ _PAGE = 1000
 
 
 def record(client: bridge.TopicsClient, topics: Sequence[str], most: int, *, last: bool = False) -> list[InputRecord]:
-    """Give up to `most` records of each topic."""
+    """Return up to `most` records of each topic."""
     found: list[list[InputRecord]] = []
     for topic in topics:
         partitions = _partitions(client, topic, most, last=last)

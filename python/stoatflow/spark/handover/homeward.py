@@ -64,9 +64,9 @@ class FromSpark:
         """Examine everything and change nothing.
 
         Raises:
-            TopologyError: something can't be handed over. ConfigError: the application has run since, or it was handed
-            over to another checkpoint. TwinError: the checkpoint is of another topology, or a trigger in it has not
-            ended.
+            TopologyError: something can't be handed over.
+            ConfigError: the application has run since, or it was handed over to another checkpoint.
+            TwinError: the checkpoint is of another topology, or a trigger in it has not ended.
 
         """
         connected.need_classic(spark, "a hand-over", connected.BATCH)

@@ -70,8 +70,9 @@ class ToSpark:
         `tasks` is the number of tasks of parts that are partitioned by key; the default is Spark's parallelism.
 
         Raises:
-            TopologyError: something can't be handed over, or has no streaming twin. ConfigError: the application has
-            not run yet, or is handed over already. TwinError: another query has started in the folder.
+            TopologyError: something can't be handed over, or has no streaming twin.
+            ConfigError: the application has not run yet, or is handed over already.
+            TwinError: another query has started in the folder.
 
         """
         connected.need_classic(spark, "a hand-over", connected.BATCH)

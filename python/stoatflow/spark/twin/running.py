@@ -138,8 +138,8 @@ def run_batch(
     are wanted; stores are not available then. With `count_drops`, `TwinResult.drops` has the dropped records.
 
     Raises:
-        TopologyError: the twin refuses the topology; lists everything that is refused. TwinError: a function can't be
-        pickled, or a worker fails.
+        TopologyError: the twin refuses the topology; lists everything that is refused.
+        TwinError: a function can't be pickled, or a worker fails.
 
     """
     require_arrow()

@@ -114,8 +114,8 @@ def run_stream(
     has removed records of the input.
 
     Raises:
-        TopologyError: the streaming twin refuses the topology; lists everything that is refused. TwinError: a function
-        can't be pickled, or the checkpoint belongs to another topology.
+        TopologyError: the streaming twin refuses the topology; lists everything that is refused.
+        TwinError: a function can't be pickled, or the checkpoint belongs to another topology.
 
     """
     connected.need_classic(spark, "a stream", connected.BATCH)
