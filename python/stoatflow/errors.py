@@ -254,7 +254,7 @@ class UnknownOutcomeError(StoatFlowError):
 
 
 class StalledError(StoatFlowError):
-    """Nothing was committed any more, or a function did not come back when the application had to end."""
+    """The application stopped committing, or a function did not return when the application had to end."""
 
     default_kind = "stalled"
     exit_code = 3
@@ -265,7 +265,7 @@ class StalledError(StoatFlowError):
 
 
 class ChangesLostError(StoatFlowError):
-    """Who follows a store was too slow for it, or the application began again: changes are missing from there on."""
+    """A follower of a store was too slow, or the application was restarted: later changes are missing."""
 
     default_kind = "changes_lost"
     default_next_step = "follow the store again: it begins with a snapshot, which replaces what was read before"
