@@ -24,14 +24,14 @@ WINDOWED = sf.Serdes.time_windowed(str, "10s")
 
 
 class Clock(sf.ContextualProcessor[str, str, str, str]):
-    """Notes the stream time at each record."""
+    """Notes the event time at each record."""
 
     def __init__(self, noted: list[int]) -> None:
         """Note times in this list."""
         self.noted = noted
 
     def process(self, record: sf.Record[str, str]) -> None:  # noqa: ARG002  # only its timestamp matters
-        """Note the current stream time."""
+        """Note the current event time."""
         self.noted.append(self.context.stream_time_ms)
 
 
@@ -56,14 +56,14 @@ class Step:
     at: float
     """Its timestamp, in seconds."""
     clock: float
-    """Stream time after it."""
+    """Event time after it."""
     counted: bool
     closed: list[tuple[float, int]]
     """Ends and counts of the windows that it closed."""
 
 
 def orders(tills: sf.Watermark, noted: list[int], counted: list[str]) -> sf.Topology:
-    """Count orders of two topics in windows, and note stream time."""
+    """Count orders of two topics in windows, and note event time."""
     builder = sf.StreamsBuilder()
     web = builder.stream("web", key=str, value=str, watermark=sf.Watermark.monotonic())
     both = web.merge(builder.stream("tills", key=str, value=str, watermark=tills))
@@ -170,7 +170,7 @@ POLICIES: list[tuple[str, Any]] = [
 
 
 def fates(late: Any) -> list[tuple[str, float]]:
-    """Return what happened to each record, and stream time before it."""
+    """Return what happened to each record, and event time before it."""
     seen, counted = list[int](), list[int]()
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=str, watermark=sf.Watermark.monotonic(), late=late)

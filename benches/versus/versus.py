@@ -204,7 +204,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     page.add_arguments(parser)
     options = parser.parse_args(given)
     if (options.security, options.compression) != ("plaintext", "none"):
-        # Other engines, and restores, don't support these settings, so they could not be compared.
+        # Other engines, and restores, ignore these settings, so they could not be compared.
         both = (KSTREAMS, *FLAVOURS)
         without = [one for one in options.engines if one not in both]
         options.engines = [one for one in options.engines if one in both]

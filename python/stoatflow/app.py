@@ -288,8 +288,8 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
     def pause(self) -> None:
         """Stop reading, before the start or while it runs. Returns at once.
 
-        Records already read are committed; then the state is `PAUSED`, until `resume`. Wall-clock punctuations, timers
-        and async calls go on, and stores can be read.
+        Records already read are committed; then the state is `PAUSED`, until `resume`. Punctuations and timers by the
+        wall clock, and async calls, go on, and stores can be read.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")

@@ -106,7 +106,7 @@ class ErrorHandler(ABC):
 class _Word(ErrorHandler):
     word: str
 
-    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # a word has none
+    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # a named handler has no function
         return self.word
 
     def __repr__(self) -> str:
@@ -135,7 +135,7 @@ class DLQ(ErrorHandler):
         if not isinstance(self.topic, str) or not self.topic:
             raise TopologyError(f"DLQ needs the name of a topic, not {self.topic!r}", next_step='write DLQ("topic")')
 
-    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # it has none
+    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # it has no function
         """Return the handler as plan data."""
         return {"dlq": self.topic}
 

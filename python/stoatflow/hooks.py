@@ -94,7 +94,7 @@ class Hooks:
     """The hooks of one application."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without hooks."""
         self._entries: dict[Phase, list[_Entry]] = {phase: [] for phase in Phase}
 
     def add(self, phase: Phase | str, call: Hook, order: int, timeout: float | Duration | None) -> None:

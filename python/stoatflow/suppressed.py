@@ -96,7 +96,7 @@ class Suppressed:
 
     @classmethod
     def until_time_limit(cls, limit: Duration, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
-        """Emit the newest update of a key once `limit` of stream time has passed since its first suppressed update.
+        """Emit the newest update of a key once `limit` of event time has passed since its first suppressed update.
 
         >>> limited = sf.Suppressed.until_time_limit("10s", sf.Buffer(max_records=1000))
         >>> limited.buffer.max_records

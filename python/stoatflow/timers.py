@@ -21,7 +21,7 @@ __all__ = ["TimeDomain", "Timer", "TimerStore", "check_on_timer"]
 K = TypeVar("K")
 
 TimeDomain: TypeAlias = Literal["event", "processing"]
-"""The clock of a timer: stream time, or the machine's clock."""
+"""The clock of a timer: event time, or the machine's clock."""
 
 
 # A NamedTuple can't be generic before Python 3.11.

@@ -41,7 +41,7 @@ class Topology:
     """The result of `StreamsBuilder.build()`, which `StoatFlow` runs. It can run any number of times.
 
     `Topology()` is empty: sources, processors and sinks are added by name, parents first. As in Kafka Streams, records
-    are not repartitioned between them: each processor uses the store of its own lane.
+    are not repartitioned between them. A store can be used from every lane in which its processor runs.
 
     >>> topology = sf.Topology()
     >>> topology = topology.add_source("Source", "in", key=str, value=str)

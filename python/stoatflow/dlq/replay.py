@@ -6,8 +6,8 @@ the broker or the next replay aborts; letters of committed transactions are mark
 
 ```text
 open the writer ──────────► read the marks ──► read letters ──► begin, records and mark, commit ─┐
-fences another replay,      what it, or an     up to the ends         ▲                          │
-ends its transaction        earlier one, did   of the look            └──────────────────────────┘
+fences another replay,      of this and of     up to the ends         ▲                          │
+aborts its transaction      earlier replays    seen by `look`         └──────────────────────────┘
 ```
 """
 

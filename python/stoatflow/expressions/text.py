@@ -115,7 +115,7 @@ class TextMethods:
         return self._of._call("str_extract_all", text("extract_all", pattern), group)
 
     def replace_regex(self, pattern: str, replacement: str) -> Expression:
-        r"""Put another text in place of what the pattern finds: `\1` and `\g<name>` are its groups."""
+        r"""Replace all matches of the pattern: `\1` and `\g<name>` in the replacement are its groups."""
         return self._of._call("str_replace_regex", text("replace_regex", pattern), text("replace_regex", replacement))
 
     def to_int(self, base: int = 10, *, strict: bool = True) -> Expression:

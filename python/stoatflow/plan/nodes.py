@@ -68,7 +68,7 @@ class StoreSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreKindSpec(Spec):
-    """The kind of a store, and its limits."""
+    """The type of a store, with its retention, window size and history."""
 
     type: str
     retention_ms: int | None = None

@@ -62,7 +62,6 @@ class Generator:
             )
             for topic, source in sorted(self._sources.items())
         }
-        # Tables get most of their records at the beginning: later records read them.
         self._topics = sorted(self._sources)
 
     def inputs(self, count: int) -> list[Input]:
@@ -77,6 +76,7 @@ class Generator:
 
     def _record(self, *, early: bool) -> InputRecord:
         dice = self._dice
+        # Tables get more of the early records: later records are joined with their rows.
         topics = sorted(self._tables) if early and self._tables and dice.random() < 0.6 else self._topics
         topic = dice.choice(topics)
         key, value = (maker.draw(dice) for maker in self._made[topic])

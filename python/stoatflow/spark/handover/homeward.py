@@ -196,7 +196,7 @@ class FromSpark:
             offsets = _offsets_of(text)
         return {(topic, int(at)): offset for topic, places in sorted(offsets.items()) for at, offset in places.items()}
 
-    # What is written --------------------------------------------------------------------------------
+    # Writing changelogs -----------------------------------------------------------------------------
 
     def _all_changes(self) -> dict[str, tuple[int, list[Record]]]:
         """Return, for each store, its number of rows, and the records to write to its changelog."""
