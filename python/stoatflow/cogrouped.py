@@ -102,7 +102,7 @@ class CogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, A]:
-        """Aggregate all streams by key; `initializer()` returns the first value of a key.
+        """Aggregate all streams by key; `initializer()` returns a key's initial value.
 
         >>> builder = sf.StreamsBuilder()
         >>> shop, web = (builder.stream(topic, key=str, value=int).group_by_key() for topic in ("shop", "web"))
@@ -198,7 +198,7 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Aggregate all streams by key and window; `initializer()` returns the first value of a window.
+        """Aggregate all streams by key and window; `initializer()` returns a window's initial value.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))

@@ -31,7 +31,7 @@ class Calls:
         timeout_s: float | None,
         aborting: threading.Event,
     ) -> None:
-        """`serdes` are those of requests and answers. Once `aborting` is set, a SystemExit ends the worker."""
+        """`serdes`: those of requests and answers. With `aborting` set, exceptions like SystemExit end the worker."""
         self._function = function
         self._value, self._answer = serdes
         self._concurrency = concurrency

@@ -85,7 +85,7 @@ class Part:
 
 
 def cut(topology: Topology, only: Sequence[str] | None = None, *, named: bool = False) -> list[Part]:
-    """Cut a topology that `faithful.check` accepts. `only`: just what these topics need.
+    """Cut a topology that `faithful.check` accepts. `only`: the parts that these topics need.
 
     `named`: a node that is in several parts has the same name in all of them.
     """
