@@ -91,7 +91,7 @@ impl PyCalls {
                 // Never the record's fault: the next one would fare no better, so no handler is asked.
                 let error = Error::user(format!("an async call could not begin: {error}"))
                     .hint("look in the log for what has ended the event loop; functions are called by a running application or test driver only")
-                    .beyond_handlers();
+                    .bypass_handlers();
                 // A call that failed lets none of its key begin.
                 let _none = line.answer(ticket, Err(error), Duration::ZERO);
             }
