@@ -19,8 +19,8 @@ use stoatflow_core::{
     TopicPartition,
 };
 use stoatflow_log::{
-    Broker, CommitOutcome, Consumer, ConsumerRecord, Forgetting, NewTopic, Producer, ProducerMode,
-    ProducerRecord,
+    Broker, ClusterExpiry, CommitOutcome, Consumer, ConsumerRecord, NewTopic, Producer,
+    ProducerMode, ProducerRecord,
 };
 
 /// How long a question, or an answer that doesn't come, is waited for.
@@ -98,7 +98,7 @@ impl TopicsClient {
 
     /// Does a record stay until another one of its key comes?
     fn keeps_latest(&self, py: Python<'_>, topic: &str) -> PyResult<bool> {
-        if self.broker.forgetting() == Forgetting::Nothing {
+        if self.broker.expiry() == ClusterExpiry::Never {
             return Ok(true);
         }
         let found = py
