@@ -112,7 +112,7 @@ pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> E
     let text = format!("{kind}: {text}");
     let mut error = Error::user(format!("{what} raised {text}"));
     if !exception.is_instance_of::<PyException>(py) {
-        error = error.beyond_handlers().hint(
+        error = error.bypass_handlers().hint(
             "a function can't end the process: raise an error of your own for a record that is wrong, or have the \
              main thread stop the application",
         );

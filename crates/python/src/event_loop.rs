@@ -93,7 +93,7 @@ impl PyCalls {
                 // called.
                 let error = Error::user(format!("an async call could not begin: {error}"))
                     .hint("look in the log for what has ended the event loop; functions are called by a running application or test driver only")
-                    .beyond_handlers();
+                    .bypass_handlers();
                 // After a failed call, no further call of its key begins, so none is returned.
                 let _none = line.answer(ticket, Err(error), Duration::ZERO);
             }

@@ -74,11 +74,11 @@ fn said(py: Python<'_>, exception: PyErr) -> Error {
             if kind == ErrorKind::Serde {
                 error
             } else {
-                error.beyond_handlers()
+                error.bypass_handlers()
             }
         }
         _ => Error::user("asking the schema registry failed")
-            .beyond_handlers()
+            .bypass_handlers()
             .caused_by(PyCause::new(exception)),
     }
 }

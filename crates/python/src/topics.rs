@@ -18,8 +18,8 @@ use stoatflow_core::{
     TopicPartition,
 };
 use stoatflow_log::{
-    Broker, CommitOutcome, Consumer, ConsumerRecord, Forgetting, NewTopic, Producer, ProducerMode,
-    ProducerRecord,
+    Broker, ClusterExpiry, CommitOutcome, Consumer, ConsumerRecord, NewTopic, Producer,
+    ProducerMode, ProducerRecord,
 };
 
 /// Timeout of a request, and of a read that returns no records.
@@ -98,7 +98,7 @@ impl TopicsClient {
     /// Whether the latest record of each key is kept: the topic is compacted, or the broker deletes
     /// nothing.
     fn keeps_latest(&self, py: Python<'_>, topic: &str) -> PyResult<bool> {
-        if self.broker.forgetting() == Forgetting::Nothing {
+        if self.broker.expiry() == ClusterExpiry::Never {
             return Ok(true);
         }
         let found = py

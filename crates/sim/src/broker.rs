@@ -16,7 +16,7 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::murmur2::partition_of;
 use stoatflow_log::{
-    Broker, Committed, Consumer, CutEntry, Forgetting, NewTopic, Producer, ProducerMode,
+    Broker, ClusterExpiry, Committed, Consumer, CutEntry, NewTopic, Producer, ProducerMode,
     ProducerRecord, Range, TopicInfo,
 };
 
@@ -246,8 +246,8 @@ impl Broker for SimBroker {
         Ok(names.iter().map(info).collect())
     }
 
-    fn forgetting(&self) -> Forgetting {
-        Forgetting::Expires
+    fn expiry(&self) -> ClusterExpiry {
+        ClusterExpiry::AfterRetention
     }
 
     fn tombstone_retention(

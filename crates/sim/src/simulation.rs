@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Guarantee, ManualClock, Timestamp};
 use stoatflow_engine::runtime::inline::Turn;
-use stoatflow_log::{Broker, Forgetting, NewTopic};
+use stoatflow_log::{Broker, ClusterExpiry, NewTopic};
 use stoatflow_state::memory::MemoryBackend;
 
 /// Maximum number of turns with faults.
@@ -142,7 +142,7 @@ impl Simulation {
         world.watch_disk = mutation != Mutation::StoreFirstUnseen;
         world.outside = (mutation == Mutation::RequestsOutside).then_some(REQUESTS);
         if mutation == Mutation::OffsetsExpire {
-            world.forgetting = Forgetting::Nothing;
+            world.expiry = ClusterExpiry::Never;
         }
         world.ageless = mutation == Mutation::StateAgeless;
         world.credulous = mutation == Mutation::LeadersUnasked;

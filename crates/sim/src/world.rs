@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use stoatflow_core::{Error, ManualClock, Result};
-use stoatflow_log::Forgetting;
+use stoatflow_log::ClusterExpiry;
 use stoatflow_state::Layout;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct World {
     /// Whether to compare the disk with the broker after each epoch.
     pub watch_disk: bool,
     /// What engines believe the broker forgets.
-    pub forgetting: Forgetting,
+    pub expiry: ClusterExpiry,
     /// Whether engines believe that tombstones are kept forever (a mutation).
     pub ageless: bool,
     /// Whether engines trust stale metadata (a mutation).
@@ -71,7 +71,7 @@ impl World {
             clock,
             changelogs,
             watch_disk: true,
-            forgetting: Forgetting::Expires,
+            expiry: ClusterExpiry::AfterRetention,
             ageless: false,
             credulous: false,
             earlier_ends: Mutex::default(),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
-    Broker, Committed, Consumer, ConsumerRecord, Forgetting, NewTopic, Producer, ProducerMode,
+    Broker, ClusterExpiry, Committed, Consumer, ConsumerRecord, NewTopic, Producer, ProducerMode,
     Range, TopicInfo,
 };
 
@@ -71,8 +71,8 @@ impl Broker for FaultyBroker {
         self.call(Point::Topics, timeout, |b| b.topics(names, timeout))
     }
 
-    fn forgetting(&self) -> Forgetting {
-        self.instance.world.forgetting
+    fn expiry(&self) -> ClusterExpiry {
+        self.instance.world.expiry
     }
 
     fn tombstone_retention(

@@ -55,7 +55,7 @@ impl Producer for FaultyProducer {
         })
     }
 
-    fn pursue(&mut self) -> Result<usize> {
+    fn send_pending(&mut self) -> Result<usize> {
         self.deliver_some()?;
         Ok(self.producer.buffered_bytes())
     }
