@@ -17,11 +17,11 @@ import pytest
 
 import stoatflow as sf
 from registry import Registry
-from stoatflow import spark, sql, testing
+from stoatflow import opentelemetry, spark, sql, testing
 from stoatflow._runtime.registry_http import Answer, Connection
 from stoatflow.testing import MockProcessorContext, TopologyTestDriver
 
-PUBLIC = (sf, testing, sql, spark)
+PUBLIC = (sf, testing, sql, spark, opentelemetry)
 """Modules whose names users import. What two of them have stands with the first."""
 LONGEST = 10
 """Lines of an example, without what it prints."""
@@ -136,7 +136,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [name for name in DOCUMENTED if has_example(name)])
 def test_the_example_gives_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STOATFLOW_STATE_DIR", str(tmp_path / "state"))
     test = example_of(name)
     lines = sum(len(example.source.splitlines()) for example in test.examples)
     assert lines <= LONGEST, f"{lines} lines are too many to be read in help()"

@@ -307,7 +307,7 @@ impl PreparedRun {
                 Value::from(format!("embedded:{}", broker.directory())),
             ));
         }
-        let settings = checked(&values).map_err(to_py_err)?;
+        let mut settings = checked(&values).map_err(to_py_err)?;
         let properties = settings.client_properties.clone();
         let broker: Arc<dyn Broker> = match (given, settings.broker.clone()) {
             (Some(broker), _) => broker,
@@ -317,6 +317,15 @@ impl PreparedRun {
                     Arc::new(tokens) as _
                 });
                 kafka::connect_with_tokens(&servers, &properties, tokens).map_err(to_py_err)?
+            }
+            (None, BrokerAddress::Embedded(None)) => {
+                let temporary = py.detach(|| embedded::open(None)).map_err(to_py_err)?;
+                // By default, state is removed with temporary topics.
+                values.retain(|(key, _)| key.replace('_', ".") != "bootstrap.servers");
+                let address = format!("embedded:{}", temporary.path().display());
+                values.push(("bootstrap.servers".into(), Value::from(address)));
+                settings = checked(&values).map_err(to_py_err)?;
+                temporary
             }
             (None, BrokerAddress::Embedded(path)) => py
                 .detach(|| embedded::open(path.as_deref()))
