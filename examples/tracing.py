@@ -1,6 +1,6 @@
-"""Traces that go through the application: a span of OpenTelemetry for each call, with the record's trace as its parent.
+"""Traces through the application: an OpenTelemetry span for each call, with the record's trace as its parent.
 
-Headers go with records, so `traceparent` reaches results by itself; this adds a span of its own in between. Needs
+Headers are passed on with records, so results have the `traceparent` of their input; this adds a span in between. Needs
 stoatflow[opentelemetry] and opentelemetry-sdk. `python examples/tracing.py` runs it in the test driver, and prints what
 an exporter would get.
 """
@@ -22,7 +22,7 @@ class Priced(sf.ContextualFixedKeyProcessor[str, int, int]):
     """Adds the tax, within a span."""
 
     def process(self, record: FixedKeyRecord[str, int]) -> None:
-        """One record: the headers that came are the parent, those that go name this span."""
+        """Process one record: its headers name the parent span, those of the result name this span."""
         with record_span("price order", record, self.context):
             price = (record.value or 0) * 125 // 100
             self.context.forward(with_context(record.replace(value=price)))

@@ -72,9 +72,8 @@ def record_span(
     >>> from stoatflow.opentelemetry import record_span, with_context
     >>> class Taxed(sf.ContextualFixedKeyProcessor[str, int, int]):
     ...     def process(self, record: sf.FixedKeyRecord[str, int]) -> None:
-    ...         with record_span("add tax", record, self.context) as span:
-    ...             taxed = record.replace(value=(record.value or 0) * 5 // 4)
-    ...             self.context.forward(with_context(taxed))
+    ...         with record_span("add tax", record, self.context):
+    ...             self.context.forward(with_context(record.replace(value=125)))
     >>> builder = sf.StreamsBuilder()
     >>> builder.stream("net", key=str, value=int).process_values(Taxed).to("gross", key=str, value=int)
     >>> with TopologyTestDriver(builder.build()) as driver:
