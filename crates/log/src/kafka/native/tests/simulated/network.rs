@@ -123,6 +123,15 @@ impl SimulatedNetwork {
         state.down_until = Duration::ZERO;
     }
 
+    /// Lets all requests arrive that are still under way, those of closed connections too.
+    pub(super) fn deliver_late_requests(&self) {
+        let mut state = self.state.lock();
+        while let Some((time, event)) = state.due(Duration::MAX) {
+            state.now = state.now.max(time);
+            state.happen(event);
+        }
+    }
+
     /// Delays the next request of this kind.
     pub(super) fn delay_next(&self, kind: ApiKey, time: Duration) {
         self.state.lock().injector.delayed = Some((kind, time));
