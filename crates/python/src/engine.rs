@@ -109,7 +109,7 @@ impl Engine {
 
     /// Has it ended while one of its threads still runs?
     fn has_left_behind(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.engine.has_left_behind())
+        py.detach(|| self.engine.has_abandoned_threads())
     }
 
     /// Stops without the last commit; returns at once.
